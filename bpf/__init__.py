@@ -1,0 +1,1 @@
+"""C sources that run in the kernel, and the headers they are compiled with."""

@@ -1,0 +1,100 @@
+"""Many HDR histograms held sparsely, and their percentiles by numpy.
+
+A window of 400 rows would take 6 MB with every counter written out; few counters are ever hit, so the
+histograms are kept as compressed rows: for row i, counters ``index[start[i]:start[i+1]]`` hold
+``count[start[i]:start[i+1]]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.hdr import COUNTERS, HIGHEST_OF_INDEX
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histograms:
+    """n histograms. Within a row, indices rise and counts are above zero."""
+
+    start: NDArray[np.int64]
+    """Shape (n + 1,)."""
+    index: NDArray[np.uint16]
+    count: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @staticmethod
+    def empty(n: int = 0) -> Histograms:
+        """``n`` histograms without a single value."""
+        return Histograms(np.zeros(n + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint64))
+
+    @staticmethod
+    def from_dense(dense: NDArray[np.integer]) -> Histograms:
+        """From counters of shape (n, COUNTERS), any integer type."""
+        if dense.ndim != 2 or dense.shape[1] != COUNTERS:
+            raise ValueError(f"expected shape (n, {COUNTERS}), got {dense.shape}")
+        row, index = np.nonzero(dense)
+        start = np.zeros(len(dense) + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=len(dense)), out=start[1:])
+        return Histograms(start, index.astype(np.uint16), dense[row, index].astype(np.uint64))
+
+    def row_of_entry(self) -> NDArray[np.int64]:
+        """The row that each entry of ``index`` and ``count`` belongs to, shape (entries,)."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
+
+    def dense(self) -> NDArray[np.uint64]:
+        """All counters, shape (n, COUNTERS)."""
+        counters = np.zeros((len(self), COUNTERS), np.uint64)
+        counters[self.row_of_entry(), self.index] = self.count
+        return counters
+
+    def totals(self) -> NDArray[np.uint64]:
+        """Values counted in each row, shape (n,)."""
+        sums = np.zeros(len(self) + 1, np.uint64)
+        running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self.count, dtype=np.uint64)))
+        sums = running[self.start]
+        return np.asarray(np.diff(sums), dtype=np.uint64)
+
+    def grouped(self, group: NDArray[np.integer], groups: int) -> Histograms:
+        """Rows added up by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out)."""
+        target = np.asarray(group, dtype=np.int64)[self.row_of_entry()]
+        kept = target >= 0
+        place = target[kept] * COUNTERS + self.index[kept]
+        places, inverse = np.unique(place, return_inverse=True)
+        count = np.zeros(len(places), np.uint64)
+        np.add.at(count, inverse, self.count[kept])
+        start = np.searchsorted(places, np.arange(groups + 1, dtype=np.int64) * COUNTERS).astype(np.int64)
+        return Histograms(start, (places % COUNTERS).astype(np.uint16), count)
+
+    def take(self, rows: NDArray[np.integer]) -> Histograms:
+        """The histograms of ``rows`` (indices, any order), in that order."""
+        length = np.diff(self.start)[rows]
+        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
+        entry = np.arange(start[-1]) - np.repeat(start[:-1] - self.start[:-1][rows], length)
+        return Histograms(start.astype(np.int64), self.index[entry], self.count[entry])
+
+    def percentiles(self, percents: Sequence[float]) -> NDArray[np.int64]:
+        """Values (ns) at ``percents`` (0 to 100) of every row, shape (n, len(percents)); 0 in an empty row.
+
+        Equal to ``hdrh``'s get_value_at_percentile on the same counts: the highest duration that the
+        counter reached stands for, where the count to reach is int(percent / 100 * total + 0.5), at least 1.
+        """
+        totals = self.totals()
+        result = np.zeros((len(self), len(percents)), np.int64)
+        if not len(self.index):
+            return result
+        running = np.cumsum(self.count, dtype=np.uint64)
+        before = np.concatenate((np.zeros(1, np.uint64), running))[self.start[:-1]]
+        for column, percent in enumerate(percents):
+            wanted = np.floor(min(max(percent, 0.0), 100.0) / 100.0 * totals.astype(np.float64) + 0.5)
+            wanted = np.clip(wanted, 1, None).astype(np.uint64)
+            wanted = np.minimum(wanted, np.maximum(totals, 1))
+            entry = np.searchsorted(running, before + wanted)
+            entry = np.minimum(entry, len(self.index) - 1)
+            result[:, column] = np.where(totals > 0, HIGHEST_OF_INDEX[self.index[entry]], 0)
+        return result

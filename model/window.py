@@ -1,0 +1,164 @@
+"""The one value that flows through the house: what happened on a host in a stretch of time.
+
+A Window is immutable. Live, frozen, saved and merged windows are the same type, so the same screen and
+the same outputs serve all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.device import Devices, System
+from model.histograms import Histograms
+from model.tenant import Tenant
+
+U64 = NDArray[np.uint64]
+
+SPLITS = ("running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other")
+"""Where a call's time can go, in the order of ``Rows.split_ns``'s columns."""
+
+
+class RowKey(NamedTuple):
+    """What a row counts. ``nested`` marks calls made inside another traced call of the same thread (a driver
+    call inside a runtime call): they are rows like others, but totals over operations leave them out."""
+
+    host: str
+    tenant: str
+    pid: int
+    process: str
+    layer: str
+    """runtime, driver, nccl or host."""
+    operation: str
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The counts of a window, by column: element i of every array belongs to ``keys[i]``.
+
+    Each key occurs once. All integer arrays have shape (n,) and dtype uint64.
+    """
+
+    keys: tuple[RowKey, ...]
+    calls: U64
+    errors: U64
+    bytes: U64
+    total_ns: U64
+    max_ns: U64
+    histograms: Histograms
+    split_ns: U64 | None = None
+    """Shape (n, len(SPLITS)) where the splits were measured, else None."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call that had not returned when the window ended."""
+
+    tenant: str
+    pid: int
+    tid: int
+    process: str
+    layer: str
+    operation: str
+    age_ns: int
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """One probed file, however many processes and mount namespaces show it."""
+
+    path: str
+    layer: str
+    functions: int
+    """Functions probed in it (each with an entry and a return probe)."""
+    processes: int
+    """Processes that have it mapped now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that should be traced and is not."""
+
+    what: str
+    """The file, process or tenant."""
+    reason: str
+    remedy: str = ""
+    pid: int = 0
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What is traced, what is not and why, and what tracing costs."""
+
+    attached: int = 0
+    """Probes in place (entry and return count separately)."""
+    functions: int = 0
+    libraries: tuple[Library, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    processes: int = 0
+    """Processes whose calls are counted."""
+    probe_ns: float = 0.0
+    """Time that one counted call spends in its probes, ns, measured at start on this host."""
+    cost_percent: float = 0.0
+    """Share of one CPU that all probes took in this window: counted calls x ``probe_ns`` / seconds."""
+    way: str = ""
+    """``multi``, ``perf`` or empty where nothing is traced."""
+    tracing: str = ""
+    """Empty while tracing works; else one line that says why not."""
+
+
+LOSSES: Mapping[str, str] = MappingProxyType(
+    {
+        "no_slot": "calls not counted: all histogram slots are in use",
+        "no_thread": "calls not counted: all thread records are in use",
+        "too_deep": "calls not counted: nested deeper than the thread record holds",
+        "no_entry": "returns without an entry (the call began before its probe)",
+        "abandoned": "calls left without returning (longjmp, exit or exec inside them)",
+        "clamped": "calls longer than 137 s, counted as 137 s",
+        "unread_bytes": "calls whose size could not be read",
+        "missed": "probe hits the kernel itself skipped",
+    }
+)
+"""Every counter of ``Window.loss`` with its meaning."""
+
+UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
+"""The losses that mean that a call is in no row: what the header calls lost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """One host (or several, merged) from ``start`` for ``seconds``."""
+
+    start: float
+    """Unix time in seconds."""
+    seconds: float
+    host: str
+    rows: Rows
+    tenants: Mapping[str, Tenant] = field(default_factory=dict)
+    open_calls: tuple[OpenCall, ...] = ()
+    devices: Devices = Devices()
+    system: System | None = None
+    loss: Mapping[str, int] = field(default_factory=dict)
+    coverage: Coverage = Coverage()
+    simulated: bool = False
+
+    @property
+    def end(self) -> float:
+        """Unix time in seconds at which the window ends."""
+        return self.start + self.seconds
+
+    @property
+    def lost(self) -> int:
+        """Calls known to be in no row."""
+        return sum(self.loss.get(name, 0) for name in UNCOUNTED)

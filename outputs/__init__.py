@@ -1,0 +1,1 @@
+"""A window written or served: JSON, text, saved file."""

@@ -1,0 +1,1 @@
+"""What observes this host: the tracer, libraries, containers, devices and the host itself."""

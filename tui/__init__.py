@@ -1,0 +1,1 @@
+"""The terminal program: command line, screens, keys."""
