@@ -33,7 +33,7 @@ class Device:
     sm_clock_mhz: int | None = None
     sm_clock_max_mhz: int | None = None
     throttle_reasons: tuple[str, ...] = ()
-    """Names of the active reasons that hold the clocks down (idle and set clocks are not faults and not listed)."""
+    """Reasons that hold the clocks down now, by name; idle and chosen clocks are no fault and not listed."""
     processes: tuple[DeviceProcess, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be read and why, one short line each."""

@@ -147,10 +147,10 @@ class Window:
     rows: Rows
     tenants: Mapping[str, Tenant] = field(default_factory=dict)
     open_calls: tuple[OpenCall, ...] = ()
-    devices: Devices = Devices()
+    devices: Devices = field(default_factory=Devices)
     system: System | None = None
     loss: Mapping[str, int] = field(default_factory=dict)
-    coverage: Coverage = Coverage()
+    coverage: Coverage = field(default_factory=Coverage)
     simulated: bool = False
 
     @property

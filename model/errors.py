@@ -1,0 +1,29 @@
+"""Failures that a person is told about: what happened, and what to do."""
+
+from __future__ import annotations
+
+
+class Told(Exception):
+    """Ends the program with one clear message and a documented exit code, never a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.reason}\n  {self.remedy}" if self.remedy else self.reason
+
+
+class BadUsage(Told):
+    """An option or file that makes no sense."""
+
+    exit_code = 2
+
+
+class CannotTrace(Told):
+    """This host, kernel or user cannot trace; the rest of the program works."""
+
+    exit_code = 3
