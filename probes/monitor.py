@@ -1,0 +1,250 @@
+"""The source of this host's windows: kernel counts, their owners, devices and the host, tied together."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import resource
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from model.errors import CannotTrace
+from model.histograms import Histograms
+from model.tenant import Tenant
+from model.window import Coverage, OpenCall, RowKey, Rows, Window
+from probes.devices import DeviceReader
+from probes.host import HostReader
+from probes.kernel_side import Counts, KernelSide, RawOpenCall
+from probes.libraries import Libraries
+from probes.operations import OPERATIONS
+from probes.process_watch import ProcessWatch, is_alive
+from probes.tenants import Tenants, process_name
+
+LOOK_SECONDS = 0.2
+"""How often new libraries are looked for: a process is traced well within a second of its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorOptions:
+    """How to trace."""
+
+    attach: Literal["auto", "multi", "perf"] = "auto"
+    """``multi``: uprobe_multi links; ``perf``: a perf event a probe, for kernels before 6.6; ``auto`` chooses."""
+    slots: int = 4096
+    """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
+    threads: int = 8192
+    """Threads that may be traced at once."""
+
+
+class Monitor:
+    """Traces this host. Where it cannot, it still gives windows of devices and host, with the reason.
+
+    ``cannot_trace`` holds that reason, or None.
+    """
+
+    def __init__(self, options: MonitorOptions | None = None) -> None:
+        options = options or MonitorOptions()
+        raise_descriptor_limit()
+        self.host = platform.node() or "localhost"
+        self.cannot_trace: CannotTrace | None = None
+        self._tenants = Tenants()
+        self._watch = ProcessWatch()
+        self._names: dict[int, str] = {}
+        self._owner: dict[tuple[int, int], Tenant] = {}
+        self._devices = DeviceReader()
+        self._hosts = HostReader()
+        self._kernel: KernelSide | None = None
+        self._libraries: Libraries | None = None
+        self._looker: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        try:
+            self._kernel = KernelSide(slots=options.slots, threads=options.threads, way=options.attach)
+            self._libraries = Libraries(self._kernel.attach)
+            self._libraries.start()
+        except CannotTrace as reason:
+            self.cannot_trace = reason
+            self._close_tracing()
+        else:
+            self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
+            self._looker.start()
+        self._clock = time.monotonic()
+
+    def read(self) -> Window:
+        """What happened since the previous read. Raises whatever ended the look-out for new libraries."""
+        if self._failure is not None:
+            raise self._failure
+        ended: set[int] = set()
+        rows, loss = NO_ROWS, dict[str, int]()
+        open_calls: tuple[OpenCall, ...] = ()
+        if self._kernel is not None:
+            # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
+            self._watch.watch(self._kernel.tgids())
+            ended = self._watch.ended()
+            rows = self._rows(self._kernel.read())
+            open_calls = tuple(map(self._open_call, self._kernel.open_calls()))
+            loss = self._kernel.losses()
+        wall, clock = time.time(), time.monotonic()
+        seconds = max(clock - self._clock, 1e-6)
+        window = Window(
+            start=wall - seconds,
+            seconds=seconds,
+            host=self.host,
+            rows=rows,
+            tenants={tenant.id: tenant for tenant in self._owner.values()},
+            open_calls=open_calls,
+            devices=self._devices.read(),
+            system=self._hosts.read(),
+            loss=loss,
+            coverage=self._coverage(int(rows.calls.sum()), seconds),
+        )
+        self._clock = clock
+        self._let_go(ended)
+        return window
+
+    def close(self) -> None:
+        """Remove every probe and give back everything; within a second. May be called twice."""
+        self._stop.set()
+        if self._looker is not None:
+            self._looker.join(timeout=0.5)
+        self._close_tracing()
+        self._watch.close()
+        self._devices.close()
+
+    def _close_tracing(self) -> None:
+        libraries, self._libraries = self._libraries, None
+        kernel, self._kernel = self._kernel, None
+        if libraries is not None:
+            libraries.close()
+        if kernel is not None:
+            kernel.close()
+
+    def _look(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            libraries = self._libraries
+            if libraries is None:
+                return
+            try:
+                libraries.update()
+            except Exception as error:
+                if not self._stop.is_set():
+                    self._failure = error
+                return
+
+    def _rows(self, counts: Counts) -> Rows:
+        keys = [
+            RowKey(
+                self.host,
+                self._tenant(key.tgid, key.cgroup_id).id,
+                key.tgid,
+                self._name(key.tgid),
+                OPERATIONS[key.operation].layer,
+                OPERATIONS[key.operation].name,
+                key.nested,
+            )
+            for key in counts.keys
+        ]
+        return added_up(keys, counts)
+
+    def _tenant(self, tgid: int, cgroup_id: int) -> Tenant:
+        owner = self._owner.get((tgid, cgroup_id))
+        if owner is None:
+            owner = self._owner[tgid, cgroup_id] = self._tenants.find(tgid, cgroup_id)
+        return owner
+
+    def _name(self, tgid: int) -> str:
+        # Read anew in every window: a program names itself after exec. The last name outlives the process.
+        name = process_name(tgid) if is_alive(tgid) else ""
+        if name:
+            self._names[tgid] = name
+        return self._names.get(tgid) or f"pid {tgid}"
+
+    def _open_call(self, call: RawOpenCall) -> OpenCall:
+        operation = OPERATIONS[call.operation]
+        return OpenCall(
+            tenant=self._tenant(call.tgid, call.cgroup_id).id,
+            pid=call.tgid,
+            tid=call.tid,
+            process=self._name(call.tgid),
+            layer=operation.layer,
+            operation=operation.name,
+            age_ns=max(time.monotonic_ns() - call.start_ns, 0),
+            nested=call.nested,
+        )
+
+    def _let_go(self, ended: Iterable[int]) -> None:
+        assert self._kernel is not None
+        for tgid in ended:
+            # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
+            if is_alive(tgid):
+                continue
+            self._kernel.release(tgid)
+            self._tenants.forget(tgid)
+            self._names.pop(tgid, None)
+            for key in [key for key in self._owner if key[0] == tgid]:
+                del self._owner[key]
+
+    def _coverage(self, calls: int, seconds: float) -> Coverage:
+        kernel, libraries = self._kernel, self._libraries
+        if kernel is None or libraries is None:
+            reason = self.cannot_trace
+            return Coverage(
+                tracing=f"{reason.reason}; {reason.remedy}" if reason and reason.remedy else str(reason)
+            )
+        rows = libraries.library_rows()
+        functions = sum(library.functions for library in rows)
+        return Coverage(
+            attached=2 * functions,
+            functions=functions,
+            libraries=rows,
+            missing=libraries.missing(),
+            processes=len(libraries.traced_pids()),
+            probe_ns=kernel.probe_ns,
+            cost_percent=calls * kernel.probe_ns / seconds / 1e9 * 100,
+            way=kernel.way,
+        )
+
+
+def added_up(keys: list[RowKey], counts: Counts) -> Rows:
+    """Counts as rows: those of one key (a process that changed its cgroup within a tenant) become one row."""
+    place: dict[RowKey, int] = {}
+    group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+    if len(place) == len(keys):
+        return Rows(
+            tuple(keys),
+            counts.calls,
+            counts.errors,
+            counts.bytes,
+            counts.total_ns,
+            counts.max_ns,
+            counts.histograms,
+        )
+    sums = [np.zeros(len(place), np.uint64) for _ in range(5)]
+    for into, values in zip(
+        sums[:4], (counts.calls, counts.errors, counts.bytes, counts.total_ns), strict=True
+    ):
+        np.add.at(into, group, values)
+    np.maximum.at(sums[4], group, counts.max_ns)
+    return Rows(tuple(place), *sums, counts.histograms.grouped(group, len(place)))
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many open files as this user may have: one per probed file and traced process is needed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _no_rows() -> Rows:
+    nothing = np.zeros(0, np.uint64)
+    return Rows((), nothing, nothing, nothing, nothing, nothing, Histograms.empty())
+
+
+NO_ROWS = _no_rows()
+"""The rows of a window in which nothing is traced."""

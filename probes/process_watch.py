@@ -1,0 +1,60 @@
+"""Tells when processes have ended, without confusing a process with a later one of the same number."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Iterable
+
+
+class ProcessWatch:
+    """Watches processes by pidfd, which stands for one process and becomes readable when that ended."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._pid_of: dict[int, int] = {}
+        self._fd_of: dict[int, int] = {}
+        self._ended: set[int] = set()
+
+    def watch(self, pids: Iterable[int]) -> None:
+        """Watch these process ids from now on; one that ended already is reported by the next ``ended``."""
+        for pid in set(pids) - self._fd_of.keys() - self._ended:
+            try:
+                fd = os.pidfd_open(pid)
+            except OSError as error:
+                # Out of descriptors: the process is looked at again by the next call, nothing is reported.
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    self._ended.add(pid)
+                continue
+            self._fd_of[pid] = fd
+            self._pid_of[fd] = pid
+            self._poll.register(fd, select.POLLIN)
+
+    def ended(self) -> set[int]:
+        """The watched processes that have ended since the previous call; they are watched no more."""
+        gone, self._ended = self._ended, set()
+        for fd, _ in self._poll.poll(0):
+            pid = self._pid_of.pop(fd)
+            del self._fd_of[pid]
+            self._poll.unregister(fd)
+            os.close(fd)
+            gone.add(pid)
+        return gone
+
+    def close(self) -> None:
+        """Give back all descriptors. May be called twice."""
+        for fd in self._pid_of:
+            os.close(fd)
+        self._pid_of.clear()
+        self._fd_of.clear()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs now (a zombie does not)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in (b"Z", b"X")
