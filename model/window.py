@@ -58,6 +58,25 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @staticmethod
+    def empty() -> Rows:
+        """No rows at all."""
+        none = np.zeros(0, np.uint64)
+        return Rows((), none, none, none, none, none, Histograms.empty())
+
+    def take(self, rows: NDArray[np.integer]) -> Rows:
+        """The rows with these indices, in that order."""
+        return Rows(
+            keys=tuple(self.keys[row] for row in rows),
+            calls=self.calls[rows],
+            errors=self.errors[rows],
+            bytes=self.bytes[rows],
+            total_ns=self.total_ns[rows],
+            max_ns=self.max_ns[rows],
+            histograms=self.histograms.take(rows),
+            split_ns=None if self.split_ns is None else self.split_ns[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:

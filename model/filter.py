@@ -1,0 +1,169 @@
+"""The text that narrows a window to the rows somebody looks for.
+
+Terms are separated by blanks and all of them must match; case does not matter:
+
+* ``word``: the word is in any name of the row or its tenant (a number also is a process id);
+* ``"two words"``: the same with blanks;
+* ``/regex/``: the expression is found in any name;
+* ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
+* ``-term``: the term must not match.
+
+Text that is no valid filter gives a message in ``Filter.error`` and matches nothing: it may be half typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.tenant import Tenant
+from model.window import RowKey, Window
+
+_UNKNOWN = Tenant(id="", name="", kind="host")
+
+KEYS: Mapping[str, Callable[[RowKey, Tenant], str]] = {
+    "container": lambda key, tenant: f"{tenant.name} {tenant.container_id} {key.tenant}",
+    "process": lambda key, tenant: key.process,
+    "pid": lambda key, tenant: str(key.pid),
+    "operation": lambda key, tenant: key.operation,
+    "layer": lambda key, tenant: key.layer,
+    "host": lambda key, tenant: key.host,
+    "pod": lambda key, tenant: tenant.pod,
+    "namespace": lambda key, tenant: tenant.namespace,
+    "runtime": lambda key, tenant: tenant.runtime,
+    "kind": lambda key, tenant: tenant.kind,
+    "cgroup": lambda key, tenant: tenant.cgroup_path,
+}
+"""What ``key:value`` can look at."""
+
+SHORT_KEYS: Mapping[str, str] = {
+    "c": "container",
+    "tenant": "container",
+    "proc": "process",
+    "op": "operation",
+    "ns": "namespace",
+}
+"""Shorter names of some keys."""
+
+_ANYWHERE = tuple(name for name in KEYS if name != "pid")
+_TERM = re.compile(
+    r"""
+    (?P<negated>-(?=\S))?
+    (?:(?P<key>[A-Za-z]+):)?
+    (?: /(?P<regex>(?:\\.|.)*?)/(?=\s|$)   # closed expression, may hold blanks
+      | "(?P<quoted>[^"]*)"?               # a quote may still be open
+      | (?P<word>\S*)
+    )
+    """,
+    re.VERBOSE,
+)
+
+_Test = Callable[[RowKey, Tenant], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A parsed filter. One that is empty matches everything."""
+
+    text: str = ""
+    tests: tuple[_Test, ...] = ()
+    error: str = ""
+    """One line that says what is wrong with ``text``; empty where it is valid."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tests or self.error)
+
+    def matches(self, key: RowKey, tenant: Tenant | None = None) -> bool:
+        """Whether a row with this key, of this tenant, passes."""
+        return not self.error and all(test(key, tenant or _UNKNOWN) for test in self.tests)
+
+    def rows(self, window: Window) -> NDArray[np.bool_]:
+        """Which rows of ``window`` pass, shape (rows,)."""
+        find = window.tenants.get
+        passes = (self.matches(key, find(key.tenant)) for key in window.rows.keys)
+        return np.fromiter(passes, np.bool_, len(window.rows))
+
+    def apply(self, window: Window) -> Window:
+        """``window`` with only the rows and open calls that pass; what is told of the host stays whole."""
+        if not self:
+            return window
+        open_calls = tuple(
+            call
+            for call in window.open_calls
+            if self.matches(
+                RowKey(
+                    window.host, call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
+                ),
+                window.tenants.get(call.tenant),
+            )
+        )
+        rows = window.rows.take(np.flatnonzero(self.rows(window)))
+        return replace(window, rows=rows, open_calls=open_calls)
+
+
+def parse(text: str) -> Filter:
+    """The filter that ``text`` describes. Never raises: see ``Filter.error``."""
+    tests: list[_Test] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        found = _TERM.match(text, at)
+        if found is None or found.end() == at:
+            break
+        at = found.end()
+        test = _test_of(found)
+        if isinstance(test, str):
+            return Filter(text, (), test)
+        if test is not None:
+            tests.append(_negated(test) if found["negated"] else test)
+    return Filter(text, tuple(tests))
+
+
+def _test_of(found: re.Match[str]) -> _Test | str | None:
+    """The test of one term, a message where it is wrong, None where it is still empty."""
+    name = (found["key"] or "").lower()
+    name = SHORT_KEYS.get(name, name)
+    regex = found["regex"]
+    value = found["quoted"] if found["quoted"] is not None else found["word"] or ""
+    if regex is None and found["quoted"] is None and value.startswith("/"):
+        regex = value[1:]  # an expression whose closing slash is not typed yet
+    if name and name not in KEYS:
+        if regex is not None:
+            return f"no key {name!r}; keys: {', '.join(KEYS)}"
+        value, name = f"{found['key']}:{value}", ""  # names such as image:tag hold colons
+    if regex is not None:
+        return _expression(regex, name)
+    if not value:
+        return None
+    value = value.casefold()
+    if name == "pid":
+        return lambda key, tenant: str(key.pid) == value
+    if name:
+        get = KEYS[name]
+        return lambda key, tenant: value in get(key, tenant).casefold()
+    return lambda key, tenant: (
+        str(key.pid) == value or any(value in KEYS[name](key, tenant).casefold() for name in _ANYWHERE)
+    )
+
+
+def _expression(regex: str, name: str) -> _Test | str | None:
+    if not regex:
+        return None
+    try:
+        search = re.compile(regex, re.IGNORECASE).search
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"/{regex}/ is no regular expression: {error}"
+    if name:
+        get = KEYS[name]
+        return lambda key, tenant: search(get(key, tenant)) is not None
+    return lambda key, tenant: any(search(KEYS[name](key, tenant)) for name in _ANYWHERE)
+
+
+def _negated(test: _Test) -> _Test:
+    return lambda key, tenant: not test(key, tenant)
