@@ -1,0 +1,153 @@
+"""What simulated tenants do: operations, their rates and durations, of the order of data-centre GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.tenant import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One operation of a tenant. ``nested`` names the driver call that runs inside it, if any."""
+
+    layer: str
+    operation: str
+    per_second: float
+    median_ns: float
+    sigma: float = 0.25
+    """Of the logarithm of the duration: 0.25 puts p95 at 1.5 times the median."""
+    bytes: int = 0
+    nested: str = ""
+    errors: float = 0.0
+    """Share of calls that fail, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """How a kind of program uses a GPU."""
+
+    process: str
+    acts: tuple[Act, ...]
+    processes: int = 1
+    period_seconds: float = 60.0
+    """The habit's load rises and falls with this period."""
+    quiet: float = 0.8
+    """Load at its lowest, as a share of its highest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A tenant of the simulated host. ``path`` may hold ``{id}``, its container id."""
+
+    name: str
+    habit: str
+    kind: Kind
+    runtime: str
+    path: str
+    pod: str = ""
+    namespace: str = ""
+
+
+_TRAINER = (
+    Act("runtime", "cudaLaunchKernel", 9000, 4_600, 0.3, nested="cuLaunchKernel"),
+    Act("runtime", "cudaStreamSynchronize", 22, 31_000_000, 0.18, nested="cuStreamSynchronize"),
+    Act("runtime", "cudaMemcpyAsync HtoD", 88, 21_000, 0.4, 4 << 20, "cuMemcpyHtoDAsync"),
+    Act("runtime", "cudaMemcpyAsync DtoH", 22, 14_000, 0.4, 4_096, "cuMemcpyDtoHAsync"),
+    Act("nccl", "ncclAllReduce", 176, 38_000, 0.45, 25 << 20),
+    Act("nccl", "ncclGroupStart", 22, 900, 0.2),
+    Act("nccl", "ncclGroupEnd", 22, 61_000, 0.5),
+    Act("runtime", "cudaStreamWaitEvent", 352, 1_900, 0.2, nested="cuStreamWaitEvent"),
+    Act("runtime", "cudaMemsetAsync", 132, 4_100, 0.3, 1 << 20, "cuMemsetD8Async"),
+    Act("driver", "cuLaunchKernelEx", 1400, 5_300, 0.3),
+)
+_INFERENCE = (
+    Act("runtime", "cudaLaunchKernel", 21000, 3_900, 0.35, nested="cuLaunchKernel"),
+    Act("runtime", "cudaStreamSynchronize", 420, 1_450_000, 0.5, nested="cuStreamSynchronize"),
+    Act("runtime", "cudaGraphLaunch", 240, 62_000, 0.3, nested="cuGraphLaunch"),
+    Act("runtime", "cudaMemcpyAsync HtoD", 420, 9_500, 0.3, 16_384, "cuMemcpyHtoDAsync"),
+    Act("runtime", "cudaMemcpyAsync DtoH", 420, 8_800, 0.3, 8_192, "cuMemcpyDtoHAsync"),
+    Act("runtime", "cudaEventSynchronize", 120, 310_000, 0.6, nested="cuEventSynchronize"),
+    Act("runtime", "cudaMallocAsync", 210, 6_200, 0.5, 8 << 20, "cuMemAllocAsync"),
+    Act("runtime", "cudaFreeAsync", 210, 4_400, 0.4, nested="cuMemFreeAsync"),
+)
+_NOTEBOOK = (
+    Act("runtime", "cudaMemcpy HtoD", 14, 7_800_000, 0.7, 64 << 20, "cuMemcpyHtoD"),
+    Act("runtime", "cudaMemcpy DtoH", 9, 5_200_000, 0.7, 32 << 20, "cuMemcpyDtoH"),
+    Act("runtime", "cudaMalloc", 26, 240_000, 0.8, 96 << 20, "cuMemAlloc", errors=0.03),
+    Act("runtime", "cudaFree", 24, 390_000, 0.7, nested="cuMemFree"),
+    Act("runtime", "cudaLaunchKernel", 310, 6_100, 0.4, nested="cuLaunchKernel"),
+    Act("runtime", "cudaDeviceSynchronize", 18, 12_000_000, 0.9, nested="cuCtxSynchronize"),
+    Act("driver", "cuModuleLoadData", 0.3, 46_000_000, 0.5),
+)
+_OTHERS = (
+    Act("driver", "cuMemcpyDtoDAsync", 30, 5_200, 0.3, 1 << 20),
+    Act("driver", "cuMemcpyPeerAsync", 12, 9_100, 0.4, 2 << 20),
+    Act("driver", "cuMemPrefetchAsync", 2, 88_000, 0.5, 16 << 20),
+    Act("driver", "cuMemHostAlloc", 0.6, 1_900_000, 0.6, 8 << 20),
+    Act("driver", "cuMemHostRegister", 0.4, 2_600_000, 0.6, 16 << 20),
+    Act("driver", "cuMemCreate", 1.5, 330_000, 0.5, 2 << 20),
+    Act("driver", "cuMemMap", 1.5, 5_400, 0.3, 2 << 20),
+    Act("driver", "cuMemSetAccess", 1.5, 96_000, 0.4, 2 << 20),
+    Act("driver", "cuGraphInstantiate", 0.2, 18_000_000, 0.6),
+    Act("driver", "cuLaunchCooperativeKernel", 8, 7_900, 0.3),
+    Act("driver", "cuEventSynchronize", 40, 260_000, 0.7),
+    Act("driver", "cuLibraryLoadData", 0.1, 71_000_000, 0.4),
+    Act("driver", "cuMemsetD32Async", 16, 4_300, 0.3, 1 << 20),
+    Act("driver", "cuMemcpy2DAsync", 11, 8_200, 0.3, 1 << 18),
+    Act("driver", "cuMemcpy3DAsync", 4, 9_900, 0.3, 1 << 19),
+    Act("runtime", "cudaMemcpyPeerAsync", 3, 13_000, 0.4, 2 << 20),
+    Act("runtime", "cudaMemPrefetchAsync", 1, 97_000, 0.5, 16 << 20),
+    Act("runtime", "cudaHostAlloc", 0.5, 2_100_000, 0.6, 8 << 20),
+    Act("runtime", "cudaMallocHost", 0.3, 2_300_000, 0.6, 8 << 20),
+    Act("runtime", "cudaFreeHost", 0.3, 1_700_000, 0.6),
+    Act("runtime", "cudaMallocManaged", 0.4, 610_000, 0.6, 32 << 20),
+    Act("runtime", "cudaGraphInstantiate", 0.2, 21_000_000, 0.6),
+    Act("runtime", "cudaMemset", 5, 11_000, 0.4, 1 << 20),
+    Act("runtime", "cudaMemcpy2DAsync", 9, 12_000, 0.3, 1 << 18),
+    Act("runtime", "cudaLaunchCooperativeKernel", 6, 9_100, 0.3),
+    Act("runtime", "cudaStreamBeginCapture", 0.2, 14_000, 0.4),
+    Act("runtime", "cudaStreamEndCapture", 0.2, 31_000, 0.4),
+    Act("nccl", "ncclAllGather", 44, 41_000, 0.5, 12 << 20),
+    Act("nccl", "ncclReduceScatter", 44, 43_000, 0.5, 12 << 20),
+    Act("nccl", "ncclBroadcast", 2, 37_000, 0.5, 1 << 20),
+    Act("nccl", "ncclSend", 12, 29_000, 0.5, 3 << 20),
+    Act("nccl", "ncclRecv", 12, 30_000, 0.5, 3 << 20),
+)
+
+HABITS = {
+    "trainer": Habit("python3 train.py", _TRAINER, processes=2, period_seconds=90, quiet=0.85),
+    "inference": Habit("python3 serve.py", _INFERENCE, period_seconds=40, quiet=0.35),
+    "notebook": Habit("ipykernel", _NOTEBOOK, period_seconds=50, quiet=0.05),
+}
+OTHERS = _OTHERS
+"""Further operations that fill a tenant's list when more are asked for than its habit has."""
+
+PEOPLE = (
+    Person("bert-trainer", "trainer", "container", "docker", "/system.slice/docker-{id}.scope"),
+    Person(
+        "chat-server",
+        "inference",
+        "pod",
+        "containerd",
+        "/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope",
+        "chat-server-6c9f7d5b88-x2kqp",
+        "serving",
+    ),
+    Person("notebook-anna", "notebook", "container", "podman", "/machine.slice/libpod-{id}.scope"),
+    Person("job 4711.0", "trainer", "job", "slurm", "/system.slice/slurmstepd.scope/job_4711/step_0"),
+    Person(
+        "embedder",
+        "inference",
+        "pod",
+        "cri-o",
+        "/kubepods.slice/kubepods-besteffort.slice/crio-{id}.scope",
+        "embedder-0",
+        "search",
+    ),
+    Person("notebook-ben", "notebook", "container", "docker", "/system.slice/docker-{id}.scope"),
+    Person("triton.service", "inference", "unit", "systemd", "/system.slice/triton.service"),
+    Person("job 4712.0", "trainer", "job", "slurm", "/system.slice/slurmstepd.scope/job_4712/step_0"),
+    Person("carla (session)", "notebook", "session", "user", "/user.slice/user-1003.slice/session-7.scope"),
+    Person("reranker", "inference", "container", "docker", "/system.slice/docker-{id}.scope"),
+)

@@ -1,0 +1,326 @@
+"""Windows of a host that does not exist, for where nothing can be traced. They are marked as simulated.
+
+The same seed and the same clock give the same windows. Durations are lognormal with rare spikes, loads
+rise and fall, and now and then a collective hangs for some seconds, so that every part of the screen has
+something to show.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from demo.habits import HABITS, OTHERS, PEOPLE, Act, Habit, Person
+from model.device import Device, DeviceProcess, Devices, System
+from model.hdr import COUNTERS, HIGHEST_NS
+from model.histograms import Histograms
+from model.tenant import Tenant
+from model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
+
+HOST = "simulated-host"
+PROBE_NS = 1_100.0
+"""Cost of one traced call, ns: entry and return probe on a current server CPU."""
+_POINTS = 96
+"""Different durations that one row shows in one window."""
+_SPIKE_SHARE = 0.002
+_SPIKE_FACTOR = 9.0
+_STRESS_PERIOD = 45.0
+_STRESS_SECONDS = 12.0
+_HANG_PERIOD = 40.0
+_HANG_AFTER = 20.0
+_HANG_SECONDS = 9.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    key: RowKey
+    act: Act
+    habit: Habit
+    phase: float
+    parent: int
+    """Index of the row whose calls make this one's, or -1."""
+    share: float
+    """Of the parent's duration that this nested call takes."""
+
+
+class SimulatedSource:
+    """A ``model.source.Source`` of simulated windows.
+
+    ``tenants`` tenants (the first three are a trainer, an inference server and a notebook) with
+    ``operations`` operations in each of their processes; ``reason`` says why nothing real is shown;
+    ``clock`` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        tenants: int = 10,
+        operations: int = 40,
+        *,
+        reason: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if tenants < 1 or operations < 1:
+            raise ValueError("at least one tenant and one operation are needed")
+        self._random = np.random.default_rng(seed)
+        self._clock = clock
+        self._reason = reason
+        self._began = self._last = clock()
+        self._tenants: dict[str, Tenant] = {}
+        self._rows: list[_Row] = []
+        for number in range(tenants):
+            self._add(number, operations)
+        self._keys = tuple(row.key for row in self._rows)
+        self._parent = np.array([row.parent for row in self._rows])
+        self._source_row = np.where(self._parent >= 0, self._parent, np.arange(len(self._rows)))
+        acts = [row.act for row in self._rows]
+        self._rate = np.array([act.per_second for act in acts])
+        self._median = np.array([act.median_ns for act in acts])
+        self._sigma = np.array([act.sigma for act in acts])
+        self._bytes = np.array([act.bytes for act in acts], np.uint64)
+        self._errors = np.array([act.errors for act in acts])
+        self._share = np.array([row.share for row in self._rows])
+        self._waits = np.array(["Synchronize" in act.operation for act in acts])
+        self._points = _normal_quantiles(_POINTS)
+
+    def read(self) -> Window:
+        """The time since the previous read, at least 1 ms of it."""
+        now = self._clock()
+        start, self._last = self._last, now
+        seconds = max(now - start, 1e-3)
+        age = now - self._began
+        rows = self._counted(age, seconds)
+        calls = int(rows.calls.sum())
+        coverage = replace(
+            self._coverage(), cost_percent=100.0 * calls * PROBE_NS / (seconds * 1e9), tracing=self._reason
+        )
+        return Window(
+            start=start,
+            seconds=seconds,
+            host=HOST,
+            rows=rows,
+            tenants=dict(self._tenants),
+            open_calls=self._open_calls(age),
+            devices=self._devices(age),
+            system=self._system(age),
+            loss=dict.fromkeys(LOSSES, 0),
+            coverage=coverage,
+            simulated=True,
+        )
+
+    def close(self) -> None:
+        """Nothing to leave behind."""
+
+    def _add(self, number: int, operations: int) -> None:
+        person = PEOPLE[number % len(PEOPLE)]
+        habit = HABITS[person.habit]
+        tenant = self._tenant(number, person)
+        self._tenants[tenant.id] = tenant
+        acts = _chosen(habit, operations)
+        phase = float(self._random.uniform(0, 1)) if number > 2 else number / 3
+        scale = 1.0 if number < 3 else float(self._random.uniform(0.2, 0.7))
+        for process in range(habit.processes):
+            pid = 4200 + 37 * number + process
+            parents: dict[str, int] = {}
+            for act, parent in acts:
+                index = parents.get(parent, -1)
+                key = RowKey(HOST, tenant.id, pid, habit.process, act.layer, act.operation, bool(parent))
+                parents[act.operation] = len(self._rows)
+                own = replace(act, per_second=act.per_second * scale / habit.processes)
+                share = float(self._random.uniform(0.72, 0.9))
+                self._rows.append(_Row(key, own, habit, phase, index, share))
+
+    def _tenant(self, number: int, person: Person) -> Tenant:
+        container = self._random.bytes(32).hex() if "{id}" in person.path else ""
+        path = person.path.format(id=container)
+        again = number // len(PEOPLE)
+        name = f"{person.name}-{again + 1}" if again else person.name
+        identity = f"{person.runtime}:{container or name}"
+        return Tenant(
+            id=identity,
+            name=name,
+            kind=person.kind,
+            runtime=person.runtime,
+            container_id=container,
+            pod=person.pod,
+            namespace=person.namespace,
+            cgroup_id=7_700 + 11 * number,
+            cgroup_path=path if not again else f"{path}-{again + 1}",
+        )
+
+    def _load(self, age: float) -> NDArray[np.float64]:
+        """How busy each row's tenant is, 0 to 1, shape (rows,)."""
+        loads = []
+        for row in self._rows:
+            wave = 0.5 + 0.5 * math.cos(2 * math.pi * (age / row.habit.period_seconds + row.phase))
+            loads.append(row.habit.quiet + (1 - row.habit.quiet) * wave)
+        return np.array(loads)
+
+    def _counted(self, age: float, seconds: float) -> Rows:
+        load = self._load(age)
+        own = self._random.poisson(self._rate * load * seconds).astype(np.int64)
+        calls = own[self._source_row]
+        stressed = age % _STRESS_PERIOD > _STRESS_PERIOD - _STRESS_SECONDS
+        slower = np.where(self._waits & stressed, 2.6, 1.0) * (0.9 + 0.2 * load)
+        n = len(self._rows)
+        spread = self._points + self._random.normal(0, 0.02, (n, _POINTS))
+        spikes = 1 + (_SPIKE_FACTOR - 1) * (np.arange(_POINTS) == _POINTS - 1)
+        duration = self._median[:, None] * slower[:, None] * np.exp(self._sigma[:, None] * spread) * spikes
+        share = np.full(_POINTS, (1 - _SPIKE_SHARE) / (_POINTS - 1))
+        share[-1] = _SPIKE_SHARE
+        # A nested call happens as often as the one around it, and takes a share of its time.
+        counts = self._random.multinomial(calls, share)[self._source_row]
+        duration = duration[self._source_row] * np.where(self._parent >= 0, self._share, 1.0)[:, None]
+        nanoseconds = np.clip(duration, 1, HIGHEST_NS).astype(np.int64)
+        largest = np.where(counts > 0, nanoseconds, 0).max(axis=1)
+        return Rows(
+            keys=self._keys,
+            calls=calls.astype(np.uint64),
+            errors=self._random.binomial(calls, self._errors).astype(np.uint64),
+            bytes=calls.astype(np.uint64) * self._bytes,
+            total_ns=(counts * nanoseconds).sum(axis=1).astype(np.uint64),
+            max_ns=largest.astype(np.uint64),
+            histograms=_histograms(nanoseconds, counts),
+        )
+
+    def _open_calls(self, age: float) -> tuple[OpenCall, ...]:
+        """A synchronize of the trainer that is nearly always under way; a collective that hangs at times."""
+        found = []
+        row = self._rows[0]
+        key = row.key
+
+        def opened(layer: str, operation: str, age_seconds: float, nested: bool) -> None:
+            age_ns = int(age_seconds * 1e9)
+            found.append(
+                OpenCall(key.tenant, key.pid, key.pid, key.process, layer, operation, age_ns, nested)
+            )
+
+        since = age % _HANG_PERIOD - _HANG_AFTER
+        if 0 < since < _HANG_SECONDS:
+            opened("nccl", "ncclGroupEnd", since, nested=False)
+        else:
+            waited = float(self._random.uniform(0.001, 0.03))
+            opened("runtime", "cudaStreamSynchronize", waited, nested=False)
+            opened("driver", "cuStreamSynchronize", waited * 0.98, nested=True)
+        return tuple(found)
+
+    def _devices(self, age: float) -> Devices:
+        devices = []
+        total = 80 << 30
+        for index in range(2):
+            wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
+            busy = min(100.0, max(0.0, 70 + 25 * wave + float(self._random.normal(0, 2))))
+            hot = 58 + 0.24 * busy
+            holders = {(row.key.pid, row.key.tenant) for row in self._rows if row.key.pid % 2 == index}
+            each = int(total * 0.8 / max(len(holders), 1))
+            devices.append(
+                Device(
+                    index=index,
+                    uuid=f"GPU-00000000-0000-0000-0000-00000000000{index}",
+                    name="Simulated 80GB",
+                    utilization_percent=round(busy),
+                    memory_utilization_percent=round(busy * 0.55),
+                    memory_used_bytes=each * len(holders),
+                    memory_total_bytes=total,
+                    power_watts=round(180 + 4.6 * busy, 1),
+                    power_limit_watts=700.0,
+                    temperature_celsius=round(hot),
+                    sm_clock_mhz=1755 if hot > 80 else 1980,
+                    sm_clock_max_mhz=1980,
+                    throttle_reasons=("SW thermal slowdown",) if hot > 80 else (),
+                    processes=tuple(DeviceProcess(pid, "C", each, who) for pid, who in sorted(holders)),
+                )
+            )
+        return Devices(tuple(devices), driver="simulated")
+
+    def _system(self, age: float) -> System:
+        cpus = 32
+        wave = 30 + 15 * math.sin(2 * math.pi * age / 61)
+        each = np.clip(self._random.normal(wave, 12, cpus), 0, 100)
+        busy = float(each.mean())
+        return System(
+            cpus=cpus,
+            cpu_percent=busy,
+            cpu_each_percent=tuple(float(value) for value in each),
+            memory_total_bytes=512 << 30,
+            memory_used_bytes=int((170 + 0.4 * wave) * (1 << 30)),
+            swap_total_bytes=16 << 30,
+            swap_used_bytes=1 << 28,
+            load=(busy / 100 * cpus, 9.6, 8.8),
+            uptime_seconds=86_400 * 12 + age,
+        )
+
+    def _coverage(self) -> Coverage:
+        processes = len({row.key.pid for row in self._rows})
+        first = self._rows[0].key
+        libraries = (
+            Library("/usr/lib/x86_64-linux-gnu/libcuda.so.555.42", "driver", 118, processes),
+            Library("/opt/conda/lib/libcudart.so.12.4.127", "runtime", 94, processes),
+            Library("/opt/conda/lib/libnccl.so.2.21.5", "nccl", 24, max(processes // 3, 1)),
+        )
+        missing = Missing(
+            "/usr/local/bin/fftbench",
+            "CUDA runtime linked statically, without symbols: its driver calls are counted",
+            "build it with nvcc -cudart shared to see runtime calls too",
+            pid=4190,
+            tenant=first.tenant,
+        )
+        functions = sum(library.functions for library in libraries)
+        return Coverage(
+            attached=2 * functions,
+            functions=functions,
+            libraries=libraries,
+            missing=(missing,),
+            processes=processes,
+            probe_ns=PROBE_NS,
+            way="simulated",
+        )
+
+
+def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
+    """The habit's acts, each followed by the driver call inside it, then others: ``operations`` in all, with
+    the name of the enclosing operation. A call inside another never stands without it."""
+    chosen: list[tuple[Act, str]] = []
+    taken = set()
+    for act in habit.acts + OTHERS:
+        if act.operation in taken:
+            continue
+        chosen.append((act, ""))
+        taken.add(act.operation)
+        if act.nested and act.nested not in taken:
+            chosen.append((replace(act, layer="driver", operation=act.nested, nested=""), act.operation))
+            taken.add(act.nested)
+    return chosen[:operations]
+
+
+def _normal_quantiles(points: int) -> NDArray[np.float64]:
+    """Standard normal values at evenly spaced probabilities, by bisection of the error function."""
+    result = np.zeros(points)
+    for index in range(points):
+        wanted = (index + 0.5) / points
+        low, high = -6.0, 6.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            if 0.5 * (1 + math.erf(middle / math.sqrt(2))) < wanted:
+                low = middle
+            else:
+                high = middle
+        result[index] = (low + high) / 2
+    return result
+
+
+def _histograms(nanoseconds: NDArray[np.int64], counts: NDArray[np.int64]) -> Histograms:
+    """Sparse histograms of ``counts`` calls of ``nanoseconds`` each, both of shape (n, points)."""
+    bucket = np.maximum(np.frexp(nanoseconds.astype(np.float64))[1] - 8, 0)
+    index = (bucket << 7) + (nanoseconds >> bucket)
+    n = len(nanoseconds)
+    place = (np.arange(n)[:, None] * COUNTERS + index)[counts > 0]
+    places, inverse = np.unique(place, return_inverse=True)
+    summed = np.bincount(inverse, weights=counts[counts > 0], minlength=len(places)).astype(np.uint64)
+    start = np.searchsorted(places, np.arange(n + 1) * COUNTERS).astype(np.int64)
+    return Histograms(start, (places % COUNTERS).astype(np.uint16), summed)

@@ -1,0 +1,114 @@
+"""Simulated windows are consistent in themselves, repeatable and marked as what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from demo.simulated import SimulatedSource, _histograms
+from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
+from model.window import LOSSES, RowKey, Window
+
+
+def clock(step: float = 1.0) -> Callable[[], float]:
+    now = 1_700_000_000.0 - step
+
+    def tick() -> float:
+        nonlocal now
+        now += step
+        return now
+
+    return tick
+
+
+def windows(count: int, seed: int = 7, step: float = 1.0) -> list[Window]:
+    source = SimulatedSource(seed, clock=clock(step))
+    return [source.read() for _ in range(count)]
+
+
+def test_rows_are_consistent_with_their_histograms() -> None:
+    for window in windows(3):
+        rows = window.rows
+        assert len(set(rows.keys)) == len(rows.keys)
+        assert np.array_equal(rows.histograms.totals(), rows.calls)
+        highest = HIGHEST_OF_INDEX[rows.histograms.index[rows.histograms.start[1:] - 1]]
+        busy = rows.calls > 0
+        assert [index_of(int(value)) for value in rows.max_ns[busy]] == [
+            index_of(int(value)) for value in highest[busy]
+        ]
+        assert np.all(rows.total_ns >= rows.max_ns)
+        assert np.all(rows.total_ns <= rows.calls * np.maximum(rows.max_ns, 1))
+        assert np.all(rows.errors <= rows.calls)
+        assert rows.calls.dtype == rows.total_ns.dtype == np.uint64
+
+
+def test_nested_calls_belong_to_the_call_around_them() -> None:
+    (window,) = windows(1)
+    rows = window.rows
+    calls = {(key.pid, key.operation): int(count) for key, count in zip(rows.keys, rows.calls, strict=True)}
+    total = {(key.pid, key.operation): int(ns) for key, ns in zip(rows.keys, rows.total_ns, strict=True)}
+    nested = [key for key in rows.keys if key.nested]
+    assert {key.layer for key in nested} == {"driver"}
+    pid = next(key.pid for key in nested)
+    assert calls[pid, "cuLaunchKernel"] == calls[pid, "cudaLaunchKernel"] > 1_000
+    assert 0 < total[pid, "cuLaunchKernel"] < total[pid, "cudaLaunchKernel"]
+
+
+def test_same_seed_and_clock_give_the_same_windows() -> None:
+    first, second, other = windows(3), windows(3), windows(3, seed=8)
+    assert all(np.array_equal(a.rows.calls, b.rows.calls) for a, b in zip(first, second, strict=True))
+    assert [a.open_calls for a in first] == [b.open_calls for b in second]
+    assert first[0].tenants == second[0].tenants
+    assert not np.array_equal(first[0].rows.calls, other[0].rows.calls)
+
+
+def test_size_is_what_was_asked_for() -> None:
+    window = SimulatedSource(1, tenants=23, operations=12, clock=clock()).read()
+    assert len(window.tenants) == 23
+    per_process: dict[tuple[str, int], list[RowKey]] = {}
+    for key in window.rows.keys:
+        per_process.setdefault((key.tenant, key.pid), []).append(key)
+    assert {len(keys) for keys in per_process.values()} == {12}
+    assert set(window.tenants) == {key.tenant for key in window.rows.keys}
+    full = SimulatedSource(1, tenants=3, operations=40, clock=clock()).read().rows
+    assert len(full) == 4 * 40  # the trainer has two processes
+    with pytest.raises(ValueError, match="at least one"):
+        SimulatedSource(1, tenants=0)
+
+
+def test_what_the_screen_needs_is_there_and_changes() -> None:
+    seen = windows(90)
+    assert all(window.simulated and not window.lost and set(window.loss) == set(LOSSES) for window in seen)
+    assert {key.layer for key in seen[0].rows.keys} == {"runtime", "driver", "nccl"}
+    assert max(call.age_ns for window in seen for call in window.open_calls) > 5_000_000_000
+    assert len({window.devices.devices[0].utilization_percent for window in seen}) > 5
+    system = seen[-1].system
+    assert system is not None
+    assert 0 < system.cpu_percent < 100
+    totals = [int(window.rows.calls.sum()) for window in seen]
+    assert max(totals) > 1.1 * min(totals)
+    # Contention: the slowest synchronizes of one stretch are clearly longer than those of another.
+    row = next(i for i, key in enumerate(seen[0].rows.keys) if key.operation == "cudaStreamSynchronize")
+    medians = [int(window.rows.histograms.percentiles([50])[row, 0]) for window in seen]
+    assert max(medians) > 2 * min(medians)
+
+
+def test_length_and_reason_are_told() -> None:
+    source = SimulatedSource(1, reason="no compiler", clock=clock(2.5))
+    first, second = source.read(), source.read()
+    assert first.end == second.start
+    assert second.seconds == pytest.approx(2.5)
+    assert first.coverage.tracing == "no compiler"
+    source.close()
+    source.close()
+
+
+def test_histograms_put_values_where_the_geometry_says() -> None:
+    values = [1, 127, 128, 255, 256, 257, 511, 512, 1_000_000, 2**31 + 12345, HIGHEST_NS]
+    made = _histograms(np.array([values], np.int64), np.ones((1, len(values)), np.int64))
+    expected: dict[int, int] = {}
+    for value in values:
+        expected[index_of(value)] = expected.get(index_of(value), 0) + 1
+    assert dict(zip(made.index.tolist(), made.count.tolist(), strict=True)) == expected
