@@ -34,7 +34,7 @@ class MonitorOptions:
     """How to trace."""
 
     attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: uprobe_multi links; ``perf``: a perf event a probe, for kernels before 6.6; ``auto`` chooses."""
+    """``multi``: uprobe_multi links; ``perf``: a perf event a probe, for kernels before 6.6; ``auto``: either."""
     slots: int = 4096
     """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
     threads: int = 8192
@@ -178,7 +178,8 @@ class Monitor:
         )
 
     def _let_go(self, ended: Iterable[int]) -> None:
-        assert self._kernel is not None
+        if self._kernel is None:
+            return
         for tgid in ended:
             # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
             if is_alive(tgid):

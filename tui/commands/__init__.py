@@ -1,0 +1,1 @@
+"""One module per sub-command: each adds its own options and runs."""

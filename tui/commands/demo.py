@@ -1,0 +1,34 @@
+"""The live screen on sample tenants: stand-in CUDA libraries and programs, in cgroups of their own, really traced.
+
+Without root, a compiler or eBPF the tenants are simulated, and the screen says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from model.source import Source
+from tui.commands.once import print_window, watch
+from tui.commands.tracing import add_screen_options, add_tracing_options, monitor_options, number
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "scenario", nargs="?", default="trio", metavar="SCENARIO", help="which tenants (default: trio)"
+    )
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
+    parser.add_argument("--json", action="store_true", help="print one window as JSON")
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0.1, 3600),
+        default=3.0,
+        help="with --once or --json (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--simulated", action="store_true", help="simulated tenants, even where real ones could run"
+    )
+    add_screen_options(parser)
+    add_tracing_options(parser)

@@ -1,0 +1,27 @@
+"""The live screen of this host."""
+
+from __future__ import annotations
+
+import argparse
+
+from model.source import Source
+from tui.commands.tracing import add_screen_options, add_tracing_options, monitor_options
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    add_screen_options(parser)
+    add_tracing_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the screen until it is left. Where this host cannot be traced, the screen says why and shows the rest."""
+    from tui.app import RunOptions, run
+    from tui.later import Later
+
+    def start() -> Source:
+        from probes.monitor import Monitor
+
+        return Monitor(monitor_options(options))
+
+    return run(Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme))

@@ -1,0 +1,62 @@
+"""The options that every tracing command shares."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from probes.monitor import MonitorOptions
+
+
+def number(kind: type[int] | type[float], least: float, most: float) -> type:
+    """An argparse type: a number within bounds, both included."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
+        return value
+
+    return read  # type: ignore[return-value]  # argparse takes any callable
+
+
+def add_tracing_options(parser: argparse.ArgumentParser) -> None:
+    """How to trace: for the commands that do."""
+    group = parser.add_argument_group("tracing")
+    group.add_argument(
+        "--attach",
+        choices=("auto", "multi", "perf"),
+        default="auto",
+        help="uprobe_multi links, or one perf event a probe as on kernels before 6.6 (default: what works here)",
+    )
+    group.add_argument(
+        "--slots",
+        type=number(int, 16, 65536),
+        default=4096,
+        help="histograms in the kernel, 16 KiB each: one per operation and process (default: %(default)s)",
+    )
+
+
+def monitor_options(options: argparse.Namespace) -> MonitorOptions:
+    """The options as the monitor takes them."""
+    from probes.monitor import MonitorOptions
+
+    return MonitorOptions(attach=options.attach, slots=int(options.slots))
+
+
+def add_screen_options(parser: argparse.ArgumentParser) -> None:
+    """How the screen looks and how often it changes."""
+    group = parser.add_argument_group("screen")
+    group.add_argument(
+        "--interval",
+        type=number(float, 0.25, 60),
+        default=1.0,
+        metavar="SECONDS",
+        help="time between two looks (default: %(default)g)",
+    )
+    group.add_argument("--ascii", action="store_true", help="draw with ASCII only")
+    group.add_argument("--theme", default="", help="colours; the key t shows them in turn")
