@@ -1,0 +1,304 @@
+"""Every function that is traced: its name, its operation, and how the bytes of a call are found.
+
+The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
+Argument numbers count from 0, as the integer arguments of the call. A struct that is passed by value on the
+stack (``cudaExtent``) takes one number per 8 bytes, after the six numbers of the registers.
+
+One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
+Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+
+class Size(IntEnum):
+    """How the bytes of a call are found. A ``shift`` multiplies elements by their size (2 to its power)."""
+
+    NONE = 0
+    """The call moves no bytes, or no argument says how many."""
+    ARGUMENT = 1
+    """Argument a, shifted left by c."""
+    PRODUCT = 2
+    """Argument a x argument b, shifted left by c: width and height."""
+    NCCL = 3
+    """Argument a (a count) x the size of the ``ncclDataType_t`` in argument b: see ``NCCL_TYPE_BYTES``."""
+    STRUCT = 4
+    """Two (c = 2) or three (c = 3) u64 factors that lie one after the other at byte b of what argument a
+    points to: ``WidthInBytes``, ``Height``, ``Depth``."""
+    ARGUMENT32 = 5
+    """The low 32 bits of argument a, shifted left by c: the first CUDA's functions took ``unsigned int``."""
+    PRODUCT32 = 6
+    """The product of the low 32 bits of arguments a and b, shifted left by c."""
+    PRODUCT3 = 7
+    """Argument a x argument b x argument c: a ``cudaExtent`` on the stack (x86-64; elsewhere not read)."""
+
+
+class Direction(IntEnum):
+    """Where the direction of a copy stands. Where it can be read and is one of ``KINDS``, what is counted is
+    operation id + 1 + the value of ``cudaMemcpyKind``; else the operation itself."""
+
+    NONE = 0
+    KIND = 1
+    """The ``cudaMemcpyKind`` (u32) is argument d."""
+    STRUCT_KIND = 2
+    """The ``cudaMemcpyKind`` (u32) lies at byte 8 x d of what argument a points to."""
+
+
+KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
+"""Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
+
+NCCL_TYPE_BYTES: Final = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+"""Size in bytes of ``ncclDataType_t`` 0 to 11: int8, uint8, int32, uint32, int64, uint64, float16, float32,
+float64, bfloat16, float8e4m3, float8e5m2."""
+
+NCCL_IN_PROGRESS: Final = 7
+"""``ncclInProgress``: what a communicator in non-blocking mode returns where nothing is wrong."""
+
+DRIVER: Final = "driver"
+RUNTIME: Final = "runtime"
+NCCL: Final = "nccl"
+LAYERS: Final = (RUNTIME, DRIVER, NCCL)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationInfo:
+    """What a row is called."""
+
+    id: int
+    """1 to 511."""
+    name: str
+    """``cudaLaunchKernel``, ``cuMemcpyHtoDAsync``, ``cudaMemcpyAsync HtoD``."""
+    layer: str
+    family: str
+    """launch, graph, memory, copy, memset, prefetch, sync, wait, load, collective, point, group or
+    communicator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One traced function; its variants share it."""
+
+    id: int
+    """The attach cookie, 1 to 1,023."""
+    symbol: str
+    """The name without its variant."""
+    operation: int
+    layer: str
+    size: Size = Size.NONE
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    direction: Direction = Direction.NONE
+    d: int = 0
+    pending: int = 0
+    """A return value besides 0 that is no error; 0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Size and direction of a function, before ids are given out."""
+
+    size: Size = Size.NONE
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    direction: Direction = Direction.NONE
+    d: int = 0
+
+
+def _bytes(a: int, shift: int = 0) -> _Rule:
+    return _Rule(Size.ARGUMENT, a, 0, shift)
+
+
+def _area(a: int, b: int, shift: int = 0) -> _Rule:
+    return _Rule(Size.PRODUCT, a, b, shift)
+
+
+def _kind(d: int, rule: _Rule) -> _Rule:
+    return replace(rule, direction=Direction.KIND, d=d)
+
+
+_NOTHING = _Rule()
+
+# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). Where an array takes
+# part the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
+_MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # CUDA_MEMCPY2D.WidthInBytes
+_MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and that of CUDA_MEMCPY3D_PEER
+_PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
+_PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
+_MALLOC3D = _Rule(Size.PRODUCT3, 6, 7, 8)  # the extent is all there is on the stack
+_MEMSET3D = _Rule(Size.PRODUCT3, 10, 11, 12)  # the pitched pointer lies before it: 6 to 9
+
+_TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
+    (DRIVER, "launch", _NOTHING, "cuLaunchKernel cuLaunchKernelEx cuLaunch cuLaunchGrid cuLaunchGridAsync"),
+    (DRIVER, "launch", _NOTHING, "cuLaunchCooperativeKernel cuLaunchCooperativeKernelMultiDevice"),
+    (DRIVER, "graph", _NOTHING, "cuGraphLaunch cuGraphInstantiate"),
+    (DRIVER, "graph", _NOTHING, "cuGraphInstantiateWithFlags cuGraphInstantiateWithParams"),
+    (DRIVER, "graph", _NOTHING, "cuStreamBeginCapture cuStreamBeginCaptureToGraph cuStreamEndCapture"),
+    (DRIVER, "memory", _bytes(1), "cuMemAlloc cuMemAllocHost cuMemHostAlloc cuMemHostRegister"),
+    (DRIVER, "memory", _bytes(1), "cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync"),
+    (DRIVER, "memory", _area(2, 3), "cuMemAllocPitch"),
+    (DRIVER, "memory", _NOTHING, "cuMemFree cuMemFreeAsync cuMemFreeHost cuMemHostUnregister"),
+    (DRIVER, "memory", _NOTHING, "cuMemPoolCreate cuMemPoolDestroy cuMemPoolTrimTo"),
+    (DRIVER, "memory", _bytes(1), "cuMemCreate cuMemMap cuMemUnmap cuMemSetAccess"),
+    (DRIVER, "memory", _bytes(1), "cuMemAddressReserve cuMemAddressFree"),
+    (DRIVER, "memory", _NOTHING, "cuMemRelease cuMemMapArrayAsync"),
+    (DRIVER, "memory", _NOTHING, "cuArrayCreate cuArray3DCreate cuArrayDestroy"),
+    (DRIVER, "memory", _NOTHING, "cuMipmappedArrayCreate cuMipmappedArrayDestroy"),
+    (DRIVER, "copy", _bytes(2), "cuMemcpy cuMemcpyAsync cuMemcpyWithAttributesAsync"),
+    (DRIVER, "copy", _bytes(2), "cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync"),
+    (DRIVER, "copy", _bytes(2), "cuMemcpyDtoD cuMemcpyDtoDAsync"),
+    (DRIVER, "copy", _bytes(3), "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyAtoH cuMemcpyAtoHAsync"),
+    (DRIVER, "copy", _bytes(3), "cuMemcpyDtoA cuMemcpyAtoD"),
+    (DRIVER, "copy", _bytes(4), "cuMemcpyAtoA cuMemcpyPeer cuMemcpyPeerAsync"),
+    (DRIVER, "copy", _MEMCPY2D, "cuMemcpy2D cuMemcpy2DUnaligned cuMemcpy2DAsync"),
+    (DRIVER, "copy", _MEMCPY3D, "cuMemcpy3D cuMemcpy3DAsync cuMemcpy3DPeer cuMemcpy3DPeerAsync"),
+    (DRIVER, "copy", _NOTHING, "cuMemcpyBatchAsync cuMemcpy3DBatchAsync cuMemcpy3DWithAttributesAsync"),
+    (DRIVER, "memset", _bytes(2), "cuMemsetD8 cuMemsetD8Async"),
+    (DRIVER, "memset", _bytes(2, 1), "cuMemsetD16 cuMemsetD16Async"),
+    (DRIVER, "memset", _bytes(2, 2), "cuMemsetD32 cuMemsetD32Async"),
+    (DRIVER, "memset", _area(3, 4), "cuMemsetD2D8 cuMemsetD2D8Async"),
+    (DRIVER, "memset", _area(3, 4, 1), "cuMemsetD2D16 cuMemsetD2D16Async"),
+    (DRIVER, "memset", _area(3, 4, 2), "cuMemsetD2D32 cuMemsetD2D32Async"),
+    (DRIVER, "prefetch", _bytes(1), "cuMemPrefetchAsync"),
+    (DRIVER, "prefetch", _NOTHING, "cuMemPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync"),
+    (DRIVER, "sync", _NOTHING, "cuStreamSynchronize cuEventSynchronize cuCtxSynchronize"),
+    (DRIVER, "wait", _NOTHING, "cuStreamWaitEvent"),
+    (DRIVER, "load", _NOTHING, "cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary"),
+    (DRIVER, "load", _NOTHING, "cuLibraryLoadData cuLibraryLoadFromFile"),
+    # __cudaLaunchKernel ends in a jump to cudaLaunchKernel: probing it too would count each launch twice.
+    (RUNTIME, "launch", _NOTHING, "cudaLaunchKernel cudaLaunchKernelExC"),
+    (RUNTIME, "launch", _NOTHING, "cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice"),
+    (RUNTIME, "graph", _NOTHING, "cudaGraphLaunch cudaGraphInstantiate"),
+    (RUNTIME, "graph", _NOTHING, "cudaGraphInstantiateWithFlags cudaGraphInstantiateWithParams"),
+    (RUNTIME, "graph", _NOTHING, "cudaStreamBeginCapture cudaStreamBeginCaptureToGraph cudaStreamEndCapture"),
+    (RUNTIME, "memory", _bytes(1), "cudaMalloc cudaMallocHost cudaHostAlloc cudaHostRegister"),
+    (RUNTIME, "memory", _bytes(1), "cudaMallocManaged cudaMallocAsync cudaMallocFromPoolAsync"),
+    (RUNTIME, "memory", _area(2, 3), "cudaMallocPitch"),
+    (RUNTIME, "memory", _MALLOC3D, "cudaMalloc3D"),
+    (RUNTIME, "memory", _NOTHING, "cudaMallocArray cudaMalloc3DArray cudaMallocMipmappedArray"),
+    (RUNTIME, "memory", _NOTHING, "cudaFree cudaFreeAsync cudaFreeHost cudaHostUnregister"),
+    (RUNTIME, "memory", _NOTHING, "cudaFreeArray cudaFreeMipmappedArray"),
+    (RUNTIME, "memory", _NOTHING, "cudaMemPoolCreate cudaMemPoolDestroy cudaMemPoolTrimTo"),
+    (RUNTIME, "copy", _kind(3, _bytes(2)), "cudaMemcpy cudaMemcpyAsync"),
+    (RUNTIME, "copy", _bytes(2), "cudaMemcpyWithAttributesAsync"),
+    (RUNTIME, "copy", _bytes(4), "cudaMemcpyPeer cudaMemcpyPeerAsync"),
+    (RUNTIME, "copy", _kind(4, _bytes(2)), "cudaMemcpyToSymbol cudaMemcpyToSymbolAsync"),
+    (RUNTIME, "copy", _kind(4, _bytes(2)), "cudaMemcpyFromSymbol cudaMemcpyFromSymbolAsync"),
+    (RUNTIME, "copy", _kind(5, _bytes(4)), "cudaMemcpyToArray cudaMemcpyToArrayAsync"),
+    (RUNTIME, "copy", _kind(5, _bytes(4)), "cudaMemcpyFromArray cudaMemcpyFromArrayAsync"),
+    (RUNTIME, "copy", _kind(7, _bytes(6)), "cudaMemcpyArrayToArray"),
+    (RUNTIME, "copy", _kind(6, _area(4, 5)), "cudaMemcpy2D cudaMemcpy2DAsync"),
+    (RUNTIME, "copy", _kind(7, _area(5, 6)), "cudaMemcpy2DToArray cudaMemcpy2DToArrayAsync"),
+    (RUNTIME, "copy", _kind(7, _area(5, 6)), "cudaMemcpy2DFromArray cudaMemcpy2DFromArrayAsync"),
+    (RUNTIME, "copy", _kind(8, _area(6, 7)), "cudaMemcpy2DArrayToArray"),
+    (RUNTIME, "copy", _PARMS3D, "cudaMemcpy3D cudaMemcpy3DAsync"),
+    (RUNTIME, "copy", _PEER3D, "cudaMemcpy3DPeer cudaMemcpy3DPeerAsync"),
+    (
+        RUNTIME,
+        "copy",
+        _NOTHING,
+        "cudaMemcpyBatchAsync cudaMemcpy3DBatchAsync cudaMemcpy3DWithAttributesAsync",
+    ),
+    (RUNTIME, "memset", _bytes(2), "cudaMemset cudaMemsetAsync"),
+    (RUNTIME, "memset", _area(3, 4), "cudaMemset2D cudaMemset2DAsync"),
+    (RUNTIME, "memset", _MEMSET3D, "cudaMemset3D cudaMemset3DAsync"),
+    (RUNTIME, "prefetch", _bytes(1), "cudaMemPrefetchAsync"),
+    (RUNTIME, "prefetch", _NOTHING, "cudaMemPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync"),
+    (RUNTIME, "sync", _NOTHING, "cudaStreamSynchronize cudaEventSynchronize cudaDeviceSynchronize"),
+    (RUNTIME, "sync", _NOTHING, "cudaThreadSynchronize cudaExecutionCtxSynchronize"),
+    (RUNTIME, "wait", _NOTHING, "cudaStreamWaitEvent"),
+    (RUNTIME, "load", _NOTHING, "cudaLibraryLoadData cudaLibraryLoadFromFile"),
+    (NCCL, "collective", _Rule(Size.NCCL, 2, 3), "ncclAllReduce ncclReduce ncclReduceScatter ncclAllGather"),
+    (NCCL, "collective", _Rule(Size.NCCL, 2, 3), "ncclBroadcast ncclAlltoAll ncclGather ncclScatter"),
+    (NCCL, "collective", _Rule(Size.NCCL, 1, 2), "ncclBcast"),
+    (NCCL, "point", _Rule(Size.NCCL, 1, 2), "ncclSend ncclRecv ncclPutSignal"),
+    (NCCL, "point", _NOTHING, "ncclSignal ncclWaitSignal"),
+    (NCCL, "group", _NOTHING, "ncclGroupStart ncclGroupEnd"),
+    (NCCL, "communicator", _NOTHING, "ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable"),
+    (NCCL, "communicator", _NOTHING, "ncclCommInitAll ncclCommSplit ncclCommShrink ncclCommGrow"),
+    (NCCL, "communicator", _NOTHING, "ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommRevoke"),
+)
+
+_OLD: Final = frozenset(
+    symbol
+    for symbols in (
+        "cuMemAlloc cuMemAllocPitch cuMemAllocHost",
+        "cuMemcpyHtoD cuMemcpyHtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyDtoD cuMemcpyDtoDAsync",
+        "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyAtoH cuMemcpyAtoHAsync",
+        "cuMemcpyDtoA cuMemcpyAtoD cuMemcpyAtoA",
+        "cuMemcpy2D cuMemcpy2DUnaligned cuMemcpy2DAsync cuMemcpy3D cuMemcpy3DAsync",
+        "cuMemsetD8 cuMemsetD8Async cuMemsetD16 cuMemsetD16Async cuMemsetD32 cuMemsetD32Async",
+        "cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D32 cuMemsetD2D32Async",
+    )
+    for symbol in symbols.split()
+)
+"""Functions whose symbol without ``_v2`` is CUDA's before 3.2, with sizes of 32 bits. The extent in their
+structs is not read: nothing that calls them is still built."""
+
+_OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
+
+_SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
+
+
+def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tuple[str, bool], Function]]:
+    operations: list[OperationInfo] = []
+    functions: list[Function] = []
+    index: dict[tuple[str, bool], Function] = {}
+
+    def add(symbol: str, operation: int, layer: str, rule: _Rule, *, old: bool) -> None:
+        function = Function(
+            len(functions) + 1,
+            symbol,
+            operation,
+            layer,
+            rule.size,
+            rule.a,
+            rule.b,
+            rule.c,
+            rule.direction,
+            rule.d,
+            NCCL_IN_PROGRESS if layer == NCCL else 0,
+        )
+        functions.append(function)
+        index[symbol, old] = function
+
+    for layer, family, rule, symbols in _TABLE:
+        for symbol in symbols.split():
+            first = len(operations) + 1
+            names = [symbol]
+            if rule.direction is not Direction.NONE:
+                names += [f"{symbol} {kind}" for kind in KINDS]
+            operations += [
+                OperationInfo(number, name, layer, family) for number, name in enumerate(names, first)
+            ]
+            add(symbol, first, layer, rule, old=False)
+            if symbol in _OLD:
+                size = _OLD_SIZES.get(rule.size, Size.NONE)
+                add(symbol, first, layer, replace(rule, size=size), old=True)
+    return tuple(operations), tuple(functions), index
+
+
+OPERATIONS: tuple[OperationInfo, ...]
+"""Every operation; the one with id i is element i - 1."""
+FUNCTIONS: tuple[Function, ...]
+"""Every function; the one with id i is element i - 1."""
+OPERATIONS, FUNCTIONS, _INDEX = _build()
+
+
+def match(symbol: str, layer: str) -> Function | None:
+    """The function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
+
+    None where the symbol is not traced.
+    """
+    found = _SYMBOL.fullmatch(symbol)
+    if found is None:
+        return None
+    base, version = found.groups()
+    function = _INDEX.get((base, version is None and base in _OLD))
+    return function if function is not None and function.layer == layer else None
