@@ -1,0 +1,196 @@
+"""What a cgroup's path says about who is in it: one table of the patterns of runtimes and schedulers.
+
+A path may match several patterns (a container inside a Slurm step inside a session). Containers, pods and
+jobs go before units and sessions; among equals the deepest match wins, so that a container inside a
+container is told by the inner one. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from model.tenant import Kind
+from probes.text import clean
+
+SHORT_ID = 12
+"""Characters of a container's id that people are shown, as in ``docker ps``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What one path tells. Fields are `model.tenant.Tenant`'s; ``uid`` is the user where the path has one."""
+
+    id: str
+    name: str
+    kind: Kind
+    runtime: str
+    container_id: str = ""
+    pod: str = ""
+    uid: int | None = None
+    cgroup_path: str = ""
+    """The tenant's own cgroup: the path up to and including what matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One row of the table: searched everywhere in the path; ``build`` makes an Identity of a match."""
+
+    name: str
+    regex: re.Pattern[str]
+    build: Callable[[re.Match[str]], Identity]
+
+
+_END = r"(?=/|$)"
+_HEX = r"(?P<id>[0-9a-f]{64})"
+_UID = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+
+KUBERNETES_POD = re.compile(rf"/[^/]*kubepods[^:]*?[/-]pod(?P<pod>{_UID})(?:\.slice)?(?=[/:]|$)")
+"""A pod, by its UID (a hash for static pods), in any QoS class and with either cgroup driver."""
+PODMAN_POD = re.compile(r"/[^/]*libpod_pod_(?P<pod>[0-9a-f]{64})(?:\.slice)?" + _END)
+ECS_TASK = re.compile(
+    r"/(?:ecs|ecstasks\.slice)(?:/[^/]+?)??[/-](?P<pod>[0-9a-f-]{32,36})(?:\.slice)?" + _END
+)
+
+
+def unescape_unit(name: str) -> str:
+    r"""A systemd unit's name as people write it: ``\x2d`` is a hyphen."""
+    return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), name)
+
+
+def _container(runtime: str) -> Callable[[re.Match[str]], Identity]:
+    def build(match: re.Match[str]) -> Identity:
+        full = clean(match["id"])
+        short = full[:SHORT_ID] if re.fullmatch("[0-9a-f]{64}", full) else full
+        return Identity(f"{runtime or 'container'}:{full}", short, "container", runtime, container_id=full)
+
+    return build
+
+
+def _pod(match: re.Match[str]) -> Identity:
+    uid = match["pod"].replace("_", "-")
+    return Identity(f"kubernetes:{uid}", uid, "pod", "kubernetes", pod=uid)
+
+
+def _slurm(match: re.Match[str]) -> Identity:
+    job, step = match["job"], match["step"]
+    uid = int(match["uid"]) if match["uid"] else None
+    if not step:
+        return Identity(f"slurm:job_{job}", f"job {job}", "job", "slurm", uid=uid)
+    step = clean(step)
+    return Identity(f"slurm:job_{job}/step_{step}", f"job {job}.{step}", "job", "slurm", uid=uid)
+
+
+def _unit(match: re.Match[str]) -> Identity:
+    unit = clean(unescape_unit(match["unit"]))
+    return Identity(f"systemd:{unit}", unit.removesuffix(".service"), "unit", "systemd")
+
+
+def _user_unit(match: re.Match[str]) -> Identity:
+    uid, unit = match["uid"], clean(unescape_unit(match["unit"]))
+    return Identity(f"user:{uid}/{unit}", unit.removesuffix(".service"), "unit", "user", uid=int(uid))
+
+
+def _session(match: re.Match[str]) -> Identity:
+    uid, session = match["uid"], clean(match["session"])
+    return Identity(f"user:{uid}/session-{session}", f"session {session}", "session", "user", uid=int(uid))
+
+
+def _user(match: re.Match[str]) -> Identity:
+    return Identity(f"user:{match['uid']}", "", "session", "user", uid=int(match["uid"]))
+
+
+def _row(name: str, regex: str, build: Callable[[re.Match[str]], Identity]) -> Pattern:
+    return Pattern(name, re.compile(regex), build)
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    # Of two matches of the same depth the earlier row wins: special before general.
+    _row(
+        "ECS, systemd driver",
+        rf"/ecstasks-[0-9a-f-]{{32,36}}\.slice/docker-{_HEX}\.scope{_END}",
+        _container("ecs"),
+    ),
+    _row("Docker, systemd driver", rf"/docker-{_HEX}\.scope{_END}", _container("docker")),
+    _row("Docker, cgroupfs driver", rf"/docker/{_HEX}{_END}", _container("docker")),
+    _row("containerd CRI, systemd driver", rf"/cri-containerd-{_HEX}\.scope{_END}", _container("containerd")),
+    _row("containerd CRI, prefixed", rf":cri-containerd:{_HEX}{_END}", _container("containerd")),
+    _row("nerdctl", rf"/nerdctl-{_HEX}\.scope{_END}", _container("containerd")),
+    # `crio-conmon-` and `libpod-conmon-` hold the monitor of a container and do not match.
+    _row("CRI-O", rf"/crio-{_HEX}(?:\.scope)?{_END}", _container("cri-o")),
+    _row("Podman", rf"/libpod-(?:payload-)?{_HEX}(?:\.scope)?{_END}", _container("podman")),
+    _row("ECS", rf"/ecs/(?:[^/]+/)?[0-9a-f-]{{32,36}}/{_HEX}{_END}", _container("ecs")),
+    _row(
+        "ECS, numbered container",
+        rf"/ecs/(?:[^/]+/)?(?P<task>[0-9a-f-]{{32,36}})/(?P<id>(?P=task)-\d+){_END}",
+        _container("ecs"),
+    ),
+    _row(
+        "Kubernetes container, cgroupfs driver",
+        rf"[/-]pod{_UID}(?:\.slice)?/{_HEX}{_END}",
+        _container("kubernetes"),
+    ),
+    _row("container under a parent of its own", rf"/{_HEX}(?:\.scope)?{_END}", _container("")),
+    _row("Kubernetes pod", KUBERNETES_POD.pattern, _pod),
+    _row("LXC, Incus", rf"/lxc(?:/|\.payload[./])(?P<id>[^/]+){_END}", _container("lxc")),
+    _row(
+        "systemd-nspawn",
+        rf"/machine\.slice/systemd-nspawn@(?P<id>[^/]+)\.service{_END}",
+        _container("systemd"),
+    ),
+    _row(
+        "Slurm",
+        r"/(?:slurm(?:_[^/]+)?/uid_(?P<uid>\d+)|(?:[^/]+_)?slurmstepd\.scope)"
+        rf"/job_(?P<job>\d+)(?:/step_(?P<step>[^/]+))?{_END}",
+        _slurm,
+    ),
+    _row("login session", rf"/user-(?P<uid>\d+)\.slice/session-(?P<session>[^/]+)\.scope{_END}", _session),
+    _row("user manager", r"/user-(?P<uid>\d+)\.slice(?:/user@\d+\.service(?:/init\.scope)?)?$", _user),
+    _row(
+        "user's unit",
+        rf"/user-(?P<uid>\d+)\.slice/user@\d+\.service/(?:[^/]+/)*(?P<unit>[^/]+\.(?:service|scope)){_END}",
+        _user_unit,
+    ),
+    _row("systemd unit", rf"/(?P<unit>[^/]+\.(?:service|scope)){_END}", _unit),
+)
+
+_RANK: dict[Kind, int] = {"container": 2, "pod": 2, "job": 2}
+_Place = tuple[int, int, int]
+"""What decides between matches: rank of the kind, depth in the path, and how early the row stands."""
+
+
+def parse(path: str) -> Identity | None:
+    """Who is in the cgroup at ``path``, or None where no pattern knows it. Any string will do."""
+    found = _best(path)
+    return found[1] if found else None
+
+
+def parse_best(paths: Iterable[str]) -> Identity | None:
+    """Who is meant by several paths of one process (cgroup v1 has one per controller)."""
+    found = [best for path in paths if (best := _best(path))]
+    return max(found, key=lambda best: best[0])[1] if found else None
+
+
+def _best(path: str) -> tuple[_Place, Identity] | None:
+    found: list[tuple[_Place, Identity, re.Match[str]]] = []
+    for row, pattern in enumerate(PATTERNS):
+        for match in pattern.regex.finditer(path):
+            identity = pattern.build(match)
+            place = (_RANK.get(identity.kind, 1), path.count("/", 0, match.end()), -row)
+            found.append((place, identity, match))
+    if not found:
+        return None
+    place, identity, match = max(found, key=lambda candidate: candidate[0])
+    pod = identity.pod or (_pod_around(path, match) if identity.kind == "container" else "")
+    return place, replace(identity, pod=pod, cgroup_path=path[: match.end()])
+
+
+def _pod_around(path: str, match: re.Match[str]) -> str:
+    pods = [
+        pod
+        for regex in (KUBERNETES_POD, PODMAN_POD, ECS_TASK)
+        for pod in regex.finditer(path)
+        if pod.end("pod") <= match.end()
+    ]
+    return max(pods, key=lambda pod: pod.end())["pod"].replace("_", "-") if pods else ""
