@@ -25,6 +25,14 @@ def index_of(value_ns: int) -> int:
     return ((bucket + 1) << (SUB_BUCKET_BITS - 1)) + (value_ns >> bucket) - HALF
 
 
+def indices_of(values_ns: NDArray[np.integer]) -> NDArray[np.int64]:
+    """``index_of`` of every element of ``values_ns`` (any shape)."""
+    value = np.minimum(np.asarray(values_ns, dtype=np.uint64), np.uint64(HIGHEST_NS)).astype(np.int64)
+    # frexp gives the bit length: every value here is an exact float.
+    bucket = np.frexp((value | (2 * HALF - 1)).astype(np.float64))[1].astype(np.int64) - SUB_BUCKET_BITS
+    return np.asarray(((bucket + 1) << (SUB_BUCKET_BITS - 1)) + (value >> bucket) - HALF, dtype=np.int64)
+
+
 def lowest_ns(indices: NDArray[np.integer]) -> NDArray[np.int64]:
     """Lowest duration (ns) counted at each of ``indices`` (any shape)."""
     index = np.asarray(indices, dtype=np.int64)

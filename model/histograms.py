@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, HIGHEST_OF_INDEX
+from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+
+_DENSE_CELLS = 1 << 23
+"""Most counters (64 MiB) that adding up spreads out at once; sorting needs less memory, but more time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +46,15 @@ class Histograms:
         np.cumsum(np.bincount(row, minlength=len(dense)), out=start[1:])
         return Histograms(start, index.astype(np.uint16), dense[row, index].astype(np.uint64))
 
+    @staticmethod
+    def concatenate(parts: Sequence[Histograms]) -> Histograms:
+        """The rows of all ``parts``, one below the other."""
+        lengths = [np.diff(part.start) for part in parts]
+        start = np.concatenate((np.zeros(1, np.int64), *lengths)).cumsum()
+        index = np.concatenate([np.zeros(0, np.uint16), *(part.index for part in parts)])
+        count = np.concatenate([np.zeros(0, np.uint64), *(part.count for part in parts)])
+        return Histograms(start, index, count)
+
     def row_of_entry(self) -> NDArray[np.int64]:
         """The row that each entry of ``index`` and ``count`` belongs to, shape (entries,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.start))
@@ -55,21 +67,33 @@ class Histograms:
 
     def totals(self) -> NDArray[np.uint64]:
         """Values counted in each row, shape (n,)."""
-        sums = np.zeros(len(self) + 1, np.uint64)
         running = np.concatenate((np.zeros(1, np.uint64), np.cumsum(self.count, dtype=np.uint64)))
-        sums = running[self.start]
-        return np.asarray(np.diff(sums), dtype=np.uint64)
+        return np.asarray(np.diff(running[self.start]), dtype=np.uint64)
 
     def grouped(self, group: NDArray[np.integer], groups: int) -> Histograms:
-        """Rows added up by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out)."""
-        target = np.asarray(group, dtype=np.int64)[self.row_of_entry()]
-        kept = target >= 0
-        place = target[kept] * COUNTERS + self.index[kept]
-        places, inverse = np.unique(place, return_inverse=True)
-        count = np.zeros(len(places), np.uint64)
-        np.add.at(count, inverse, self.count[kept])
+        """Rows added up by ``group`` (shape (n,), values 0 to groups - 1, or -1 to leave a row out).
+
+        Counts add modulo 2^64, so adding a row of negated counts takes it away again.
+        """
+        target = np.repeat(np.asarray(group, dtype=np.int64), np.diff(self.start))
+        place = target * COUNTERS + self.index
+        count = self.count
+        if len(target) and target.min() < 0:
+            kept = target >= 0
+            place, count = place[kept], count[kept]
+        cells = groups * COUNTERS
+        if cells <= min(_DENSE_CELLS, 32 * len(place)):
+            sums = np.zeros(cells, np.uint64)
+            np.add.at(sums, place, count)
+            places = np.flatnonzero(sums)
+            sums = sums[places]
+        else:
+            places, inverse = np.unique(place, return_inverse=True)
+            sums = np.zeros(len(places), np.uint64)
+            np.add.at(sums, inverse, count)
+            places, sums = places[sums != 0], sums[sums != 0]
         start = np.searchsorted(places, np.arange(groups + 1, dtype=np.int64) * COUNTERS).astype(np.int64)
-        return Histograms(start, (places % COUNTERS).astype(np.uint16), count)
+        return Histograms(start, (places % COUNTERS).astype(np.uint16), sums)
 
     def take(self, rows: NDArray[np.integer]) -> Histograms:
         """The histograms of ``rows`` (indices, any order), in that order."""
@@ -81,8 +105,9 @@ class Histograms:
     def percentiles(self, percents: Sequence[float]) -> NDArray[np.int64]:
         """Values (ns) at ``percents`` (0 to 100) of every row, shape (n, len(percents)); 0 in an empty row.
 
-        Equal to ``hdrh``'s get_value_at_percentile on the same counts: the highest duration that the
-        counter reached stands for, where the count to reach is int(percent / 100 * total + 0.5), at least 1.
+        Equal to ``hdrh``'s get_value_at_percentile on the same counts, for percents given as floats: the
+        highest duration that the counter reached stands for (the lowest for 0 percent), where the count
+        to reach is int(percent * total / 100 + 0.5), at least 1.
         """
         totals = self.totals()
         result = np.zeros((len(self), len(percents)), np.int64)
@@ -90,11 +115,13 @@ class Histograms:
             return result
         running = np.cumsum(self.count, dtype=np.uint64)
         before = np.concatenate((np.zeros(1, np.uint64), running))[self.start[:-1]]
+        most = np.maximum(totals, 1)
         for column, percent in enumerate(percents):
-            wanted = np.floor(min(max(percent, 0.0), 100.0) / 100.0 * totals.astype(np.float64) + 0.5)
-            wanted = np.clip(wanted, 1, None).astype(np.uint64)
-            wanted = np.minimum(wanted, np.maximum(totals, 1))
-            entry = np.searchsorted(running, before + wanted)
-            entry = np.minimum(entry, len(self.index) - 1)
-            result[:, column] = np.where(totals > 0, HIGHEST_OF_INDEX[self.index[entry]], 0)
+            wanted = np.floor(min(max(percent, 0.0), 100.0) * totals.astype(np.float64) / 100.0 + 0.5)
+            # A float may round above the total, and above what an integer holds.
+            reached = np.where(wanted >= totals, most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
+            entry = np.minimum(np.searchsorted(running, before + reached), len(self.index) - 1)
+            index = self.index[entry]
+            value = HIGHEST_OF_INDEX[index] if percent else lowest_ns(index)
+            result[:, column] = np.where(totals > 0, value, 0)
         return result

@@ -1,0 +1,193 @@
+"""Adding windows: two seconds make a two-second window, two hosts make a fleet's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.device import Devices
+from model.histograms import Histograms
+from model.tenant import Tenant
+from model.window import U64, Coverage, RowKey, Rows, Window
+
+_BETWEEN_HOSTS = ", "
+"""What stands between the names in a fleet's ``Window.host``; no host name holds it."""
+
+
+def merge(windows: Sequence[Window]) -> Window:
+    """All ``windows`` as one; those of one host must come in order of time. Raises ValueError without any.
+
+    Windows of one host follow each other: their seconds add up, what is only true at a moment (devices,
+    system, open calls, coverage) is the last one's, and the probes' cost is the mean over time. Windows
+    of several hosts stand side by side: the longest one's seconds count, and moments are put together.
+    There, tenant ids get their host in front, since ids are unique on one host only. Calls, losses and
+    histograms always add up exactly. Merging is associative as long as one host's windows are merged
+    before, or all in the same way as, several hosts' windows.
+    """
+    if not windows:
+        raise ValueError("no windows to merge")
+    by_host: dict[str, list[Window]] = {}
+    for window in windows:
+        by_host.setdefault(window.host, []).append(window)
+    hosts = [_one_host(group) for group in by_host.values()]
+    return hosts[0] if len(hosts) == 1 else _fleet(hosts)
+
+
+def _one_host(windows: Sequence[Window]) -> Window:
+    if len(windows) == 1:
+        return windows[0]
+    tenants: dict[str, Tenant] = {}
+    for window in windows:
+        tenants.update(window.tenants)
+    last = windows[-1]
+    return replace(
+        last,
+        start=windows[0].start,
+        seconds=sum(window.seconds for window in windows),
+        rows=merge_rows([window.rows for window in windows]),
+        tenants=tenants,
+        loss=add_losses([window.loss for window in windows]),
+        coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
+        simulated=any(window.simulated for window in windows),
+    )
+
+
+def _fleet(hosts: Sequence[Window]) -> Window:
+    parts = [window if _BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
+    names = {name for window in parts for name in window.host.split(_BETWEEN_HOSTS)}
+    tenants: dict[str, Tenant] = {}
+    for window in parts:
+        tenants.update(window.tenants)
+    return Window(
+        start=min(window.start for window in parts),
+        seconds=max(window.seconds for window in parts),
+        host=_BETWEEN_HOSTS.join(sorted(names)),
+        rows=merge_rows([window.rows for window in parts]),
+        tenants=tenants,
+        open_calls=tuple(call for window in parts for call in window.open_calls),
+        devices=_all_devices([window.devices for window in parts]),
+        system=None,
+        loss=add_losses([window.loss for window in parts]),
+        coverage=_all_coverage([window.coverage for window in parts]),
+        simulated=any(window.simulated for window in parts),
+    )
+
+
+def _with_host(window: Window) -> Window:
+    """``window`` with the host in front of every tenant id."""
+
+    def full(tenant: str) -> str:
+        return f"{window.host}/{tenant}" if tenant else ""
+
+    devices = window.devices
+    return replace(
+        window,
+        rows=replace(
+            window.rows, keys=tuple(key._replace(tenant=full(key.tenant)) for key in window.rows.keys)
+        ),
+        tenants={full(name): replace(tenant, id=full(tenant.id)) for name, tenant in window.tenants.items()},
+        open_calls=tuple(replace(call, tenant=full(call.tenant)) for call in window.open_calls),
+        devices=replace(
+            devices,
+            devices=tuple(
+                replace(
+                    device,
+                    processes=tuple(replace(user, tenant=full(user.tenant)) for user in device.processes),
+                )
+                for device in devices.devices
+            ),
+        ),
+        coverage=replace(
+            window.coverage,
+            missing=tuple(replace(gap, tenant=full(gap.tenant)) for gap in window.coverage.missing),
+        ),
+    )
+
+
+def _all_devices(parts: Sequence[Devices]) -> Devices:
+    devices = tuple(device for part in parts for device in part.devices)
+    reasons = dict.fromkeys(part.unavailable for part in parts if part.unavailable)
+    drivers = dict.fromkeys(part.driver for part in parts if part.driver)
+    return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers))
+
+
+def _all_coverage(parts: Sequence[Coverage]) -> Coverage:
+    traced = [part for part in parts if part.attached]
+    return Coverage(
+        attached=sum(part.attached for part in parts),
+        functions=max(part.functions for part in parts),
+        libraries=tuple(library for part in parts for library in part.libraries),
+        missing=tuple(gap for part in parts for gap in part.missing),
+        processes=sum(part.processes for part in parts),
+        probe_ns=max(part.probe_ns for part in parts),
+        cost_percent=max(part.cost_percent for part in parts),
+        way=", ".join(sorted({way for part in traced for way in part.way.split(", ") if way})),
+        tracing="; ".join(dict.fromkeys(part.tracing for part in parts if part.tracing)),
+    )
+
+
+def mean_cost(windows: Sequence[Window]) -> float:
+    """Cost of the probes over ``windows``, each as long as it lasted, in percent of one CPU."""
+    seconds = sum(window.seconds for window in windows)
+    if seconds <= 0:
+        return windows[-1].coverage.cost_percent
+    return sum(window.coverage.cost_percent * window.seconds for window in windows) / seconds
+
+
+def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Losses added up by name."""
+    sums: Counter[str] = Counter()
+    for part in parts:
+        sums.update(part)
+    return dict(sums)
+
+
+def merge_rows(parts: Sequence[Rows]) -> Rows:
+    """The rows of ``parts`` added up by key, in order of first appearance.
+
+    Splits stay only where every part that has rows has them.
+    """
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return Rows.empty()
+    if len(parts) == 1:
+        return parts[0]
+    keys, target = _places(parts)
+    n = len(keys)
+
+    def add(columns: Sequence[U64]) -> U64:
+        values = np.concatenate(columns)
+        sums = np.zeros((n, *values.shape[1:]), np.uint64)
+        np.add.at(sums, target, values)
+        return sums
+
+    longest = np.zeros(n, np.uint64)
+    np.maximum.at(longest, target, np.concatenate([part.max_ns for part in parts]))
+    splits = [part.split_ns for part in parts if part.split_ns is not None]
+    return Rows(
+        keys=keys,
+        calls=add([part.calls for part in parts]),
+        errors=add([part.errors for part in parts]),
+        bytes=add([part.bytes for part in parts]),
+        total_ns=add([part.total_ns for part in parts]),
+        max_ns=longest,
+        histograms=Histograms.concatenate([part.histograms for part in parts]).grouped(target, n),
+        split_ns=add(splits) if len(splits) == len(parts) else None,
+    )
+
+
+def _places(parts: Sequence[Rows]) -> tuple[tuple[RowKey, ...], NDArray[np.int64]]:
+    """The union of all keys, and for every row of every part its place in it."""
+    place: dict[RowKey, int] = {}
+    targets: list[NDArray[np.int64]] = []
+    for number, part in enumerate(parts):
+        if number and part.keys == parts[number - 1].keys:  # the usual case on a steady host, and cheap
+            targets.append(targets[-1])
+            continue
+        find = place.setdefault
+        targets.append(np.fromiter((find(key, len(place)) for key in part.keys), np.int64, len(part)))
+    return tuple(place), np.concatenate(targets)

@@ -1,0 +1,179 @@
+"""Rows of a window grouped by any dimensions, with percentiles from merged histograms.
+
+Nested calls (a driver call inside a runtime call) are part of the call around them. So:
+
+* a grouping with ``operation`` or ``layer`` in it counts nested rows too: somebody who looks at
+  ``cuLaunchKernel`` wants all of them;
+* any other grouping leaves nested rows out, so that no call and no nanosecond counts twice;
+* ``share`` is always of the outermost calls' time. Shares of outermost groups add up to 1; nested ones
+  come on top of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.hdr import indices_of
+from model.histograms import Histograms
+from model.tenant import Tenant
+from model.window import U64, RowKey, Window
+
+Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "host"]
+
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+"""Everything that rows can be grouped by."""
+
+PERCENTS = (50.0, 95.0, 99.0)
+"""The percentiles of ``Groups.percentiles_ns``, in the order of its columns."""
+
+_UNKNOWN = Tenant(id="", name="")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Groups of rows by column: element i of every array belongs to ``keys[i]``. Sorted by label."""
+
+    by: tuple[Dimension, ...]
+    keys: tuple[tuple[str, ...], ...]
+    """What identifies each group, one part a dimension: stays the same from window to window."""
+    labels: tuple[tuple[str, ...], ...]
+    """What a person reads, one part a dimension; two groups may read alike."""
+    calls: U64
+    calls_per_s: NDArray[np.float64]
+    errors: U64
+    bytes: U64
+    bytes_per_s: NDArray[np.float64]
+    total_ns: U64
+    max_ns: U64
+    percentiles_ns: NDArray[np.int64]
+    """p50, p95 and p99, shape (n, 3); 0 where nothing was counted. A percentile that falls into the
+    counter of the longest call is that call's exact duration, not the counter's upper edge."""
+    share: NDArray[np.float64]
+    """Part of the time of all outermost calls of the window, 0 to 1."""
+    nested: NDArray[np.bool_]
+    """True where every call of the group was made inside another traced call."""
+    rows: NDArray[np.int64]
+    """How many rows of the window each group holds."""
+    group_of_row: NDArray[np.int64]
+    """The group of each row of the window, -1 where a row is left out; shape (rows,)."""
+    histograms: Histograms
+    split_ns: U64 | None = None
+    """Shape (n, len(SPLITS)) where the splits were measured, else None."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def p50_ns(self) -> NDArray[np.int64]:
+        """Median duration (ns) of each group."""
+        return self.percentiles_ns[:, 0]
+
+    @property
+    def p95_ns(self) -> NDArray[np.int64]:
+        """95th percentile (ns) of each group."""
+        return self.percentiles_ns[:, 1]
+
+    @property
+    def p99_ns(self) -> NDArray[np.int64]:
+        """99th percentile (ns) of each group."""
+        return self.percentiles_ns[:, 2]
+
+    def rows_of(self, group: int) -> NDArray[np.int64]:
+        """Indices of the window's rows in this group."""
+        return np.flatnonzero(self.group_of_row == group)
+
+
+def pivot(window: Window, by: Sequence[Dimension]) -> Groups:
+    """The rows of ``window`` grouped by the dimensions ``by``, in that order; none: one group of everything.
+
+    Raises ValueError for a dimension that is not in ``DIMENSIONS``.
+    """
+    unknown = set(by) - set(DIMENSIONS)
+    if unknown:
+        raise ValueError(f"unknown dimensions: {', '.join(sorted(unknown))}")
+    rows = window.rows
+    outermost = np.fromiter((not key.nested for key in rows.keys), np.bool_, len(rows))
+    everything = "operation" in by or "layer" in by
+    named = _names(window, by)
+    counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
+    order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
+    place = {name: number for number, name in enumerate(order)}
+    group = np.fromiter((place.get(name, -1) for name in named), np.int64, len(rows))
+    if not everything:
+        group[~outermost] = -1
+    n = len(order)
+    kept = np.flatnonzero(group >= 0)
+    target = group[kept]
+
+    def add(column: U64) -> U64:
+        sums = np.zeros((n, *column.shape[1:]), np.uint64)
+        np.add.at(sums, target, column[kept])
+        return sums
+
+    longest = np.zeros(n, np.uint64)
+    np.maximum.at(longest, target, rows.max_ns[kept])
+    histograms = rows.histograms.grouped(group, n)
+    calls, moved, total = add(rows.calls), add(rows.bytes), add(rows.total_ns)
+    whole = float(rows.total_ns[outermost].sum())
+    seconds = window.seconds if window.seconds > 0 else 1.0
+    with_outer = np.zeros(n, np.bool_)
+    with_outer[group[outermost & (group >= 0)]] = True
+    return Groups(
+        by=tuple(by),
+        keys=tuple(key for key, _ in order),
+        labels=tuple(label for _, label in order),
+        calls=calls,
+        calls_per_s=calls / seconds,
+        errors=add(rows.errors),
+        bytes=moved,
+        bytes_per_s=moved / seconds,
+        total_ns=total,
+        max_ns=longest,
+        percentiles_ns=bounded(histograms.percentiles(PERCENTS), longest),
+        share=total / whole if whole else np.zeros(n),
+        nested=~with_outer & (np.bincount(target, minlength=n) > 0),
+        rows=np.bincount(target, minlength=n),
+        group_of_row=group,
+        histograms=histograms,
+        split_ns=None if rows.split_ns is None else add(rows.split_ns),
+    )
+
+
+def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
+    """``percentiles_ns`` (n, any), exact where they fall into the same counter as ``max_ns`` (n,).
+
+    A counter stands for its upper edge, which may lie above the longest call: nobody understands a p99
+    above the maximum.
+    """
+    edge = np.minimum(max_ns, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)[:, None]
+    same = indices_of(percentiles_ns) == indices_of(edge)
+    return np.where(same, np.minimum(percentiles_ns, edge), percentiles_ns)
+
+
+_Name = tuple[tuple[str, ...], tuple[str, ...]]
+_PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
+    "container": lambda key, tenant: (key.tenant, tenant.name or key.tenant),
+    "namespace": lambda key, tenant: (tenant.namespace, tenant.namespace or "no namespace"),
+    "pod": lambda key, tenant: (f"{tenant.namespace}/{tenant.pod}", tenant.pod or "no pod"),
+    "process": lambda key, tenant: (f"{key.host}/{key.pid}/{key.process}", f"{key.process} {key.pid}"),
+    "operation": lambda key, tenant: (key.operation, key.operation),
+    "layer": lambda key, tenant: (key.layer, key.layer),
+    "host": lambda key, tenant: (key.host, key.host),
+}
+
+
+def _names(window: Window, by: Sequence[Dimension]) -> list[_Name]:
+    """Key and label of the group of every row."""
+    parts = [_PART[dimension] for dimension in by]
+    find = window.tenants.get
+    names: list[_Name] = []
+    for key in window.rows.keys:
+        tenant = find(key.tenant, _UNKNOWN)
+        pairs = [part(key, tenant) for part in parts]
+        names.append((tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)))
+    return names
