@@ -5,7 +5,8 @@
 # It counts as ready when its stamp holds the expected words; the stamp is written last, so that a set-up that
 # was stopped anywhere is made anew by the next start.
 
-python=/usr/bin/python3
+# The distribution's interpreter is the one that sees its BCC; another may come first in PATH.
+python=${STALLTOP_PYTHON:-/usr/bin/python3}
 
 say() { printf 'stalltop: %s\n' "$*" >&2; }
 

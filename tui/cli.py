@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line as a parser."""
     top = argparse.ArgumentParser(
         prog="stalltop",
-        description="Live terminal monitor for GPU stalls: who is slow, in which CUDA or NCCL call, and how much.",
+        description="Live terminal monitor for GPU stalls: who is slow, in which call, and how much.",
         epilog="exit codes: 0 ok, 1 failed as said, 2 bad usage, 3 cannot trace here, 130 interrupted",
         allow_abbrev=False,
     )
@@ -83,6 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has had enough (`| head`): nothing more to say, not even from the interpreter's own flush.
+        # The reader has had enough (`| head`): say nothing more, not even in the interpreter's own flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

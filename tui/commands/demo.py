@@ -1,4 +1,4 @@
-"""The live screen on sample tenants: stand-in CUDA libraries and programs, in cgroups of their own, really traced.
+"""The live screen on sample tenants: programs on stand-in CUDA libraries, each in a cgroup, really traced.
 
 Without root, a compiler or eBPF the tenants are simulated, and the screen says so.
 """

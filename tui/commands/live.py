@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the screen until it is left. Where this host cannot be traced, the screen says why and shows the rest."""
+    """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
     from tui.app import RunOptions, run
     from tui.later import Later
 

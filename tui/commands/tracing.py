@@ -31,7 +31,7 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
         "--attach",
         choices=("auto", "multi", "perf"),
         default="auto",
-        help="uprobe_multi links, or one perf event a probe as on kernels before 6.6 (default: what works here)",
+        help="uprobe_multi links, or a perf event a probe as on kernels before 6.6 (default: what works)",
     )
     group.add_argument(
         "--slots",

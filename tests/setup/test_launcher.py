@@ -1,0 +1,187 @@
+"""The set-up of ./stalltop with a stand-in interpreter: what is done when, what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+# Stands for /usr/bin/python3 and for the environment's own: makes "environments" that hold a copy of itself,
+# and writes down every use of pip and every start of the program.
+INTERPRETER = r"""#!/bin/sh
+log=LOG
+case "$*" in
+"-c import ensurepip, venv") [ ! -e "$log.no-venv" ] ;;
+"-c "*) ;;
+"-m venv --clear --system-site-packages "*)
+    eval "place=\${$#}"
+    rm -rf "$place"/* && mkdir -p "$place/bin" && cp "$0" "$place/bin/python" ;;
+"-m pip install "*)
+    echo pip >>"$log"
+    [ ! -e "$log.slow" ] || sleep "$(cat "$log.slow")"
+    [ ! -e "$log.no-network" ] || { echo "could not fetch" >&2; exit 1; } ;;
+"-P -m tui "*) shift 3; echo "run $*" >>"$log" ;;
+*pyproject.toml*) cat >/dev/null; echo wanted ;;
+*) cat >/dev/null ;;
+esac
+"""
+
+
+class Checkout:
+    """A copy of the launcher with the stand-in interpreter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "checkout"
+        self.folder.mkdir(mode=0o755)
+        for name in ("stalltop", "pyproject.toml"):
+            shutil.copy(ROOT / name, self.folder)
+        (self.folder / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts/environment.sh", self.folder / "scripts")
+        self.log = folder / "log"
+        self.python = folder / "python3"
+        self.python.write_text(INTERPRETER.replace("LOG", str(self.log)))
+        self.python.chmod(0o755)
+
+    def popen(self, *arguments: str, **more: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(self.folder / "stalltop"), *arguments],
+            env={
+                **os.environ,
+                "STALLTOP_PYTHON": str(self.python),
+                "XDG_DATA_HOME": str(self.folder.parent / "data"),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **more,  # type: ignore[call-overload]
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        process = self.popen(*arguments)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def uses(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def flag(self, name: str) -> Path:
+        return self.log.with_name(f"{self.log.name}.{name}")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_second_start_does_no_set_up(checkout: Checkout) -> None:
+    assert checkout.run("check").returncode == 0
+    assert checkout.uses() == ["pip", "run check"]
+    second = checkout.run("once", "--json")
+    assert checkout.uses() == ["pip", "run check", "run once --json"]
+    assert second.stderr == ""
+
+
+def test_changed_dependencies_are_installed(checkout: Checkout) -> None:
+    checkout.run("check")
+    project = checkout.folder / "pyproject.toml"
+    project.write_text(
+        project.read_text().replace("dependencies = [\n", 'dependencies = [\n  "another",\n', 1)
+    )
+    checkout.run("check")
+    assert checkout.uses() == ["pip", "run check"] * 2
+
+
+def test_without_a_network_nothing_half_made_is_used(checkout: Checkout) -> None:
+    checkout.flag("no-network").touch()
+    failed = checkout.run("check")
+    assert failed.returncode == 1
+    assert "check the network" in failed.stderr
+    assert checkout.uses() == ["pip"]
+    checkout.flag("no-network").unlink()
+    assert checkout.run("check").returncode == 0
+    assert checkout.uses() == ["pip", "pip", "run check"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_a_set_up_stopped_in_the_middle_is_repaired_by_the_next_start(checkout: Checkout, how: int) -> None:
+    checkout.flag("slow").write_text("100")
+    process = checkout.popen("check")
+    until(lambda: checkout.uses() == ["pip"])
+    os.killpg(process.pid, how)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    checkout.flag("slow").unlink()
+    assert checkout.run("check").returncode == 0
+    assert checkout.uses() == ["pip", "pip", "run check"]
+
+
+def test_two_first_starts_at_once_set_up_once(checkout: Checkout) -> None:
+    checkout.flag("slow").write_text("1")
+    both = [checkout.popen("check"), checkout.popen("check")]
+    for process in both:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert sorted(checkout.uses()) == ["pip", "run check", "run check"]
+
+
+def test_it_runs_through_a_link_and_from_another_folder(checkout: Checkout, tmp_path: Path) -> None:
+    link = tmp_path / "bin" / "stalltop"
+    link.parent.mkdir()
+    link.symlink_to(checkout.folder / "stalltop")
+    environment = {**os.environ, "STALLTOP_PYTHON": str(checkout.python)}
+    subprocess.run([link, "check"], cwd="/", env=environment, check=True, timeout=60, capture_output=True)
+    assert checkout.uses() == ["pip", "run check"]
+
+
+def as_nobody() -> None:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+class TestWithoutRoot:
+    @pytest.fixture
+    def theirs(self, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+        # Where another user may look: the checkout belongs to root, the data folder and the log to nobody.
+        folder = tmp_path_factory.mktemp("theirs")
+        for parent in (folder, *folder.parents):
+            if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
+                parent.chmod(parent.stat().st_mode | 0o755)
+        checkout = Checkout(folder)
+        (folder / "data").mkdir()
+        for path in (folder, folder / "data"):
+            os.chown(path, 65534, 65534)
+        return checkout
+
+    def test_the_environment_goes_to_the_users_own_folder(self, theirs: Checkout) -> None:
+        process = theirs.popen("check", preexec_fn=as_nobody)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert theirs.uses() == ["pip", "run check"]
+        assert not (theirs.folder / ".venv").exists()
+
+    def test_what_is_missing_is_said_with_the_remedy(self, theirs: Checkout) -> None:
+        theirs.flag("no-venv").touch()
+        process = theirs.popen("check", preexec_fn=as_nobody)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 3
+        assert "sudo apt-get install python3-venv" in err
+        assert theirs.uses() == []
