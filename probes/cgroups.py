@@ -1,0 +1,204 @@
+"""Control groups of this host: how they are mounted, which cgroup id is which path, which process is where.
+
+A cgroup v2 id, as `bpf_get_current_cgroup_id` gives it, is the inode of the cgroup's directory. The ids of
+all directories are kept up to date, and for a while after a directory is gone, since what was counted for
+it is read later. Where cgroup v1 is in use the v2 id often says only that everything is in the root;
+there the paths of ``/proc/PID/cgroup`` tell more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Kind = Literal["unified", "hybrid", "legacy", "none"]
+
+MAX_DIRECTORIES = 65_536
+"""Cgroups followed at most: more than any host has, so that a runaway tree costs bounded memory."""
+MAX_GONE = 4096
+"""Removed cgroups whose paths are remembered."""
+_DELETED = " (deleted)"
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo that matters here."""
+
+    point: Path
+    root: str
+    """The path, within its hierarchy, that is visible at ``point``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How control groups are mounted: v2 alone (unified), v2 beside v1 (hybrid), v1 alone (legacy), or not."""
+
+    kind: Kind
+    unified: Mount | None = None
+
+
+def layout(root: Path = Path("/")) -> Layout:
+    """The layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as none."""
+    try:
+        text = (root / "proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return Layout("none")
+    unified: list[Mount] = []
+    legacy = False
+    for line in text.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")[0]
+        if not separator or len(fields) < 5:
+            continue
+        if kind == "cgroup2":
+            unified.append(Mount(root / _unescaped(fields[4]).lstrip("/"), _unescaped(fields[3])))
+        legacy |= kind == "cgroup"
+    # The mount that shows most of the hierarchy.
+    mount = min(unified, key=lambda mount: len(mount.root), default=None)
+    if mount is None:
+        return Layout("legacy" if legacy else "none")
+    return Layout("hybrid" if legacy else "unified", mount)
+
+
+def _unescaped(field_of_mountinfo: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field_of_mountinfo)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The cgroups of one process, as paths of its hierarchies."""
+
+    unified: str = ""
+    """Path in the v2 hierarchy; empty where there is none."""
+    legacy: tuple[str, ...] = ()
+    """Paths in the v1 hierarchies, each once."""
+
+
+def membership(pid: int, root: Path = Path("/")) -> Membership | None:
+    """Where the process is (``/proc/PID/cgroup``), or None where it is gone or hidden."""
+    try:
+        text = (root / f"proc/{pid}/cgroup").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    unified, legacy = "", dict[str, None]()
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        path = path.removesuffix(_DELETED)
+        if number == "0" and not controllers:
+            unified = path
+        elif path:
+            legacy[path] = None
+    return Membership(unified, tuple(legacy))
+
+
+@dataclass(slots=True)
+class _Directory:
+    id: int
+    path: str
+    """Path of the directory in the file system."""
+    children: dict[str, _Directory] = field(default_factory=dict)
+
+
+class CgroupTree:
+    """The directories of one v2 mount: id to path and back. Used from one thread."""
+
+    def __init__(self, mount: Mount) -> None:
+        self._mount = mount
+        self._point = str(mount.point)
+        self._paths: dict[int, str] = {}
+        self._gone: OrderedDict[int, str] = OrderedDict()
+        self._root: _Directory | None = None
+        self.refresh()
+
+    def path(self, cgroup_id: int) -> str | None:
+        """Path of a cgroup (as in ``/proc/PID/cgroup``) that is, or lately was, in the tree; else None."""
+        return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
+
+    def id(self, path: str) -> int:
+        """Id of the cgroup that is at ``path`` now; 0 where none is, or where this mount does not show it."""
+        below = path if self._mount.root == "/" else path.removeprefix(self._mount.root)
+        if not path.startswith("/") or (self._mount.root != "/" and below == path):
+            return 0
+        if ".." in path.split("/"):
+            return 0
+        try:
+            return os.stat(self._point + below).st_ino
+        except (OSError, ValueError):
+            return 0
+
+    def refresh(self) -> None:
+        """Catch up with cgroups made and removed since the last time.
+
+        One `stat` a directory: its link count is the number of its children plus two, and only where that
+        or an inode changed is the directory listed.
+        """
+        try:
+            status = os.stat(self._point)
+        except OSError:
+            return
+        if self._root is None or self._root.id != status.st_ino:
+            self._drop(self._root)
+            self._root = _Directory(status.st_ino, self._point)
+            self._add(self._root)
+        todo = [(self._root, status.st_nlink)]
+        while todo:
+            directory, links = todo.pop()
+            changed = links < 2 or links - 2 != len(directory.children)  # some file systems keep no count
+            seen: list[tuple[_Directory, int]] = []
+            if not changed:
+                for child in directory.children.values():
+                    now = _status(child.path)
+                    if now is None or now.st_ino != child.id:
+                        changed = True
+                        break
+                    seen.append((child, now.st_nlink))
+            todo += self._list(directory) if changed else seen
+
+    def _list(self, directory: _Directory) -> list[tuple[_Directory, int]]:
+        """List ``directory`` anew; its children with their link counts."""
+        try:
+            with os.scandir(directory.path) as entries:
+                paths = {entry.name: entry.path for entry in entries if entry.is_dir(follow_symlinks=False)}
+        except OSError:
+            paths = {}
+        found = {name: status for name, path in paths.items() if (status := _status(path)) is not None}
+        for name, child in list(directory.children.items()):
+            if name not in found or found[name].st_ino != child.id:
+                self._drop(directory.children.pop(name))
+        listed = []
+        for name, status in found.items():
+            if name not in directory.children:
+                if len(self._paths) >= MAX_DIRECTORIES:
+                    break
+                directory.children[name] = _Directory(status.st_ino, paths[name])
+                self._add(directory.children[name])
+            listed.append((directory.children[name], status.st_nlink))
+        return listed
+
+    def _add(self, directory: _Directory) -> None:
+        below = directory.path[len(self._point) :]
+        root = "" if self._mount.root == "/" else self._mount.root
+        self._paths[directory.id] = root + below or "/"
+        self._gone.pop(directory.id, None)
+
+    def _drop(self, directory: _Directory | None) -> None:
+        todo = [directory] if directory is not None else []
+        while todo:
+            gone = todo.pop()
+            todo += gone.children.values()
+            path = self._paths.pop(gone.id, None)
+            if path is not None:
+                self._gone[gone.id] = path
+                if len(self._gone) > MAX_GONE:
+                    self._gone.popitem(last=False)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
