@@ -177,3 +177,8 @@ def _names(window: Window, by: Sequence[Dimension]) -> list[_Name]:
         pairs = [part(key, tenant) for part in parts]
         names.append((tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)))
     return names
+
+
+def part_of(dimension: Dimension, key: RowKey, tenant: Tenant | None) -> tuple[str, str]:
+    """Key and label of what one row belongs to in ``dimension``: the same as in ``Groups``."""
+    return _PART[dimension](key, tenant or _UNKNOWN)
