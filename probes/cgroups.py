@@ -34,7 +34,7 @@ class Mount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How control groups are mounted: v2 alone (unified), v2 beside v1 (hybrid), v1 alone (legacy), or not."""
+    """How control groups are mounted: v2 alone (unified), v2 with v1 (hybrid), v1 alone (legacy), or not."""
 
     kind: Kind
     unified: Mount | None = None
