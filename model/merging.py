@@ -17,6 +17,8 @@ from model.window import U64, Coverage, RowKey, Rows, Window
 _BETWEEN_HOSTS = ", "
 """What stands between the names in a fleet's ``Window.host``; no host name holds it."""
 
+_AT_ONCE = 32
+
 
 def merge(windows: Sequence[Window]) -> Window:
     """All ``windows`` as one; those of one host must come in order of time. Raises ValueError without any.
@@ -156,6 +158,11 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
         return Rows.empty()
     if len(parts) == 1:
         return parts[0]
+    if len(parts) > _AT_ONCE:
+        # Hundreds of windows at once would need hundreds of MB for a moment.
+        return merge_rows(
+            [merge_rows(parts[first : first + _AT_ONCE]) for first in range(0, len(parts), _AT_ONCE)]
+        )
     keys, target = _places(parts)
     n = len(keys)
 

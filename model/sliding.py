@@ -1,0 +1,227 @@
+"""The window of the last seconds, kept up to date by adding what is new and taking away what is old."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.histograms import Histograms
+from model.merging import add_losses, mean_cost
+from model.tenant import Tenant
+from model.window import SPLITS, U64, RowKey, Rows, Window
+
+_Columns = NDArray[np.int64]
+_AT_ONCE = 32
+
+MOST_ROWS = 8192
+"""Rows kept by a window without end. Above that, the rows of processes that are gone are added up under
+process id 0, per tenant, program and operation: a host that starts thousands of processes an hour would
+else grow without end."""
+
+
+class Sliding:
+    """The last ``seconds`` of one host as one window; None means since the first window.
+
+    A push costs about the same for any length: only the newest and the oldest window are worked on, save
+    for the longest durations, which cannot be taken away and are looked up again where they may have left.
+    """
+
+    def __init__(self, seconds: float | None, windows: Iterable[Window] = ()) -> None:
+        """Start with ``windows`` (oldest first), such as those a history still has."""
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"seconds must be above 0, got {seconds}")
+        self.seconds = seconds
+        self._parts: deque[tuple[Window, _Columns]] = deque()
+        self._last: Window | None = None
+        self._sum: Window | None = None
+        self._clear()
+        begin = list(windows)
+        for window in begin:
+            self._check(window)
+            self._last = window
+        self._start_with(begin)
+        if seconds is None and begin:
+            self._sum = self._described(begin)
+            self._parts.clear()
+            self._bound(begin[-1])
+
+    def _start_with(self, windows: Sequence[Window]) -> None:
+        self._parts.extend((window, self._columns_of(window.rows.keys)) for window in windows)
+        self._leaving()
+        parts = list(self._parts)
+        for first in range(0, len(parts), _AT_ONCE):
+            self._add([(part.rows, columns) for part, columns in parts[first : first + _AT_ONCE]])
+
+    def _clear(self) -> None:
+        """Forget all counts."""
+        self._place: dict[RowKey, int] = {}
+        self._keys: list[RowKey] = []
+        self._counts: U64 = np.zeros((0, 4), np.uint64)
+        """Calls, errors, bytes and total_ns of every key ever seen."""
+        self._max: U64 = np.zeros(0, np.uint64)
+        self._split: U64 = np.zeros((0, len(SPLITS)), np.uint64)
+        self._unsplit = 0
+        """How many windows with rows came without splits."""
+        self._histograms = Histograms.empty()
+
+    def push(self, window: Window) -> Window:
+        """Add the newest window and return the sum. Raises ValueError where it is of another host."""
+        self._check(window)
+        self._take_in(window)
+        return self.window
+
+    @property
+    def window(self) -> Window:
+        """The sum as it is now. Raises ValueError before the first push."""
+        described = self._sum if self.seconds is None else self._described([part for part, _ in self._parts])
+        if described is None:
+            raise ValueError("no window was pushed yet")
+        return replace(described, rows=self._rows())
+
+    def _check(self, window: Window) -> None:
+        if self._last is not None and window.host != self._last.host:
+            raise ValueError(f"windows of {self._last.host!r} and {window.host!r} do not follow each other")
+
+    def _take_in(self, window: Window) -> None:
+        self._last = window
+        columns = self._columns_of(window.rows.keys)
+        if self.seconds is None:
+            self._add([(window.rows, columns)])
+            self._sum = self._described([window] if self._sum is None else [self._sum, window])
+            self._bound(window)
+            return
+        self._parts.append((window, columns))
+        self._add([(window.rows, columns)], self._leaving())
+        if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
+            self._compact()
+
+    def _leaving(self) -> list[tuple[Window, _Columns]]:
+        """Take out the oldest windows, so that what stays is as near to ``seconds`` as it can be."""
+        leaving: list[tuple[Window, _Columns]] = []
+        if self.seconds is None:
+            return leaving
+        length = sum(part.seconds for part, _ in self._parts)
+        while len(self._parts) > 1:
+            shorter = length - self._parts[0][0].seconds
+            if abs(shorter - self.seconds) > abs(length - self.seconds):
+                break
+            leaving.append(self._parts.popleft())
+            length = shorter
+        return leaving
+
+    def _columns_of(self, keys: Sequence[RowKey]) -> _Columns:
+        find, known = self._place.setdefault, len(self._keys)
+        columns = np.fromiter((find(key, len(self._place)) for key in keys), np.int64, len(keys))
+        new = len(self._place) - known
+        if new:
+            self._keys.extend(islice(self._place, known, None))
+            self._counts = np.pad(self._counts, ((0, new), (0, 0)))
+            self._max = np.pad(self._max, (0, new))
+            self._split = np.pad(self._split, ((0, new), (0, 0)))
+            start = np.pad(self._histograms.start, (0, new), mode="edge")
+            self._histograms = replace(self._histograms, start=start)
+        return columns
+
+    def _add(
+        self, coming: Sequence[tuple[Rows, _Columns]], leaving: Sequence[tuple[Window, _Columns]] = ()
+    ) -> None:
+        """Add ``coming`` and take ``leaving`` away; in unsigned numbers that is exact."""
+        histograms, groups = [self._histograms], [np.arange(len(self._histograms))]
+        for new, places in coming:
+            np.add.at(self._counts, places, _counts(new))
+            np.maximum.at(self._max, places, new.max_ns)
+            if new.split_ns is not None:
+                np.add.at(self._split, places, new.split_ns)
+            self._unsplit += _unsplit(new)
+            histograms.append(new.histograms)
+            groups.append(places)
+        longest_left = False
+        for part, places in leaving:
+            old = part.rows
+            self._counts[places] -= _counts(old)
+            longest_left |= bool(np.any(old.max_ns >= self._max[places]))
+            if old.split_ns is not None:
+                self._split[places] -= old.split_ns
+            self._unsplit -= _unsplit(old)
+            histograms.append(replace(old.histograms, count=np.negative(old.histograms.count)))
+            groups.append(places)
+        everything = Histograms.concatenate(histograms)
+        self._histograms = everything.grouped(np.concatenate(groups), len(self._keys))
+        if longest_left:
+            self._max[:] = 0
+            where = np.concatenate([places for _, places in self._parts])
+            np.maximum.at(self._max, where, np.concatenate([part.rows.max_ns for part, _ in self._parts]))
+
+    @staticmethod
+    def _described(windows: Sequence[Window]) -> Window | None:
+        """The sum of ``windows`` but for its rows; None where there are none."""
+        if not windows:
+            return None
+        last = windows[-1]
+        tenants: dict[str, Tenant] = {}
+        for window in windows:
+            tenants.update(window.tenants)
+        return replace(
+            last,
+            start=windows[0].start,
+            seconds=sum(window.seconds for window in windows),
+            tenants=tenants,
+            loss=add_losses([window.loss for window in windows]),
+            coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
+            simulated=any(window.simulated for window in windows),
+        )
+
+    def _bound(self, window: Window) -> None:
+        """Keep a sum without end from growing without end."""
+        if len(self._keys) > MOST_ROWS:
+            self._fold({key.pid for key in window.rows.keys})
+        described = self._sum
+        if described is not None and len(described.tenants) > len(window.tenants) + 256:
+            needed = {key.tenant for key in self._keys} | set(window.tenants)
+            kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
+            self._sum = replace(described, tenants=kept)
+
+    def _fold(self, alive: set[int]) -> None:
+        """Add up the rows of processes that are not in ``alive``."""
+        rows, unsplit = self._rows(), self._unsplit
+        keys = [key if key.pid in alive else key._replace(pid=0) for key in rows.keys]
+        self._clear()
+        self._add([(rows, self._columns_of(keys))])
+        self._unsplit = unsplit
+
+    def _compact(self) -> None:
+        """Forget the columns of keys that left."""
+        parts = [part for part, _ in self._parts]
+        self._parts.clear()
+        self._clear()
+        self._start_with(parts)
+
+    def _live(self) -> NDArray[np.bool_]:
+        return np.asarray((self._counts != 0).any(axis=1) | (np.diff(self._histograms.start) > 0))
+
+    def _rows(self) -> Rows:
+        live = np.flatnonzero(self._live())
+        counts = self._counts[live].T.copy()
+        return Rows(
+            keys=tuple(self._keys[column] for column in live),
+            calls=counts[0],
+            errors=counts[1],
+            bytes=counts[2],
+            total_ns=counts[3],
+            max_ns=self._max[live],
+            histograms=self._histograms.take(live),
+            split_ns=None if self._unsplit or not len(live) else self._split[live],
+        )
+
+
+def _counts(rows: Rows) -> U64:
+    return np.stack((rows.calls, rows.errors, rows.bytes, rows.total_ns), axis=1)
+
+
+def _unsplit(rows: Rows) -> int:
+    return int(rows.split_ns is None and len(rows) > 0)
