@@ -53,6 +53,8 @@ ECS_TASK = re.compile(
     r"/(?:ecs|ecstasks\.slice)(?:/[^/]+?)??[/-](?P<pod>[0-9a-f-]{32,36})(?:\.slice)?" + _END
 )
 
+_USER_SLICE = re.compile(r"/user-(?P<uid>\d+)\.slice/")
+
 
 def unescape_unit(name: str) -> str:
     r"""A systemd unit's name as people write it: ``\x2d`` is a hyphen."""
@@ -182,8 +184,10 @@ def _best(path: str) -> tuple[_Place, Identity] | None:
     if not found:
         return None
     place, identity, match = max(found, key=lambda candidate: candidate[0])
-    pod = identity.pod or (_pod_around(path, match) if identity.kind == "container" else "")
-    return place, replace(identity, pod=pod, cgroup_path=path[: match.end()])
+    if identity.kind == "container":
+        user = _USER_SLICE.search(path, 0, match.end())
+        identity = replace(identity, pod=_pod_around(path, match), uid=int(user["uid"]) if user else None)
+    return place, replace(identity, cgroup_path=path[: match.end()])
 
 
 def _pod_around(path: str, match: re.Match[str]) -> str:

@@ -35,8 +35,9 @@ class Case(NamedTuple):
 
 def container(pattern: str, path: str, runtime: str, full: str = A, pod: str = "", below: str = "") -> Case:
     name = full[:12] if len(full) == 64 else full
+    uid = 1000 if "user-1000" in path else None
     return Case(
-        pattern, path, f"{runtime or 'container'}:{full}", name, "container", runtime, pod, None, below
+        pattern, path, f"{runtime or 'container'}:{full}", name, "container", runtime, pod, uid, below
     )
 
 

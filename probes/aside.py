@@ -1,0 +1,71 @@
+"""Calls that may hang (a driver, a file on a server that is down), made beside the thread that needs them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _Job:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.done = threading.Event()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self.work()
+        except Exception as error:  # handed to the caller, where one still waits
+            self.error = error
+        self.done.set()
+
+
+class Aside:
+    """One thread that makes one call at a time; whoever asks waits only as long as they are willing to.
+
+    The thread is a daemon: a call that never returns does not keep the program from ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._current: _Job | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an earlier call has not returned yet: a new one would not be made."""
+        return self._current is not None and not self._current.done.is_set()
+
+    def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
+        """What ``work`` returns, or None where it takes longer, or an earlier call is still under way.
+
+        Raises what ``work`` raises. A result that comes too late is dropped: ``work`` keeps what must not be.
+        """
+        if self.busy:
+            return None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        job = _Job(work)
+        self._current = job
+        self._jobs.put(job)
+        if not job.done.wait(patience_seconds):
+            return None
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+    def close(self) -> None:
+        """Let the thread end, once the call it may be in has returned. Does not wait. May be called twice."""
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.run()

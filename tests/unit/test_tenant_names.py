@@ -1,0 +1,187 @@
+"""Names from the state files of each runtime, and from files that are not what they seem."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from probes.tenant_names import NameFiles, Names, read_regular
+from tests.unit.fake_host import FakeHost
+
+A = "a1" * 32
+B = "b2" * 32
+UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+PASSWD = "root:x:0:0:root:/root:/bin/sh\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    return FakeHost(tmp_path)
+
+
+def names(host: FakeHost, pod: str = "", uid: int | None = None) -> Names:
+    return NameFiles(host.root).look_up(A, pod, uid)
+
+
+def test_nothing_is_known(host: FakeHost) -> None:
+    assert names(host, UID, 1000) == Names()
+
+
+@pytest.mark.parametrize("root", ["var/lib/docker", "var/snap/docker/common/var-lib-docker"])
+def test_docker(host: FakeHost, root: str) -> None:
+    host.write(f"{root}/containers/{A}/config.v2.json", {"Name": "/train-a", "Config": {"Labels": None}})
+    assert names(host) == Names("train-a")
+
+
+def test_docker_with_another_data_root(host: FakeHost) -> None:
+    host.write("etc/docker/daemon.json", {"data-root": "/data/docker"})
+    host.write(f"data/docker/containers/{A}/config.v2.json", {"Name": "/train-b"})
+    assert names(host) == Names("train-b")
+
+
+def test_rootless_docker(host: FakeHost) -> None:
+    host.write("etc/passwd", PASSWD)
+    host.write(f"home/alice/.local/share/docker/containers/{A}/config.v2.json", {"Name": "/mine"})
+    assert names(host) == Names()
+    assert names(host, uid=1000) == Names("mine")
+
+
+def test_kubernetes_on_docker(host: FakeHost) -> None:
+    labels = {
+        "io.kubernetes.container.name": "main",
+        "io.kubernetes.pod.name": "train-0",
+        "io.kubernetes.pod.namespace": "vision",
+    }
+    host.write(
+        f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/k8s_x", "Config": {"Labels": labels}}
+    )
+    assert names(host) == Names("main", "train-0", "vision")
+    host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/k8s_c_p_ns_u-id_0", "Config": 3})
+    assert names(host) == Names("c", "p", "ns")
+
+
+def test_ecs(host: FakeHost) -> None:
+    config = {"Labels": {"com.amazonaws.ecs.container-name": "infer"}}
+    host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/ecs-long-name", "Config": config})
+    assert names(host) == Names("infer")
+
+
+@pytest.mark.parametrize("state", ["run/containerd", "run/k3s/containerd"])
+def test_containerd(host: FakeHost, state: str) -> None:
+    notes = {
+        "io.kubernetes.cri.container-name": "main",
+        "io.kubernetes.cri.sandbox-name": "train-0",
+        "io.kubernetes.cri.sandbox-namespace": "vision",
+    }
+    host.write(f"{state}/io.containerd.runtime.v2.task/k8s.io/{A}/config.json", {"annotations": notes})
+    assert names(host) == Names("main", "train-0", "vision")
+
+
+def test_nerdctl(host: FakeHost) -> None:
+    host.write(
+        f"run/containerd/io.containerd.runtime.v2.task/default/{A}/config.json",
+        {"annotations": {"nerdctl/name": "box"}},
+    )
+    assert names(host) == Names("box")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["web"], Names("web")),
+        ([f"k8s_main_train-0_vision_{UID}_0"], Names("main", "train-0", "vision")),
+        ([], Names()),
+        (None, Names()),
+        ([7], Names()),
+    ],
+)
+def test_podman_and_cri_o(host: FakeHost, given: object, found: Names) -> None:
+    listed: list[object] = [{"id": B, "names": ["other"]}, 5, {"id": A, "names": given}]
+    host.write("var/lib/containers/storage/overlay-containers/containers.json", listed)
+    assert names(host) == found
+
+
+def test_rootless_podman(host: FakeHost) -> None:
+    host.write("etc/passwd", PASSWD)
+    host.write(
+        "home/alice/.local/share/containers/storage/overlay-containers/containers.json",
+        [{"id": A, "names": ["mine"]}],
+    )
+    assert names(host, uid=1000) == Names("mine")
+
+
+def test_log_links_of_the_kubelet(host: FakeHost) -> None:
+    host.write(f"var/log/containers/train-0_vision_main-{A}.log", "")
+    assert names(host) == Names("main", "train-0", "vision")
+
+
+def test_pod_alone(host: FakeHost) -> None:
+    host.write(f"var/log/pods/vision_train-0_{UID}/main/0.log", "")
+    assert NameFiles(host.root).look_up("", UID) == Names("", "train-0", "vision")
+
+
+def test_users(host: FakeHost) -> None:
+    host.write("etc/passwd", PASSWD)
+    host.write("run/systemd/users/4711", "# private\nNAME=bob\nSTATE=active\n")
+    files = NameFiles(host.root)
+    assert files.user(0) == "root"
+    assert files.user(1000) == "alice"
+    assert files.user(4711) == "bob"
+    assert files.user(9) == "uid 9"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"3",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"Name": 3, "Config": []}',
+        b'{"Name": null}',
+    ],
+)
+def test_files_that_hold_something_else(host: FakeHost, content: bytes) -> None:
+    host.write(f"var/lib/docker/containers/{A}/config.v2.json", content)
+    host.write(f"run/containerd/io.containerd.runtime.v2.task/k8s.io/{A}/config.json", content)
+    host.write("var/lib/containers/storage/overlay-containers/containers.json", content)
+    host.write("etc/docker/daemon.json", content)
+    host.write("etc/passwd", content)
+    assert names(host, UID, 1000) == Names()
+    assert NameFiles(host.root).user(1000) == "uid 1000"
+
+
+def test_names_are_made_fit_to_show(host: FakeHost) -> None:
+    host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/a\x1b[31mb\ud800" + "x" * 1000})
+    found = names(host).container
+    assert found.startswith("a[31mb")
+    assert found.isprintable()
+    assert len(found) <= 200
+
+
+def test_only_regular_files_of_bounded_size_are_read(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = host.root / "pipe"
+    os.mkfifo(pipe)  # opening it plainly would wait for a writer for ever
+    assert read_regular(pipe) is None
+    assert read_regular(host.root) is None
+    assert read_regular(host.root / "missing") is None
+    assert read_regular(Path("/bad\0name")) is None
+    file = host.write("file", "12345678")
+    assert read_regular(file) == b"12345678"
+    assert read_regular(file, 7) is None
+    endless = Path("/proc/self/maps")  # says size 0
+    assert read_regular(endless, 10) is None
+
+
+def test_a_file_that_changed_is_read_again(host: FakeHost) -> None:
+    files = NameFiles(host.root)
+    path = "var/lib/containers/storage/overlay-containers/containers.json"
+    host.write(path, [{"id": B, "names": ["other"]}])
+    assert files.look_up(A) == Names()
+    host.write(path, [{"id": B, "names": ["other"]}, {"id": A, "names": ["new"]}])
+    assert files.look_up(A) == Names("new")
