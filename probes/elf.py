@@ -1,0 +1,248 @@
+"""The traced functions that an ELF file defines, and where they lie in the file.
+
+Files come from other people's containers: every offset and count is checked against the file's size and a
+bound, and whatever does not add up ends in ``Unreadable`` with a reason. The file is read, never mapped: a
+file that shrinks under a mapping would end the monitor by SIGBUS.
+
+Layouts: System V ABI, "Object Files" (ELF-64).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probes.operations import Function, match
+
+_MACHINES: Final = {62: "x86_64", 183: "aarch64"}
+_OTHERS: Final = {3: "i386", 21: "ppc64", 22: "s390", 40: "arm", 243: "riscv"}
+
+_SHT_SYMTAB: Final = 2
+_SHT_DYNSYM: Final = 11
+_PT_LOAD: Final = 1
+_PF_X: Final = 1
+_STT_FUNC: Final = 2
+
+_MAX_SYMBOLS: Final = 16_000_000
+"""Far above any real library (libtorch_cuda.so has some hundred thousand)."""
+_MAX_NAME_BYTES: Final = 128
+"""Longer names are none of ours."""
+_SYMBOL_CHUNK: Final = 1 << 17
+_NAME_CHUNK_BYTES: Final = 1 << 22
+"""Tables are read by pieces: the monitor's memory does not grow with the largest library on the host."""
+
+_SYMBOL: Final = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_NAME: Final = re.compile(rb"[A-Za-z0-9_]+(?=[\0@])")
+
+
+class Unreadable(Exception):
+    """The file cannot be read as an ELF file of this machine; the text says why."""
+
+
+class Segment(NamedTuple):
+    """A part of the file that is mapped executable."""
+
+    address: int
+    offset: int
+    size_bytes: int
+
+
+class FoundFunction(NamedTuple):
+    """A traced function that the file defines."""
+
+    symbol: str
+    """The symbol as it stands in the file, with its variant."""
+    function: Function
+    offset: int
+    """Of its first byte, in the file."""
+    size_bytes: int
+    """As the symbol says; cut at the end of its segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What is known of one file."""
+
+    machine: str
+    functions: tuple[FoundFunction, ...]
+    """Each start once; in the order of their offsets."""
+
+
+class _Section(NamedTuple):
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def is_elf(fd: int) -> bool:
+    """Whether the file begins like an ELF file."""
+    return os.pread(fd, 4, 0) == b"\x7fELF"
+
+
+def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
+    """The functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
+
+    ``machine`` is the one to read for, this host's by default. Raises ``Unreadable``, also for files of
+    another machine, and OSError where reading fails.
+    """
+    size = os.fstat(fd).st_size
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:4] != b"\x7fELF":
+        raise Unreadable("not an ELF file" if header[:4] != b"\x7fELF" else "cut off inside its header")
+    if header[4] != 2 or header[5] != 1:
+        raise Unreadable("not a 64-bit little-endian file")
+    built_for, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = struct.unpack_from(
+        "<HIQQQIHHHHHH", header, 18
+    )
+    wanted = machine or platform.machine()
+    if _MACHINES.get(built_for) != wanted:
+        name = _MACHINES.get(built_for) or _OTHERS.get(built_for) or f"machine type {built_for}"
+        raise Unreadable(f"built for {name}, this host is {wanted}")
+    segments = list(_segments(fd, size, phoff, phentsize, phnum))
+    if not segments:
+        raise Unreadable("no executable part")
+    found: dict[int, FoundFunction] = {}
+    tables = _symbol_tables(fd, size, shoff, shentsize, shnum)
+    for symbols, names in tables:
+        for name, address, length in _named(fd, symbols, names, _starts(layers)):
+            _add(found, name, address, length, layers, segments)
+    return Image(wanted, tuple(found[offset] for offset in sorted(found)))
+
+
+def _segments(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[Segment]:
+    if phentsize != 56 or phoff + phnum * phentsize > size:
+        raise Unreadable("cut off before its program headers")
+    for kind, flags, offset, address, _, filesz, _, _ in struct.iter_unpack(
+        "<IIQQQQQQ", _read(fd, phoff, phnum * phentsize)
+    ):
+        if kind == _PT_LOAD and flags & _PF_X and offset < size:
+            yield Segment(address, offset, min(filesz, size - offset))
+
+
+def _symbol_tables(
+    fd: int, size: int, shoff: int, shentsize: int, shnum: int
+) -> list[tuple[_Section, _Section]]:
+    """Symbol tables with their string tables. A file stripped of sections has none."""
+    if shoff == 0 or shnum == 0:
+        raise Unreadable("no section headers: its symbols cannot be found")
+    if shentsize != 64 or shoff + shnum * shentsize > size:
+        raise Unreadable("cut off before its section headers")
+    sections = [
+        _Section(kind, offset, length, link)
+        for _, kind, _, _, offset, length, link, _, _, _ in struct.iter_unpack(
+            "<IIQQQQIIQQ", _read(fd, shoff, shnum * shentsize)
+        )
+    ]
+    tables = []
+    for section in sections:
+        if section.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
+            continue
+        if section.link >= len(sections):
+            raise Unreadable("a symbol table without names")
+        names = sections[section.link]
+        if max(section.offset + section.size, names.offset + names.size) > size:
+            raise Unreadable("cut off inside its symbol table")
+        if section.size // _SYMBOL.itemsize > _MAX_SYMBOLS:
+            raise Unreadable("too many symbols")
+        tables.append((section, names))
+    return tables
+
+
+def _starts(layers: Sequence[str]) -> tuple[bytes, ...]:
+    starts = {"driver": b"cu", "runtime": b"cuda", "nccl": b"nccl"}
+    return tuple(starts[layer] for layer in layers)
+
+
+def _named(
+    fd: int, symbols: _Section, names: _Section, starts: Sequence[bytes]
+) -> Iterator[tuple[str, int, int]]:
+    """(name, address, size) of the functions whose name begins with one of ``starts``.
+
+    Names are looked at through arrays: most symbols of a large library are dropped after comparing two to
+    four letters, without ever becoming a Python object.
+    """
+    defined = _defined_functions(fd, symbols)
+    if not len(defined):
+        return
+    at = defined["name"].astype(np.int64)
+    order = np.argsort(at, kind="stable")
+    defined, at = defined[order], at[order]
+    for chunk in range(0, names.size, _NAME_CHUNK_BYTES):
+        first, last = np.searchsorted(at, (chunk, chunk + _NAME_CHUNK_BYTES))
+        if first == last:
+            continue
+        wanted = min(_NAME_CHUNK_BYTES + _MAX_NAME_BYTES, names.size - chunk)
+        text = _read(fd, names.offset + chunk, wanted)
+        letters = np.frombuffer(text + b"\0" * _MAX_NAME_BYTES, np.uint8)
+        place = at[first:last] - chunk
+        keep = np.zeros(len(place), bool)
+        for start in starts:
+            keep |= _begins(letters, place, start)
+        for row in np.flatnonzero(keep):
+            name = _NAME.match(text, int(place[row]), int(place[row]) + _MAX_NAME_BYTES)
+            if name is not None:
+                symbol = defined[first + row]
+                yield name.group().decode("ascii"), int(symbol["value"]), int(symbol["size"])
+
+
+def _begins(letters: NDArray[np.uint8], place: NDArray[np.int64], start: bytes) -> NDArray[np.bool_]:
+    same = np.ones(len(place), bool)
+    for number, letter in enumerate(start):
+        same &= letters[place + number] == letter
+    return same
+
+
+def _defined_functions(fd: int, symbols: _Section) -> NDArray[np.void]:
+    kept = []
+    count = symbols.size // _SYMBOL.itemsize
+    for first in range(0, count, _SYMBOL_CHUNK):
+        length = min(_SYMBOL_CHUNK, count - first) * _SYMBOL.itemsize
+        table = np.frombuffer(_read(fd, symbols.offset + first * _SYMBOL.itemsize, length), _SYMBOL)
+        functions = (table["info"] & 15 == _STT_FUNC) & (table["section"] != 0) & (table["value"] != 0)
+        kept.append(table[functions])
+    return np.concatenate(kept) if kept else np.zeros(0, _SYMBOL)
+
+
+def _add(
+    found: dict[int, FoundFunction],
+    name: str,
+    address: int,
+    length: int,
+    layers: Sequence[str],
+    segments: Sequence[Segment],
+) -> None:
+    function = next(filter(None, (match(name, layer) for layer in layers)), None)
+    if function is None:
+        return
+    for segment in segments:
+        into = address - segment.address
+        if 0 <= into < segment.size_bytes:
+            offset = segment.offset + into
+            here = FoundFunction(name, function, offset, min(length, segment.size_bytes - into))
+            # Two names of one address are one function: keep the plain name, whatever the tables' order.
+            other = found.get(offset)
+            if other is None or (len(name), name) < (len(other.symbol), other.symbol):
+                found[offset] = here
+            return
+
+
+def _read(fd: int, offset: int, length: int) -> bytes:
+    """Exactly ``length`` bytes; Unreadable where the file has shrunk."""
+    data = os.pread(fd, length, offset)
+    while len(data) < length:
+        more = os.pread(fd, length - len(data), offset + len(data))
+        if not more:
+            raise Unreadable("cut off while it was read")
+        data += more
+    return data
