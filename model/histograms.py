@@ -107,7 +107,8 @@ class Histograms:
 
         Equal to ``hdrh``'s get_value_at_percentile on the same counts, for percents given as floats: the
         highest duration that the counter reached stands for (the lowest for 0 percent), where the count
-        to reach is int(percent * total / 100 + 0.5), at least 1.
+        to reach is int(percent * total / 100 + 0.5), at least 1 and (beyond 2^52 calls floats may round up;
+        ``hdrh`` then finds nothing) at most the total.
         """
         totals = self.totals()
         result = np.zeros((len(self), len(percents)), np.int64)

@@ -1,0 +1,194 @@
+"""Windows of the past: single ones for ten minutes, coarser ones for a day, within a bound of memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.histograms import Histograms
+from model.merging import merge
+from model.window import RowKey, Rows, Window
+
+DEFAULT_BYTES = 64 << 20
+"""Memory bound where none is given: 64 MiB."""
+
+LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
+"""(shortest length, age) of windows in seconds: windows as they came for 10 minutes, of at least 10 s
+for an hour, of at least 60 s for a day; older ones are dropped."""
+
+_OBJECT_BYTES = 200
+"""Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Packed:
+    """A window whose integers are held in the smallest type that they fit into."""
+
+    window: Window
+    """Without rows."""
+    keys: tuple[RowKey, ...]
+    columns: tuple[NDArray[np.unsignedinteger], ...]
+    """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
+    index: NDArray[np.uint16]
+    split_ns: NDArray[np.uint64] | None
+    bytes: int
+
+    def unpack(self) -> Window:
+        calls, errors, moved, total, longest, start, count = (
+            column.astype(np.uint64) for column in self.columns
+        )
+        histograms = Histograms(start.astype(np.int64), self.index, count)
+        rows = Rows(self.keys, calls, errors, moved, total, longest, histograms, self.split_ns)
+        return replace(self.window, rows=rows)
+
+
+def _smallest(values: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    most = int(values.max()) if len(values) else 0
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if most <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values.astype(np.uint64)
+
+
+class History:
+    """What was seen before, oldest first. Used from one thread."""
+
+    def __init__(self, most_bytes: int = DEFAULT_BYTES) -> None:
+        """``most_bytes`` bounds the memory of all windows, counted from the sizes of their arrays."""
+        if most_bytes <= 0:
+            raise ValueError(f"most_bytes must be above 0, got {most_bytes}")
+        self.most_bytes = most_bytes
+        self._levels: list[deque[_Packed]] = [deque() for _ in LEVELS]
+        self._keys: dict[RowKey, RowKey] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return sum(len(level) for level in self._levels)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all windows, from the sizes of their arrays; never above ``most_bytes``."""
+        return self._bytes
+
+    @property
+    def seconds(self) -> float:
+        """Time that the windows held stand for."""
+        return sum(packed.window.seconds for packed in self._packed())
+
+    def add(self, window: Window) -> None:
+        """Keep ``window``, the newest one; older ones are merged or dropped as age and memory demand."""
+        self._append(0, window)
+        for number in range(len(LEVELS)):
+            while self._too_old(number):
+                self._push_down(number)
+        while self._bytes > self.most_bytes and len(self):
+            self._shrink()
+        if len(self._keys) > 4096 and len(self._keys) > 2 * len(window.rows):
+            self._forget_keys()
+
+    def between(self, start: float, end: float) -> list[Window]:
+        """Windows that overlap ``start`` to ``end`` (Unix time in seconds), oldest first."""
+        return [
+            packed.unpack()
+            for packed in self._packed()
+            if packed.window.start < end and packed.window.end > start
+        ]
+
+    def latest(self, seconds: float) -> list[Window]:
+        """The newest windows that together last at least ``seconds``, or all there are; oldest first."""
+        found: list[_Packed] = []
+        length = 0.0
+        for packed in reversed(self._packed()):
+            if length >= seconds:
+                break
+            found.append(packed)
+            length += packed.window.seconds
+        return [packed.unpack() for packed in reversed(found)]
+
+    def at(self, position: int) -> Window:
+        """The window at ``position`` in the list of all, negative from the newest: -1. Raises IndexError."""
+        return self._packed()[position].unpack()
+
+    def times(self) -> list[tuple[float, float]]:
+        """(start, seconds) of every window held, oldest first: what ``at`` can be asked for."""
+        return [(packed.window.start, packed.window.seconds) for packed in self._packed()]
+
+    def _packed(self) -> list[_Packed]:
+        return [packed for level in reversed(self._levels) for packed in level]
+
+    def _append(self, number: int, window: Window) -> None:
+        packed = self._pack(window)
+        self._levels[number].append(packed)
+        self._bytes += packed.bytes
+
+    def _drop_oldest(self, number: int) -> _Packed:
+        packed = self._levels[number].popleft()
+        self._bytes -= packed.bytes
+        return packed
+
+    def _too_old(self, number: int) -> bool:
+        """Whether the level's oldest window is older than the level reaches (counted in measured time)."""
+        newer = 0.0
+        for level in self._levels[: number + 1]:
+            newer += sum(packed.window.seconds for packed in level)
+        level = self._levels[number]
+        return bool(level) and newer - level[0].window.seconds >= LEVELS[number][1]
+
+    def _push_down(self, number: int) -> None:
+        """Hand the oldest window of a level on to the next coarser one, or drop it from the last."""
+        oldest = self._drop_oldest(number).unpack()
+        if number + 1 == len(LEVELS):
+            return
+        below = self._levels[number + 1]
+        if below and self._continues(below[-1].window, oldest, LEVELS[number + 1][0]):
+            unfinished = below.pop()
+            self._bytes -= unfinished.bytes
+            oldest = merge([unfinished.unpack(), oldest])
+        self._append(number + 1, oldest)
+
+    @staticmethod
+    def _continues(before: Window, after: Window, length: float) -> bool:
+        """Whether ``before`` is still shorter than its level's windows and ``after`` follows it directly."""
+        gap = abs(after.start - before.end)
+        return before.host == after.host and before.seconds < length * 0.99 and gap < length
+
+    def _shrink(self) -> None:
+        """One step towards less memory: merge what is oldest among fine windows, else drop the oldest."""
+        for number in range(len(LEVELS) - 1):
+            # The last minute stays as it came as long as anything else can give way.
+            if len(self._levels[number]) > 60:
+                self._push_down(number)
+                return
+        for number in reversed(range(len(LEVELS))):
+            if self._levels[number]:
+                self._drop_oldest(number)
+                return
+
+    def _pack(self, window: Window) -> _Packed:
+        rows = window.rows
+        # Windows share their keys: one object for each, however many windows hold it.
+        keys = tuple(self._keys.setdefault(key, key) for key in rows.keys)
+        parts = (
+            *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns),
+            *(rows.histograms.start, rows.histograms.count),
+        )
+        columns = tuple(_smallest(part) for part in parts)
+        arrays = [*columns, rows.histograms.index] + ([] if rows.split_ns is None else [rows.split_ns])
+        things: Sequence[int] = (
+            len(window.tenants),
+            len(window.open_calls),
+            len(window.devices.devices),
+            len(window.coverage.libraries),
+            len(window.coverage.missing),
+        )
+        size = sum(array.nbytes for array in arrays) + 8 * len(keys) + _OBJECT_BYTES * (5 + sum(things))
+        return _Packed(
+            replace(window, rows=Rows.empty()), keys, columns, rows.histograms.index, rows.split_ns, size
+        )
+
+    def _forget_keys(self) -> None:
+        self._keys = {key: key for packed in self._packed() for key in packed.keys}

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from model.history import LEVELS, History
+from model.merging import merge
+from model.window import Window
+from tests.unit.windows import Calls, key, row_table, sequences, window
+
+
+def ticks(number: int, *, first: int = 0) -> list[Window]:
+    """One-second windows of three rows; what they hold depends on their time."""
+    return [
+        window(
+            [Calls(key(pid=pid), [100 + at % 50, 1_000 * pid], 0, at) for pid in (1, 2, 3)],
+            start=1_000.0 + at,
+        )
+        for at in range(first, first + number)
+    ]
+
+
+@given(sequences())
+def test_what_is_kept_comes_back_unchanged(parts: list[Window]) -> None:
+    history = History()
+    for part in parts:
+        history.add(part)
+    found = history.latest(1_000.0)
+    assert len(found) == len(parts) == len(history)
+    for one, other in zip(found, parts, strict=True):
+        assert row_table(one.rows) == row_table(other.rows)
+        assert (one.start, one.seconds, one.tenants, one.loss) == (
+            other.start,
+            other.seconds,
+            other.tenants,
+            other.loss,
+        )
+        assert all(
+            getattr(one.rows, name).dtype == getattr(other.rows, name).dtype
+            for name in ("calls", "errors", "bytes", "total_ns", "max_ns")
+        )
+
+
+def test_older_windows_get_coarser_and_nothing_is_lost() -> None:
+    history = History()
+    all_ticks = ticks(800)
+    for tick in all_ticks:
+        history.add(tick)
+    lengths = [seconds for _, seconds in history.times()]
+    fine = lengths.count(1.0)
+    assert LEVELS[0][1] - 10 <= fine <= LEVELS[0][1] + 1
+    assert set(lengths[1:-fine]) == {10.0}
+    assert sum(lengths) == 800 == history.seconds
+    starts = [start for start, _ in history.times()]
+    assert starts == sorted(starts)
+    whole = merge(history.latest(800))
+    assert row_table(whole.rows) == row_table(merge(all_ticks).rows)
+
+
+def test_a_day_is_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.history.LEVELS", ((0.0, 5.0), (2.0, 10.0), (4.0, 30.0)))
+    history = History()
+    for tick in ticks(100):
+        history.add(tick)
+    lengths = [seconds for _, seconds in history.times()]
+    assert sorted(set(lengths)) == [1.0, 2.0, 4.0]
+    assert 30 <= sum(lengths) <= 36
+    assert lengths == sorted(lengths, reverse=True) or lengths.index(2.0) > lengths.index(4.0)
+
+
+def test_memory_stays_below_its_bound_and_the_newest_stays() -> None:
+    one = History()
+    for tick in ticks(1):
+        one.add(tick)
+    bound = one.bytes * 100
+    history = History(bound)
+    for number, tick in enumerate(ticks(400), start=1):
+        history.add(tick)
+        assert history.bytes <= bound
+        assert row_table(history.at(-1).rows) == row_table(tick.rows), number
+    lengths = [seconds for _, seconds in history.times()]
+    assert lengths[-50:] == [1.0] * 50
+    assert history.seconds > 150, "what is oldest is merged before it is dropped"
+
+
+def test_a_window_above_the_bound_is_not_kept() -> None:
+    history = History(100)
+    history.add(ticks(1)[0])
+    assert (len(history), history.bytes) == (0, 0)
+
+
+def test_windows_are_found_by_time() -> None:
+    history = History()
+    assert history.latest(10) == []
+    assert history.between(0, 1e12) == []
+    for tick in ticks(20):
+        history.add(tick)
+    assert [part.start for part in history.between(1_003.5, 1_006.0)] == [1_003.0, 1_004.0, 1_005.0]
+    assert [part.start for part in history.latest(2.5)] == [1_017.0, 1_018.0, 1_019.0]
+    assert history.at(0).start == 1_000.0
+    with pytest.raises(IndexError):
+        history.at(20)
+
+
+def test_a_gap_is_never_merged_over() -> None:
+    history = History()
+    for tick in [*ticks(5), *ticks(700, first=100_000)]:
+        history.add(tick)
+    assert (1_000.0, 5.0) in history.times()
+
+
+def test_keys_that_are_gone_are_forgotten() -> None:
+    history = History(200_000)
+    for number in range(5_000):
+        history.add(window([Calls(key(pid=number), [5])], start=1_000.0 + number))
+    assert len(history._keys) <= 4_097
+
+
+def test_a_bound_must_leave_room() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        History(0)

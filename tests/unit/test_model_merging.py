@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.merging import merge
+from model.window import Window
+from tests.unit.windows import Calls, full_window, key, row_table, sequences, window
+
+
+def same(one: Window, other: Window) -> None:
+    """Fail unless two windows say the same; float sums may differ in their last digits."""
+    assert row_table(one.rows) == row_table(other.rows)
+    assert (one.start, one.host, one.simulated) == (other.start, other.host, other.simulated)
+    assert one.seconds == pytest.approx(other.seconds)
+    assert dict(one.tenants) == dict(other.tenants)
+    assert Counter(one.loss) == Counter(other.loss)
+    assert (one.open_calls, one.devices, one.system) == (other.open_calls, other.devices, other.system)
+    assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
+    assert replace(one.coverage, cost_percent=0) == replace(other.coverage, cost_percent=0)
+
+
+def test_two_seconds_make_a_window_of_two_seconds() -> None:
+    first = window(
+        [Calls(key(), [10, 30], 1, 7), Calls(key("cudaFree"), [5])],
+        loss={"no_slot": 1, "clamped": 2},
+        cost_percent=1.0,
+    )
+    last = window([Calls(key(), [20], 2, 8)], start=1_001.0, seconds=3.0, loss={"no_slot": 4}, cost_percent=3)
+    both = merge([first, last])
+    assert (both.start, both.seconds, both.end) == (1_000.0, 4.0, 1_004.0)
+    assert both.rows.keys == (key(), key("cudaFree"))
+    assert both.rows.calls.tolist() == [3, 1]
+    assert both.rows.errors.tolist() == [3, 0]
+    assert both.rows.bytes.tolist() == [15, 0]
+    assert both.rows.total_ns.tolist() == [60, 5]
+    assert both.rows.max_ns.tolist() == [30, 5]
+    assert both.rows.histograms.percentiles([50.0]).tolist() == [[20], [5]]
+    assert both.loss == {"no_slot": 5, "clamped": 2}
+    assert both.lost == 5
+    assert both.coverage.cost_percent == pytest.approx(2.5)
+
+
+def test_what_is_true_at_a_moment_is_the_last_one_s() -> None:
+    last = full_window()
+    first = window(start=last.start - 1, simulated=True)
+    both = merge([first, last])
+    assert (both.open_calls, both.devices, both.system) == (last.open_calls, last.devices, last.system)
+    assert both.coverage.libraries == last.coverage.libraries
+    assert both.simulated
+
+
+def test_two_hosts_make_a_fleet() -> None:
+    calls = [Calls(key(), [10]), Calls(key(tenant="cri:bb"), [20])]
+    here = window(calls, loss={"no_slot": 1})
+    there = replace(
+        full_window(),
+        host="gpu8",
+        rows=window([Calls(call.key._replace(host="gpu8"), call.durations) for call in calls]).rows,
+    )
+    fleet = merge([here, there])
+    assert fleet.host == "gpu7, gpu8"
+    assert [(row.host, row.tenant) for row in fleet.rows.keys] == [
+        ("gpu7", "gpu7/docker:aa"),
+        ("gpu7", "gpu7/cri:bb"),
+        ("gpu8", "gpu8/docker:aa"),
+        ("gpu8", "gpu8/cri:bb"),
+    ]
+    assert set(fleet.tenants) == {row.tenant for row in fleet.rows.keys}
+    assert all(name == tenant.id for name, tenant in fleet.tenants.items())
+    assert {call.tenant for call in fleet.open_calls} == {"gpu8/cri:bb", "gpu8/docker:aa"}
+    assert [process.tenant for process in fleet.devices.devices[0].processes] == ["gpu8/docker:aa"]
+    assert fleet.coverage.missing[0].tenant == "gpu8/cri:bb"
+    assert fleet.coverage.attached == here.coverage.attached + there.coverage.attached
+    assert fleet.seconds == 2.0
+    assert fleet.loss == {"no_slot": 4, "abandoned": 2}
+    assert fleet.system is None
+
+
+def test_fleets_are_put_together_in_any_way() -> None:
+    hosts = [window([Calls(key(host=host), [5])], host=host) for host in ("gpu1", "gpu2", "gpu3")]
+    together = merge(hosts)
+    same(merge([merge(hosts[:2]), hosts[2]]), together)
+    same(merge([hosts[0], merge(hosts[1:])]), together)
+
+
+def test_nothing_cannot_be_merged() -> None:
+    with pytest.raises(ValueError, match="no windows"):
+        merge([])
+
+
+def test_one_window_stays_as_it_is() -> None:
+    one = full_window()
+    assert merge([one]) is one
+
+
+def test_splits_stay_only_where_all_have_them() -> None:
+    with_split = window([Calls(key(), [10])], split=True)
+    without = window([Calls(key(), [20])])
+    both = merge([with_split, with_split]).rows.split_ns
+    assert both is not None
+    assert both[:, 0].tolist() == [20]
+    assert merge([with_split, without]).rows.split_ns is None
+    assert merge([with_split, window()]).rows.split_ns is not None
+
+
+def test_many_windows_are_merged_in_portions() -> None:
+    many = [window([Calls(key(pid=number % 7), [number])], start=1_000.0 + number) for number in range(100)]
+    whole = merge(many)
+    assert int(whole.rows.calls.sum()) == 100
+    assert int(whole.rows.total_ns.sum()) == sum(range(100))
+    assert whole.seconds == 100
+
+
+@given(sequences(), st.data())
+def test_merging_is_associative(parts: list[Window], data: st.DataObject) -> None:
+    at = data.draw(st.integers(1, len(parts)))
+    halves = [merge(parts[:at]), *([merge(parts[at:])] if parts[at:] else [])]
+    same(merge(halves), merge(parts))
+
+
+@given(sequences())
+def test_nothing_is_lost_in_merging(parts: list[Window]) -> None:
+    whole = merge(parts)
+    for column in ("calls", "errors", "bytes", "total_ns"):
+        expected = sum(int(getattr(part.rows, column).sum()) for part in parts)
+        assert int(getattr(whole.rows, column).sum()) == expected
+    assert whole.rows.histograms.totals().tolist() == whole.rows.calls.tolist()
+    assert whole.lost == sum(part.lost for part in parts)
