@@ -1,0 +1,57 @@
+"""CPU shares from counters, and this machine's own figures."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from probes.host import HostReader, busy_percents
+
+
+def cpu(**seconds: float) -> SimpleNamespace:
+    return SimpleNamespace(**{"user": 0.0, "nice": 0.0, "system": 0.0, "idle": 0.0, "iowait": 0.0, **seconds})
+
+
+def test_busy_shares() -> None:
+    before = [cpu(user=100, idle=100), cpu(user=100, idle=100)]
+    now = [cpu(user=103, idle=101), cpu(user=100, idle=103, iowait=1)]
+    shares = busy_percents(before, now)
+    assert shares.each == (75.0, 0.0)  # waiting for I/O is not busy
+    assert shares.total == pytest.approx(37.5)
+
+
+def test_guests_are_not_counted_twice() -> None:
+    shares = busy_percents([cpu(guest=0.0)], [cpu(user=1, guest=1.0, idle=1)])
+    assert shares.each == (50.0,)
+
+
+def test_steal_and_interrupts_are_busy() -> None:
+    shares = busy_percents([cpu()], [cpu(irq=1.0, softirq=1.0, steal=1.0, nice=1, idle=4)])
+    assert shares.each == (50.0,)
+
+
+def test_counters_that_step_back_or_stand_still() -> None:
+    assert busy_percents([cpu(user=5, idle=5)], [cpu(user=5, idle=5)]).each == (0.0,)
+    assert busy_percents([cpu(user=5, idle=5)], [cpu(user=6, idle=4.99)]).each == (100.0,)
+
+
+def test_cpus_that_come_and_go() -> None:
+    assert busy_percents([cpu(user=1)], [cpu(user=2), cpu(user=2)]) == (0.0, (0.0, 0.0))
+
+
+def test_this_host() -> None:
+    reader = HostReader()
+    begin = time.process_time()
+    while time.process_time() - begin < 0.3:  # seconds of work, however long they take here
+        pass
+    seen = reader.read()
+    assert seen.cpus == len(seen.cpu_each_percent)
+    assert 0 < seen.cpu_percent <= 100
+    assert all(0 <= share <= 100 for share in seen.cpu_each_percent)
+    assert 0 < seen.memory_used_bytes < seen.memory_total_bytes
+    assert seen.memory_total_bytes == psutil.virtual_memory().total
+    assert seen.uptime_seconds > 0
+    assert len(seen.load) == 3
