@@ -17,11 +17,11 @@ from model.errors import CannotTrace
 from model.histograms import Histograms
 from model.tenant import Tenant
 from model.window import Coverage, OpenCall, RowKey, Rows, Window
+from probes import operations
 from probes.devices import DeviceReader
 from probes.host import HostReader
 from probes.kernel_side import Counts, KernelSide, RawOpenCall
 from probes.libraries import Libraries
-from probes.operations import OPERATIONS
 from probes.process_watch import ProcessWatch, is_alive
 from probes.tenants import Tenants, process_name
 
@@ -143,8 +143,8 @@ class Monitor:
                 self._tenant(key.tgid, key.cgroup_id).id,
                 key.tgid,
                 self._name(key.tgid),
-                OPERATIONS[key.operation].layer,
-                OPERATIONS[key.operation].name,
+                operations.operation(key.operation).layer,
+                operations.operation(key.operation).name,
                 key.nested,
             )
             for key in counts.keys
@@ -165,7 +165,7 @@ class Monitor:
         return self._names.get(tgid) or f"pid {tgid}"
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
-        operation = OPERATIONS[call.operation]
+        operation = operations.operation(call.operation)
         return OpenCall(
             tenant=self._tenant(call.tgid, call.cgroup_id).id,
             pid=call.tgid,

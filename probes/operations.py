@@ -284,10 +284,17 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 
 
 OPERATIONS: tuple[OperationInfo, ...]
-"""Every operation; the one with id i is element i - 1."""
+"""Every operation, in the order of their ids: see ``operation``."""
 FUNCTIONS: tuple[Function, ...]
-"""Every function; the one with id i is element i - 1."""
+"""Every function, in the order of their ids: the one with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()
+
+
+def operation(number: int) -> OperationInfo:
+    """The operation with id ``number``. Raises IndexError where there is none."""
+    if number < 1:
+        raise IndexError(f"no operation has the id {number}")
+    return OPERATIONS[number - 1]
 
 
 def match(symbol: str, layer: str) -> Function | None:
