@@ -48,7 +48,8 @@ class BusyShares(NamedTuple):
 def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares:
     """How busy each CPU was between two looks (psutil's times of each CPU, in seconds).
 
-    Waiting for I/O is idle time, as in ``top``. Where CPUs came or went in between, nothing can be said: all shares are 0.
+    Waiting for I/O is idle time, as in ``top``. Where CPUs came or went in between, nothing can be said
+    and all shares are 0.
     """
     if len(before) != len(now):
         return BusyShares(0.0, (0.0,) * len(now))
