@@ -20,6 +20,9 @@ LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
 """(shortest length, age) of windows in seconds: windows as they came for 10 minutes, of at least 10 s
 for an hour, of at least 60 s for a day; older ones are dropped."""
 
+_LEFT_ALONE = 60
+"""So many of the newest windows of each length stay as long as older ones can give way."""
+
 _OBJECT_BYTES = 200
 """Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
 
@@ -157,12 +160,15 @@ class History:
         return before.host == after.host and before.seconds < length * 0.99 and gap < length
 
     def _shrink(self) -> None:
-        """One step towards less memory: merge what is oldest among fine windows, else drop the oldest."""
-        for number in range(len(LEVELS) - 1):
-            # The last minute stays as it came as long as anything else can give way.
-            if len(self._levels[number]) > 60:
-                self._push_down(number)
-                return
+        """One step towards less memory: merge the oldest of the dearest level, else drop the oldest."""
+        sizes = {
+            number: sum(packed.bytes for packed in level)
+            for number, level in enumerate(self._levels[:-1])
+            if len(level) > _LEFT_ALONE
+        }
+        if sizes:
+            self._push_down(max(sizes, key=lambda number: sizes[number]))
+            return
         for number in reversed(range(len(LEVELS))):
             if self._levels[number]:
                 self._drop_oldest(number)
