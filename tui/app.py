@@ -1,0 +1,260 @@
+"""The app: carries data from the collector to the screen, saves windows, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import App, SystemCommand
+from textual.message import Message
+from textual.screen import Screen
+
+from model.errors import Told
+from model.source import Source
+from model.window import Window
+from tui.collector import Collector, Failed, Snapshot, Tick
+from tui.keys import ACTIONS, bindings
+from tui.leaving import INTERRUPTED, Leaving
+from tui.screens import MainScreen
+from tui.terminal import require_screen, speaks_unicode
+from tui.theme import NAMES, THEMES, chosen
+
+CLOSE_SECONDS = 1.0
+"""How long leaving waits for the source to close; what takes longer ends with the process."""
+SAVE_SECONDS = 5.0
+"""How long leaving waits for a file that is being saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How the screen runs."""
+
+    interval: float = 1.0
+    """Seconds between two reads."""
+    window: float | None = 10.0
+    """Length of the window at the start, seconds; None: since the start."""
+    theme: str = ""
+    """Name of a theme; empty: what suits the terminal."""
+    ascii: bool = False
+    """Draw with ASCII only, also where the locale speaks UTF-8."""
+    notes: tuple[str, ...] = ()
+    """What the program has to say beyond the windows, such as why they are simulated; one line each."""
+    still: bool = False
+    """The source has one window only, such as a saved one."""
+    mouse: bool = True
+    print_last: bool = True
+    """Print the last table on stdout after leaving."""
+
+
+class Computed(Message):
+    """A window of another length was computed from ``snapshot``."""
+
+    def __init__(self, snapshot: Snapshot, length: float | None, window: Window) -> None:
+        super().__init__()
+        self.snapshot, self.length, self.window = snapshot, length, window
+
+
+class Saved(Message):
+    """A file was saved, or not: ``text`` says it."""
+
+    def __init__(self, text: str, good: bool) -> None:
+        super().__init__()
+        self.text, self.good = text, good
+
+
+class StalltopApp(App[None]):
+    """The live screen on one source."""
+
+    CSS_PATH = "stalltop.tcss"
+    BINDINGS = bindings("app")
+    TITLE = "stalltop"
+    ALLOW_SELECT = False
+
+    def __init__(self, source: Source, options: RunOptions) -> None:
+        if not os.environ.get("NO_COLOR", "x"):
+            del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
+        theme = chosen(options.theme)
+        super().__init__()
+        self.animation_level = "none"
+        self.options = options
+        self.unicode = not options.ascii and speaks_unicode()
+        self.began = time.monotonic()
+        self.failure: BaseException | None = None
+        self.interrupted = False
+        self._loop_of_screen: asyncio.AbstractEventLoop | None = None
+        self._saving: list[threading.Thread] = []
+        for ours in THEMES:
+            self.register_theme(ours)
+        for name in list(self.available_themes):
+            if name not in NAMES:
+                self.unregister_theme(name)
+        self.theme = theme
+        self.collector = Collector(
+            source, self.post_message, interval=options.interval, length=options.window, still=options.still
+        )
+        self.main = MainScreen(options.window)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The main screen."""
+        return self.main
+
+    def on_mount(self) -> None:
+        """Start reading once there is a screen to show it on."""
+        self._loop_of_screen = asyncio.get_running_loop()
+        if self.interrupted:
+            self.exit(return_code=INTERRUPTED)
+            return
+        self.began = time.monotonic()
+        self.collector.start()
+
+    # ---- from other threads
+
+    @on(Tick)
+    def _tick(self, message: Tick) -> None:
+        self.main.take(message.snapshot)
+
+    @on(Computed)
+    def _computed(self, message: Computed) -> None:
+        self.main.computed(message.snapshot, message.length, message.window)
+
+    @on(Saved)
+    def _saved(self, message: Saved) -> None:
+        self.main.say(message.text, "good" if message.good else "bad")
+
+    @on(Failed)
+    def _failed(self, message: Failed) -> None:
+        """There will be no more data: leave, and say why where it can be read."""
+        if self.failure is None:
+            self.failure = message.error
+        self.exit(return_code=message.error.exit_code if isinstance(message.error, Told) else 1)
+
+    def interrupt(self) -> None:
+        """Leave because of a signal; may be called from any thread and from a signal's handler."""
+        self.interrupted = True
+        loop = self._loop_of_screen
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(lambda: self.exit(return_code=INTERRUPTED))
+
+    # ---- what the screen asks for
+
+    def choose_length(self, length: float | None) -> None:
+        """New windows have this length."""
+        self.collector.choose(length)
+
+    def compute(self, snapshot: Snapshot, length: float | None) -> None:
+        """Compute another length from what is there; the answer comes as a message."""
+
+        def work() -> None:
+            self.post_message(Computed(snapshot, length, snapshot.of_length(length)))
+
+        threading.Thread(target=work, name="stalltop-length", daemon=True).start()
+
+    def save(self, window: Window) -> None:
+        """Save ``window`` in the background; a message says where, or why not."""
+
+        def work() -> None:
+            from outputs.places import window_path
+            from outputs.saved import save
+
+            try:
+                path = window_path(window)
+                save(window, path)
+                self.post_message(Saved(f"saved {path}", True))
+            except (Told, OSError, ValueError) as error:
+                self.post_message(Saved(f"not saved: {error}", False))
+
+        thread = threading.Thread(target=work, name="stalltop-save", daemon=True)
+        self._saving.append(thread)
+        thread.start()
+
+    def next_theme(self) -> str:
+        """Change to the next colours and return their name."""
+        if not self.no_color:
+            self.theme = NAMES[(NAMES.index(self.theme) + 1) % len(NAMES)]
+        return self.theme
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C."""
+        self.interrupted = True
+        self.exit(return_code=INTERRUPTED)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action, for the palette."""
+        for action in ACTIONS:
+            if action.bound_by == "screen" and screen is self.main:
+                yield SystemCommand(
+                    action.label, f"{action.help} ({action.key})", self._runner(action.action)
+                )
+
+    def _runner(self, action: str):  # type: ignore[no-untyped-def]
+        async def run() -> None:
+            await self.main.run_action(action)
+
+        return run
+
+    def finish(self, seconds: float) -> None:
+        """Wait, no longer than ``seconds`` in all, for the source to close and files to be written."""
+        until = time.monotonic() + seconds
+        for thread in self._saving:
+            thread.join(max(until - time.monotonic(), 0.0))
+        self.collector.stop(max(min(CLOSE_SECONDS, seconds), until - time.monotonic()))
+
+
+def run(source: Source, options: RunOptions | None = None) -> int:
+    """Show ``source`` until it is left and return the exit code; the source is closed.
+
+    Raises BadUsage where the terminal cannot show a screen.
+    """
+    options = options or RunOptions()
+    try:
+        require_screen()
+    except Told:
+        source.close()
+        raise
+    app = StalltopApp(source, options)
+    with Leaving(app.interrupt, lambda: app.collector.stop(0.2)) as leaving:
+        app.run(mouse=options.mouse)
+        app.finish(CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
+    if leaving.terminal_lost:
+        return INTERRUPTED
+    _print_last(app)
+    if app.failure is not None:
+        return _explain(app.failure)
+    return INTERRUPTED if app.interrupted else int(app.return_code or 0)
+
+
+def _print_last(app: StalltopApp) -> None:
+    """Leave the last table on the terminal, below what was there before."""
+    window = app.main.shown
+    if window is None or not app.options.print_last:
+        return
+    import shutil
+
+    from outputs.text import table
+
+    colour = sys.stdout.isatty() and not app.no_color
+    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=app.unicode)
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except OSError:
+        pass  # the terminal went away
+
+
+def _explain(error: BaseException) -> int:
+    """Say on stderr why there is no more data, and return the exit code."""
+    if isinstance(error, Told):
+        text, code = str(error), error.exit_code
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+        text, code = f"reading failed: {type(error).__name__}: {error}{where}", 1
+    print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
+    return code

@@ -1,0 +1,122 @@
+"""Leaving in good order, whatever happens: signals, a lost terminal, a screen that is stuck.
+
+A request to leave is passed to the app. If it has not ended shortly after - its output is blocked by a dead
+line, say - the terminal is put right from here and the process ends; probes end with their process.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+INTERRUPTED = 130
+GRACE_SECONDS = 0.7
+"""Time that the app has to end after a request."""
+LOOK_SECONDS = 0.5
+"""Time between two looks at the terminal."""
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+RESTORE = (
+    "\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
+    "\x1b[?1049l\x1b[?25h\x1b[0m"
+)
+"""Turns off, in this order: bracketed paste, no wrapping, mouse and its encodings, resize and focus
+reports, the keyboard protocol, the alternate screen; shows the cursor."""
+
+
+class Leaving:
+    """While entered, signals and a lost terminal end the app by ``leave``, called from any thread."""
+
+    def __init__(self, leave: Callable[[], None], last_steps: Callable[[], object] = lambda: None) -> None:
+        self._leave = leave
+        self._last_steps = last_steps
+        self._done = threading.Event()
+        self._requested = threading.Event()
+        self._before: dict[int, Any] = {}
+        self._attributes: list[Any] | None = None
+        self._descriptor = _descriptor()
+        self.terminal_lost = False
+
+    @property
+    def requested(self) -> bool:
+        """Somebody wants to leave: the exit code is ``INTERRUPTED``."""
+        return self._requested.is_set()
+
+    def __enter__(self) -> Self:
+        if self._descriptor is not None:
+            try:
+                self._attributes = termios.tcgetattr(self._descriptor)
+            except termios.error:
+                self._descriptor = None
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._on_signal)
+        threading.Thread(target=self._watch, name="stalltop-terminal", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def request(self) -> None:
+        """Leave now; by force if the app does not."""
+        if self._requested.is_set():
+            return
+        self._requested.set()
+        threading.Thread(target=self._insist, name="stalltop-leave", daemon=True).start()
+        self._leave()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.request()
+
+    def _insist(self) -> None:
+        if self._done.wait(GRACE_SECONDS):
+            return
+        self._restore()
+        self._last_steps()
+        os._exit(INTERRUPTED)
+
+    def _watch(self) -> None:
+        """Notice that the terminal is gone: with SIGHUP ignored (nohup) nothing else would tell."""
+        if self._descriptor is None:
+            return
+        poll = select.poll()
+        poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
+        while not self._done.wait(LOOK_SECONDS):
+            if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
+                self.terminal_lost = True
+                self.request()
+                return
+
+    def _restore(self) -> None:
+        """Put the terminal right without ever waiting for it."""
+        if self._descriptor is None:
+            return
+        try:
+            if self._attributes is not None:
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, self._attributes)
+            termios.tcflush(self._descriptor, termios.TCOFLUSH)  # what a stalled line did not take yet
+            # A description of our own: O_NONBLOCK on the shared one would stay for the shell.
+            own = os.open(
+                os.ttyname(self._descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            )
+            os.write(own, RESTORE.encode())
+        except (OSError, termios.error):
+            pass  # the terminal is gone
+
+
+def _descriptor() -> int | None:
+    """The terminal that the screen is drawn on, if it is one."""
+    try:
+        number = sys.__stderr__.fileno() if sys.__stderr__ is not None else -1
+    except (OSError, ValueError):
+        return None
+    return number if number >= 0 and os.isatty(number) else None

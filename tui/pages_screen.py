@@ -1,0 +1,75 @@
+"""Screens of text that lie on the main one: help and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+
+from model.window import Window
+from tui.keys import bindings
+from tui.pages import help_page, warnings_page
+from widgets.page import Page
+
+if TYPE_CHECKING:
+    from tui.app import StalltopApp
+
+
+class KeyedPage(Page, can_focus=True):
+    """A page with the keys of the tables."""
+
+    BINDINGS = bindings("table", "move", "page", "end")
+
+
+class PageScreen(Screen[None]):
+    """One page; Esc, q and the key that opened it close it."""
+
+    ALLOW_SELECT = False
+    TITLE_TEXT = ""
+
+    @property
+    def stalltop(self) -> StalltopApp:
+        """The app, by its own type."""
+        return cast("StalltopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        """The page fills the screen."""
+        yield KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
+
+    def action_close(self) -> None:
+        """Back to the main screen."""
+        self.dismiss()
+
+
+class HelpScreen(PageScreen):
+    """All keys and what the figures mean."""
+
+    TITLE_TEXT = "Help"
+    BINDINGS = [Binding("escape,q,question_mark", "close", show=False)]
+
+    def on_mount(self) -> None:
+        """Show the text."""
+        self.query_one("#page", Page).show(help_page())
+
+
+class WarningsScreen(PageScreen):
+    """All warnings and what is traced, of the window that the main screen shows."""
+
+    TITLE_TEXT = "Warnings and coverage"
+    BINDINGS = [Binding("escape,q,a", "close", show=False)]
+
+    def __init__(self, window: Callable[[], Window | None]) -> None:
+        super().__init__()
+        self._window = window
+
+    def on_mount(self) -> None:
+        """Show the text, and again each second."""
+        self._show()
+        self.set_interval(1.0, self._show)
+
+    def _show(self) -> None:
+        text = warnings_page(self._window(), self.stalltop.options.notes, unicode=self.stalltop.unicode)
+        self.query_one("#page", Page).show(text)

@@ -1,0 +1,76 @@
+"""What the first line says about a window. Pure functions."""
+
+from __future__ import annotations
+
+import time
+
+from model.window import Window
+from outputs import figures
+from tui.collector import Snapshot
+from tui.view import calls_per_s
+from widgets.header import HeaderState
+
+
+def length_text(length: float | None) -> str:
+    """A chosen length of the window, for a person."""
+    return "since start" if length is None else f"last {length:.0f}s"
+
+
+def window_text(window: Window, length: float | None) -> str:
+    """How much time ``window`` really stands for, where ``length`` was chosen."""
+    seconds = window.seconds
+    if length is None:
+        return f"since start {figures.duration(seconds * 1e9).strip()}"
+    if seconds < length * 0.9:
+        return f"last {seconds:.0f}s of {length:.0f}s"
+    return f"last {seconds:.0f}s"
+
+
+def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:
+    """Seconds without data, once that is longer than it should be; else 0. Times are of time.monotonic()."""
+    if snapshot is None:
+        waited, patience = time.monotonic() - began, 10.0
+    else:
+        waited, patience = time.monotonic() - snapshot.at, max(3.0 * interval, interval + 2.0)
+    return waited if waited > patience else 0.0
+
+
+def header_state(
+    window: Window | None, length: float | None, *, frozen_at: float | None, silent: float, still: bool
+) -> HeaderState:
+    """What the header says.
+
+    ``frozen_at``: Unix time at which the picture was frozen; ``silent``: seconds without data, 0 while
+    they come; ``still``: the window comes from a file.
+    """
+    if window is None:
+        if silent:
+            return HeaderState(state=f"NO DATA {silent:.0f}s", level="bad")
+        return HeaderState()
+    state, level = "LIVE", "good"
+    if still:
+        state, level = f"SAVED {figures.moment(window.end)[:19]}", "label"
+    elif frozen_at is not None:
+        state, level = f"FROZEN {figures.clock(frozen_at)}", "warn"
+    elif window.simulated:
+        state, level = "SIMULATED", "warn"
+    if window.simulated and state != "SIMULATED":
+        state += " SIMULATED"
+    if silent and not still:
+        state, level = f"NO DATA {silent:.0f}s", "bad"
+    coverage = window.coverage
+    untraced = len({missing.pid or missing.what for missing in coverage.missing})
+    traced = f"{coverage.processes} of {coverage.processes + untraced} traced"
+    if coverage.tracing:
+        traced = "not tracing"
+    return HeaderState(
+        host=window.host,
+        state=state,
+        level=level,  # type: ignore[arg-type]
+        window=f"{window.seconds:.0f}s" if still else window_text(window, length),
+        calls_per_s=calls_per_s(window),
+        lost=window.lost,
+        traced=traced,
+        partly=bool(untraced or coverage.tracing),
+        probe_percent=None if coverage.tracing else coverage.cost_percent,
+    )

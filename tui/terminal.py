@@ -1,0 +1,39 @@
+"""Whether the terminal can show a screen, and with which characters."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from model.errors import BadUsage
+
+
+def require_screen() -> None:
+    """Raise BadUsage, with what to do instead, where a full-screen program cannot work."""
+    remedy = "stalltop once prints one window and needs no terminal"
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        name = os.environ.get("TERM") or "not set"
+        raise BadUsage(f"this terminal cannot show a screen (TERM is {name})", remedy)
+    # Keys come from standard input; the screen is drawn on standard error, so that stdout stays data.
+    for stream, name in ((sys.__stdin__, "standard input"), (sys.__stderr__, "standard error")):
+        try:
+            terminal = stream is not None and stream.isatty()
+        except ValueError:  # closed
+            terminal = False
+        if not terminal:
+            raise BadUsage(f"{name} is not a terminal", remedy)
+
+
+def speaks_unicode() -> bool:
+    """Whether the locale says that the terminal shows UTF-8.
+
+    The variables are asked, not Python, which speaks UTF-8 in the C locale too. Where nothing is set, as in
+    many containers, terminals of today do.
+    """
+    if os.environ.get("TERM") == "linux":
+        return False  # the console's font lacks half of what is drawn
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            return "utf8" in value.lower().replace("-", "")
+    return True

@@ -1,0 +1,86 @@
+"""What is wrong or not known in a window, worst first. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from model.window import LOSSES, UNCOUNTED, OpenCall, Window
+from outputs import figures
+from tui.view import HUNG_NS, LONG_OPEN_NS
+
+Level = Literal["bad", "warn", "dim"]
+_RANK = {"bad": 0, "warn": 1, "dim": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """One warning: a line, and what can be done about it."""
+
+    level: Level
+    text: str
+    remedy: str = ""
+
+
+def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
+    """All warnings about ``window``; ``notes`` are what the program itself has to say."""
+    found = [Warn("warn", note) for note in notes]
+    if window is not None:
+        found += _tracing(window)
+        found += _open_calls(window, unicode)
+        found += _losses(window)
+        found += _devices(window)
+    return sorted(found, key=lambda warning: _RANK[warning.level])
+
+
+def long_open(window: Window) -> list[OpenCall]:
+    """Outermost calls open for long enough to be worth a word, the longest first."""
+    calls = [call for call in window.open_calls if call.age_ns >= LONG_OPEN_NS and not call.nested]
+    return sorted(calls, key=lambda call: -call.age_ns)
+
+
+def named(call: OpenCall, window: Window) -> str:
+    """Whose call it is, for a person."""
+    tenant = window.tenants.get(call.tenant)
+    return f"{tenant.name if tenant else call.tenant}: {call.process} {call.pid}"
+
+
+def _tracing(window: Window) -> list[Warn]:
+    found = []
+    if window.coverage.tracing:
+        found.append(
+            Warn("bad", f"not tracing: {window.coverage.tracing}", "stalltop check says what is needed")
+        )
+    found += [
+        Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy)
+        for missing in window.coverage.missing
+    ]
+    return found
+
+
+def _open_calls(window: Window, unicode: bool) -> list[Warn]:
+    return [
+        Warn(
+            "bad" if call.age_ns >= HUNG_NS else "warn",
+            f"{call.operation} open for {figures.duration(call.age_ns, unicode=unicode).strip()}"
+            f" in {named(call, window)} (thread {call.tid})",
+        )
+        for call in long_open(window)
+    ]
+
+
+def _losses(window: Window) -> list[Warn]:
+    return [
+        Warn("bad" if name in UNCOUNTED else "warn", f"{window.loss[name]:,} {meaning}")
+        for name, meaning in LOSSES.items()
+        if window.loss.get(name) and name != "abandoned"
+    ]
+
+
+def _devices(window: Window) -> list[Warn]:
+    return [
+        Warn("warn", f"GPU {device.index} held back: {', '.join(device.throttle_reasons)}")
+        for device in window.devices.devices
+        if device.throttle_reasons
+    ]

@@ -1,0 +1,59 @@
+"""The host in one line: processors, memory, swap and load."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from model.device import System
+from outputs import figures
+from widgets.bar import bar
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, strip_of
+
+
+def _share(part: float, whole: float) -> float | None:
+    return 100.0 * part / whole if whole else None
+
+
+class SystemBars(Lines):
+    """Shows a ``System``."""
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._system: System | None = None
+
+    def show(self, system: System | None) -> None:
+        """Show ``system``; None where nothing is known of the host."""
+        self._system = system
+        self.redraw()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """The one line; bars grow with the width."""
+        system = self._system
+        if system is None:
+            return [strip_of([(" CPU and memory not known yet", paint.dim)], width)]
+        memory = _share(system.memory_used_bytes, system.memory_total_bytes)
+        swap = _share(system.swap_used_bytes, system.swap_total_bytes)
+        wide = max(min((width - 66) // 3, 24), 4)
+        used = figures.memory(system.memory_used_bytes, unicode=self.unicode)
+        total = figures.memory(system.memory_total_bytes, unicode=self.unicode).strip()
+        parts: list[Part] = [(" CPU ", paint.label)]
+        parts += bar(system.cpu_percent, wide, paint, unicode=self.unicode)
+        parts.append((figures.percent(system.cpu_percent, unicode=self.unicode), None))
+        parts.append((f" of {system.cpus}", paint.dim))
+        parts.append(("  MEM ", paint.label))
+        parts += bar(memory, wide, paint, unicode=self.unicode)
+        parts.append((f"{used}", None))
+        parts.append((f"/{total}", paint.dim))
+        if system.swap_total_bytes:
+            parts.append(("  SWP ", paint.label))
+            if width >= 100:
+                parts += bar(swap, wide, paint, unicode=self.unicode)
+            parts.append((figures.percent(swap, unicode=self.unicode), None))
+        parts.append(("  load", paint.label))
+        busy = system.load[0] > system.cpus
+        parts.append((f"{system.load[0]:6.2f}", paint.warn if busy else None))
+        if width >= 100:
+            parts.append((f"{system.load[1]:6.2f}{system.load[2]:6.2f}", paint.dim))
+        return [strip_of(parts, width)]

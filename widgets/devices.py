@@ -1,0 +1,80 @@
+"""One line for each GPU, or one that says why there is none."""
+
+from __future__ import annotations
+
+from textual.strip import Strip
+
+from model.device import Device, Devices
+from outputs import figures
+from widgets.bar import bar
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, printable, strip_of
+
+
+def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
+    text = figures.missing(width, unicode=unicode) if value is None else f"{value:.0f}".rjust(width)
+    return text + unit
+
+
+class DeviceRows(Lines):
+    """Shows a ``Devices``. Figures that the driver does not give are dashes, never a missing row."""
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._devices: Devices | None = None
+
+    def show(self, devices: Devices, most: int) -> None:
+        """Show ``devices`` in at most ``most`` lines."""
+        self._devices = devices
+        wanted = min(max(len(devices.devices), 1), max(most, 1))
+        height = self.styles.height
+        if height is None or height.value != wanted:
+            self.styles.height = wanted
+        self.redraw()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """As many devices as there is room for; the last line says how many more there are."""
+        if self._devices is None:
+            return [strip_of([(" GPU ", paint.label), ("not looked for yet", paint.dim)], width)]
+        devices = self._devices.devices
+        if not devices:
+            why = printable(self._devices.unavailable or "none found")
+            return [strip_of([(" GPU ", paint.label), (why, paint.dim)], width)]
+        shown = devices if len(devices) <= height else devices[: height - 1]
+        lines = [strip_of(self._device(device, width, paint), width) for device in shown]
+        if len(shown) < len(devices):
+            rest = devices[len(shown) :]
+            known = [d.utilization_percent for d in rest if d.utilization_percent is not None]
+            mean = f", {sum(known) / len(known):.0f}% busy on average" if known else ""
+            lines.append(strip_of([(f" GPU +{len(rest)} more{mean}", paint.dim)], width))
+        return lines
+
+    def _device(self, device: Device, width: int, paint: Palette) -> list[Part]:
+        unicode = self.unicode
+        used, total = device.memory_used_bytes, device.memory_total_bytes
+        share = 100.0 * used / total if used is not None and total else None
+        wide = max(min((width - 72) // 3, 24), 4)
+        name = printable(device.name).removeprefix("NVIDIA ")
+        room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
+        parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
+        if room >= 5:
+            parts.append((figures.fit(name, room, unicode=unicode) + " ", paint.dim))
+        parts += bar(device.utilization_percent, wide, paint, unicode=unicode)
+        parts.append((_whole(device.utilization_percent, 4, "%", unicode=unicode), None))
+        parts.append(("  mem ", paint.label))
+        parts += bar(share, wide, paint, unicode=unicode)
+        parts.append((figures.memory(used, unicode=unicode), None))
+        parts.append(("/" + figures.memory(total, unicode=unicode).strip(), paint.dim))
+        parts.append((_whole(device.power_watts, 5, "W", unicode=unicode), None))
+        hot = device.temperature_celsius is not None and device.temperature_celsius >= 85
+        parts.append(
+            (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
+        )
+        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), None))
+        if device.throttle_reasons:
+            parts.append(("  " + printable(", ".join(device.throttle_reasons)), paint.warn))
+        elif width >= 110:
+            count = len(device.processes)
+            parts.append((f"  {count} process{'' if count == 1 else 'es'}", paint.dim))
+        return parts

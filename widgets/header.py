@@ -1,0 +1,90 @@
+"""The first line: where, when, how much was seen, and what that is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len
+from textual.strip import Strip
+
+from outputs import figures
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, printable, strip_of
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderState:
+    """What the header says. None stands for what is not known yet."""
+
+    host: str = ""
+    state: str = "STARTING"
+    """LIVE, FROZEN 12:03:44, SIMULATED, SAVED, NO DATA 7s, …"""
+    level: Literal["good", "warn", "bad", "label"] = "label"
+    window: str = ""
+    """The window's length, such as ``last 10s``."""
+    calls_per_s: float | None = None
+    lost: int = 0
+    traced: str = ""
+    """Coverage, such as ``3 of 4 traced``."""
+    partly: bool = False
+    """Something is not traced."""
+    probe_percent: float | None = None
+    """Share of one CPU that the probes take, percent."""
+
+
+class Header(Lines):
+    """Shows a ``HeaderState``. What fits least important is left out first."""
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._state = HeaderState()
+
+    def show(self, state: HeaderState) -> None:
+        """Show ``state``."""
+        self._state = state
+        self.redraw()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """The one line."""
+        state, bar = self._state, paint.bar
+        rate = figures.rate(state.calls_per_s, unicode=self.unicode)
+        lost_style = bar + (paint.bad if state.lost else paint.dim)
+        # Importance falls from first to last; figures keep their place while the line is the same.
+        right: list[list[Part]] = [
+            [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
+            [("lost ", lost_style), (figures.count(state.lost, unicode=self.unicode).lstrip(), lost_style)],
+        ]
+        if state.traced:
+            right.append([(state.traced, bar + (paint.warn if state.partly else paint.dim))])
+        if state.probe_percent is not None:
+            cost = figures.percent(state.probe_percent, unicode=self.unicode)
+            right.append([("probes", bar + paint.dim), (cost, bar + paint.text)])
+        left: list[Part] = [
+            (" stalltop ", bar + paint.head),
+            (f" {state.state} ", bar + getattr(paint, state.level)),
+            (f" {state.window} " if state.window else "", bar + paint.text),
+        ]
+        room = width - _length(left) - 1
+        fitting: list[list[Part]] = []
+        for field in right:
+            if _length(field) + 2 > room:
+                break
+            fitting.append(field)
+            room -= _length(field) + 2
+        if room >= 6 and state.host:
+            host = figures.fit(
+                printable(state.host), min(cell_len(state.host), room - 1), unicode=self.unicode
+            )
+            left.insert(1, (host + " ", bar + paint.text))
+            room -= cell_len(host) + 1
+        parts = [*left, (" " * max(room, 0), bar)]
+        for field in fitting:
+            parts.append(("  ", bar))
+            parts.extend(field)
+        return [strip_of(parts, width, bar)]
+
+
+def _length(parts: list[Part]) -> int:
+    return sum(cell_len(text) for text, _ in parts)

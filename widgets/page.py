@@ -1,0 +1,117 @@
+"""A text of many lines to scroll through: help, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from textual import events
+from textual.strip import Strip
+
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, printable, strip_of
+
+
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """One line: (text, role) after another; ``indent`` cells before what does not fit and is wrapped."""
+
+    parts: tuple[tuple[str, str], ...] = ()
+    indent: int = 0
+
+
+class Page(Lines, can_focus=True):
+    """Shows lines, wrapped at blanks, from the one it was scrolled to."""
+
+    def __init__(self, title: str, hint: str, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._title = title
+        self._hint = hint
+        self._text: tuple[PageLine, ...] = ()
+        self._top = 0
+        self._most = 0
+
+    def show(self, text: Sequence[PageLine]) -> None:
+        """Show ``text``; the place scrolled to stays."""
+        self._text = tuple(text)
+        self.redraw()
+
+    def action_move(self, lines: int) -> None:
+        """Scroll by ``lines``."""
+        self._top = min(max(self._top + lines, 0), self._most)
+        self.redraw()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by whole pages."""
+        self.action_move(pages * max(self.size.height - 2, 1))
+
+    def action_end(self, direction: int) -> None:
+        """Scroll to the start (-1) or the end."""
+        self.action_move(direction * 1_000_000)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll down."""
+        event.stop()
+        self.action_move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll up."""
+        event.stop()
+        self.action_move(-3)
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """Title and the part of the text in view."""
+        wrapped: list[Strip] = []
+        for line in self._text:
+            parts = [(printable(text), getattr(paint, role)) for text, role in line.parts]
+            wrapped += [
+                strip_of([(" ", None), *row], width) for row in _wrapped(parts, width - 2, line.indent)
+            ]
+        self._most = max(len(wrapped) - (height - 1), 0)
+        self._top = min(self._top, self._most)
+        shown = wrapped[self._top : self._top + height - 1]
+        position = f"{self._top + 1}-{self._top + len(shown)} of {len(wrapped)}  " if self._most else ""
+        head: list[Part] = [(f" {self._title}", paint.bar + paint.head)]
+        right = f"{position}{self._hint} "
+        room = width - cell_len(self._title) - 1
+        if cell_len(right) < room:
+            head.append((right.rjust(room), paint.bar + paint.dim))
+        return [strip_of(head, width, paint.bar), *shown]
+
+
+def _wrapped(parts: Sequence[Part], width: int, indent: int) -> list[list[Part]]:
+    """The parts on as many rows as they need, broken at blanks where there are any."""
+    indent = min(indent, max(width - 10, 0))
+    rows: list[list[Part]] = [[]]
+    used = 0
+    for text, style in parts:
+        for word in _words(text):
+            length = cell_len(word)
+            if used + cell_len(word.rstrip()) > width and used > indent:
+                rows.append([(" " * indent, None)])
+                used = indent
+                word = word.lstrip()
+                length = cell_len(word)
+            while used + length > width and length > 1 and width > indent:
+                rows[-1].append((word[: width - used], style))
+                word = word[width - used :]
+                length = cell_len(word)
+                rows.append([(" " * indent, None)])
+                used = indent
+            rows[-1].append((word, style))
+            used += length
+    return rows
+
+
+def _words(text: str) -> list[str]:
+    """``text`` cut after its blanks, so that the pieces joined are the text again."""
+    words: list[str] = []
+    start = 0
+    for at in range(1, len(text)):
+        if text[at] != " " and text[at - 1] == " ":
+            words.append(text[start:at])
+            start = at
+    words.append(text[start:])
+    return words

@@ -1,0 +1,78 @@
+"""Lines of styled text, and where two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+Part = tuple[str, Style | None]
+"""A piece of a line: its text and style (None: the widget's own)."""
+
+
+def printable(text: str) -> str:
+    """``text`` with everything that could steer a terminal replaced by a question mark.
+
+    Names are cleaned where they are read, but windows may also come from files that others wrote.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> Strip:
+    """The parts as one line of exactly ``width`` cells; neighbours of one style become one segment."""
+    segments: list[Segment] = []
+    used = 0
+    for text, style in parts:
+        if not text or used >= width:
+            continue
+        length = len(text) if text.isascii() else cell_len(text)
+        if used + length > width:
+            length = width - used
+            text = set_cell_size(text, length)
+        used += length
+        if segments and segments[-1].style == style:
+            segments[-1] = Segment(segments[-1].text + text, style)
+        else:
+            segments.append(Segment(text, style))
+    if used < width:
+        if segments and segments[-1].style == fill:
+            segments[-1] = Segment(segments[-1].text + " " * (width - used), fill)
+        else:
+            segments.append(Segment(" " * (width - used), fill))
+    return Strip(segments, width)
+
+
+def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
+    """The cells (start, end) outside of which both lines look alike; None where they are equal."""
+    if old.cell_length != new.cell_length:
+        return 0, max(old.cell_length, new.cell_length)
+    before, after = list(old), list(new)
+    if before == after:
+        return None
+    start = _alike(before, after, from_end=False)
+    end = new.cell_length - _alike(before, after, from_end=True)
+    return (start, end) if start < end else (0, new.cell_length)
+
+
+def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> int:
+    """Cells that are alike at the start (or the end) of two lines of one length."""
+    if from_end:
+        before, after = before[::-1], after[::-1]
+    cells = 0
+    for one, other in zip(before, after, strict=False):
+        if one == other:
+            cells += one.cell_length
+            continue
+        if one.style == other.style and one.text.isascii() and other.text.isascii():
+            step = -1 if from_end else 1
+            for a, b in zip(one.text[::step], other.text[::step], strict=False):
+                if a != b:
+                    break
+                cells += 1
+        break
+    return cells

@@ -1,0 +1,344 @@
+"""A table that stays calm while its figures change.
+
+The cursor belongs to a row's key, not to a line: it follows its row when sorting moves it. Columns have fixed
+widths; only cells that differ are repainted; nothing is animated. Line 0 is the title, line 1 the heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from outputs.figures import fit
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, printable, strip_of
+
+Role = Literal["", "dim", "label", "accent", "good", "warn", "bad", "head"]
+HEAD_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. ``width`` in cells; the first column of a table also takes what is left over."""
+
+    id: str
+    title: str
+    width: int
+    right: bool = True
+    fixed: bool = False
+    """Stays in place while the others scroll sideways; only leading columns may."""
+    most: int = 0
+    """Cells that the first column may grow to; 0: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a row shows in a column, and the role of its style (empty: plain)."""
+
+    text: str
+    role: Role = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row; ``key`` names it through all changes of its values."""
+
+    key: Hashable
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableData:
+    """All that a table shows. Rows are sorted already."""
+
+    title: tuple[tuple[str, Role], ...] = ()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[TableRow, ...] = ()
+    sort: str = ""
+    """Id of the column that the rows are sorted by."""
+    descending: bool = True
+    empty: tuple[str, ...] = ()
+    """What is said in place of rows."""
+
+
+class Table(Lines, can_focus=True):
+    """Shows a ``TableData``; cursor, scrolling and choosing are its own; keys are bound by users."""
+
+    @dataclass
+    class Chosen(Message):
+        """Enter, or a second click, on a row."""
+
+        table: Table
+        key: Hashable
+
+    @dataclass
+    class HeadClicked(Message):
+        """A click on a column's head."""
+
+        table: Table
+        column: str
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self.data = TableData()
+        self._cursor = 0
+        self._cursor_key: Hashable = None
+        self._top = 0
+        self._side = 0
+        self._heads: list[tuple[int, int, str]] = []  # (first cell, end, column id) as drawn
+
+    # ---- what is shown
+
+    def show(self, data: TableData) -> None:
+        """Show ``data``. The cursor stays on its row, and that row on its line where it can."""
+        old_line = self._cursor - self._top
+        self.data = data
+        at = next((i for i, row in enumerate(data.rows) if row.key == self._cursor_key), None)
+        if at is None:
+            at = min(self._cursor, max(len(data.rows) - 1, 0))
+        if at != self._cursor:
+            # Someone at the top looks at the top: only a cursor that was moved away takes the view with it.
+            self._cursor = at
+            if self._top > 0:
+                self._top = at - old_line
+        self._keep_in_view()
+        self.redraw()
+
+    @property
+    def cursor_key(self) -> Hashable:
+        """Key of the row under the cursor; None without rows."""
+        return self.data.rows[self._cursor].key if self.data.rows else None
+
+    def put_cursor(self, key: Hashable) -> None:
+        """Move the cursor to the row ``key``, now or as soon as it is shown."""
+        self._cursor_key = key
+        for at, row in enumerate(self.data.rows):
+            if row.key == key:
+                self._cursor = at
+                self._keep_in_view()
+                self.redraw()
+                return
+        self._cursor = 0
+
+    @property
+    def _page(self) -> int:
+        return max(self.size.height - HEAD_LINES, 1)
+
+    def _keep_in_view(self) -> None:
+        rows = len(self.data.rows)
+        self._cursor = min(max(self._cursor, 0), max(rows - 1, 0))
+        self._top = min(max(self._top, self._cursor - self._page + 1, 0), self._cursor)
+        self._top = max(min(self._top, rows - self._page), 0)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the cursor in view."""
+        self._keep_in_view()
+        super().on_resize(event)
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Show that keys go elsewhere."""
+        self.redraw()
+
+    # ---- keys and mouse
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by ``rows``."""
+        self._go(self._cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by whole pages."""
+        self._go(self._cursor + pages * self._page)
+
+    def action_end(self, direction: int) -> None:
+        """Move the cursor to the first (-1) or the last row."""
+        self._go(0 if direction < 0 else len(self.data.rows) - 1)
+
+    def action_sideways(self, columns: int) -> None:
+        """Scroll sideways, if there is more than fits."""
+        self._side = max(self._side + columns, 0)
+        self.redraw()
+
+    def action_choose(self) -> None:
+        """Tell that the row under the cursor was chosen."""
+        if self.data.rows:
+            self.post_message(self.Chosen(self, self.cursor_key))
+
+    def _go(self, row: int) -> None:
+        if not self.data.rows:
+            return
+        self._cursor = min(max(row, 0), len(self.data.rows) - 1)
+        self._cursor_key = self.cursor_key
+        self._keep_in_view()
+        self.redraw()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move the cursor down."""
+        event.stop()
+        self.action_move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move the cursor up."""
+        event.stop()
+        self.action_move(-3)
+
+    def on_click(self, event: events.Click) -> None:
+        """A head sorts; a row gets the cursor, and is chosen if it had it."""
+        if event.y == 1:
+            for first, end, column in self._heads:
+                if first <= event.x < end:
+                    self.post_message(self.HeadClicked(self, column))
+            return
+        row = self._top + event.y - HEAD_LINES
+        if event.y < HEAD_LINES or row >= len(self.data.rows):
+            return
+        if row == self._cursor:
+            self.action_choose()
+        else:
+            self._go(row)
+
+    # ---- drawing
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """Title, heads and the rows in view."""
+        data = self.data
+        shown = [self._title(width, paint)]
+        columns, more_left, more_right = self._in_view(width)
+        self._keep_in_view()
+        if not data.columns:
+            return shown
+        shown.append(self._head(columns, more_left, more_right, width, paint))
+        if not data.rows:
+            shown.append(Strip.blank(width))
+            shown.extend(strip_of([("   " + line, paint.dim)], width) for line in data.empty)
+            return shown
+        for at in range(self._top, min(self._top + self._page, len(data.rows))):
+            cursor = at == self._cursor
+            shown.append(self._row(data.rows[at], columns, cursor, width, paint))
+        return shown
+
+    def _in_view(self, width: int) -> tuple[list[tuple[int, Column, int]], bool, bool]:
+        """(index, column, width) of the columns that fit, and whether some are hidden left and right."""
+        columns = list(enumerate(self.data.columns))
+        fixed = [(i, c, c.width) for i, c in columns if c.fixed]
+        others = [(i, c, c.width) for i, c in columns if not c.fixed]
+        room = width - 2 - sum(w + 1 for _, _, w in fixed)
+        # Scrolling stops where the last column comes into view.
+        last = len(others) - 1
+        needed = 0
+        while last >= 0 and needed + others[last][2] + 1 <= room:
+            needed += others[last][2] + 1
+            last -= 1
+        self._side = min(self._side, last + 1)
+        fitting: list[tuple[int, Column, int]] = []
+        for index, column, wide in others[self._side :]:
+            if room < wide + 1:
+                break
+            fitting.append((index, column, wide))
+            room -= wide + 1
+        more_right = self._side + len(fitting) < len(others)
+        if fixed:
+            index, column, wide = fixed[0]
+            wide += max(room, 0)
+            fixed[0] = (index, column, min(wide, column.most) if column.most else wide)
+        return fixed + fitting, self._side > 0, more_right
+
+    def _title(self, width: int, paint: Palette) -> Strip:
+        rows = len(self.data.rows)
+        position = ""
+        if rows > self._page:
+            position = f" {self._top + 1}-{min(self._top + self._page, rows)} of {rows} "
+        parts: list[Part] = [(" ", None)]
+        for text, role in self.data.title:
+            style = self._style(role, paint)
+            if role == "head" and not self.has_focus:
+                style = paint.label
+            parts.append((printable(text), style))
+        used = sum(cell_len(text) for text, _ in parts)
+        if position and used + len(position) > width:
+            room = max(width - len(position), 0)
+            parts = [(text, style) for text, style in _cut(parts, room, self.unicode)]
+            used = room
+        parts.append((position.rjust(width - used), paint.dim))
+        return strip_of(parts, width)
+
+    def _head(
+        self, columns: list[tuple[int, Column, int]], left: bool, right: bool, width: int, paint: Palette
+    ) -> Strip:
+        mark = (
+            ("▼" if self.data.descending else "▲") if self.unicode else ("v" if self.data.descending else "^")
+        )
+        text_parts: list[Part] = [(("‹" if self.unicode else "<") if left else " ", paint.label)]
+        self._heads = []
+        at = 1
+        for _, column, wide in columns:
+            title, style = column.title, paint.label
+            if column.id == self.data.sort:
+                title = mark + title if column.right else title + mark
+                style = paint.head
+            title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
+            text_parts.append((title, style))
+            text_parts.append((" ", paint.label))
+            self._heads.append((at, at + wide, column.id))
+            at += wide + 1
+        if right:
+            text_parts.append((("›" if self.unicode else ">").rjust(width - at), paint.accent))
+        return strip_of(text_parts, width, paint.label)
+
+    def _row(
+        self,
+        row: TableRow,
+        columns: Sequence[tuple[int, Column, int]],
+        cursor: bool,
+        width: int,
+        paint: Palette,
+    ) -> Strip:
+        marked = cursor and self.has_focus
+        over = paint.cursor if marked else None
+        parts: list[Part] = [((">" if not self.unicode else "▸") if cursor else " ", over)]
+        for index, column, wide in columns:
+            cell = row.cells[index]
+            text = printable(cell.text)
+            if column.right:
+                length = cell_len(text)
+                text = (
+                    " " * (wide - length) + text if length <= wide else fit(text, wide, unicode=self.unicode)
+                )
+            else:
+                text = fit(text, wide, unicode=self.unicode)
+            style = self._style(cell.role, paint) if cell.role else None
+            if over is not None:
+                style = over if style is None or over.reverse else style + over
+            parts.append((text, style))
+            parts.append((" ", over))
+        return strip_of(parts, width, over)
+
+    @staticmethod
+    def _style(role: Role, paint: Palette) -> Style:
+        style: Style = getattr(paint, role or "text")
+        return style
+
+
+def _cut(parts: Sequence[Part], room: int, unicode: bool) -> list[Part]:
+    """The parts that fit into ``room`` cells, the last one cut."""
+    kept: list[Part] = []
+    for text, style in parts:
+        length = cell_len(text)
+        if length > room:
+            kept.append((fit(text, room, unicode=unicode), style))
+            return kept
+        kept.append((text, style))
+        room -= length
+    kept.append((" " * room, None))
+    return kept
