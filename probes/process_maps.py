@@ -9,7 +9,7 @@ from typing import Final
 
 from probes.operations import DRIVER, NCCL, RUNTIME
 
-# libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (renamed in a Python wheel), libtorch_cuda.so;
+# libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (as renamed in wheels), libtorch_cuda.so;
 # not libcudadebugger.so, libnccl-net.so, libnccl-tuner.so.
 _LIBRARY: Final = rb"lib(cuda|cudart|nccl|torch_cuda\w*)(?:-[0-9a-f]{6,})?\.so(?:\.[0-9.]+)?"
 _NAME: Final = re.compile(_LIBRARY)
