@@ -1,0 +1,81 @@
+"""Whether two open files are one: what a probe binds to.
+
+A probe binds to the real inode. Overlay and bind mounts show one real file under many paths, device numbers
+and inode numbers, so that those say nothing. The page cache does: pages belong to the real inode. Both files
+are mapped, and if their first pages are one page of memory, the files are one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import struct
+from typing import Final
+
+_PRESENT: Final = 1 << 63
+_FRAME: Final = (1 << 55) - 1
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class FileIdentity:
+    """The identity of an open file, for as long as it is not closed. Keeps its own reference to the file."""
+
+    def __init__(self, fd: int) -> None:
+        status = os.fstat(fd)
+        self._numbers = (status.st_dev, status.st_ino)
+        self._address = self._map(fd) if status.st_size else 0
+
+    @staticmethod
+    def _map(fd: int) -> int:
+        address = _libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+        # Some file systems cannot be mapped so: their files are told apart by their numbers alone.
+        return 0 if address is None or address == _MAP_FAILED else int(address)
+
+    def same(self, other: FileIdentity) -> bool:
+        """Whether both stand for one real file.
+
+        Where pages cannot be told apart (no CAP_SYS_ADMIN), two files are one if their numbers are.
+        """
+        if self._numbers == other._numbers:
+            return True
+        if not (self._address and other._address):
+            return False
+        # Memory is moved now and then: a comparison counts when nothing moved meanwhile.
+        for _ in range(8):
+            first, theirs, again = self._frame(), other._frame(), self._frame()
+            if first == again:
+                return first is not None and first == theirs
+        return False
+
+    def _frame(self) -> int | None:
+        """Number of the memory page that holds the file's first page."""
+        with contextlib.suppress(OSError):
+            # Read through the kernel: touching the mapping of a file cut to nothing would be SIGBUS.
+            with open("/proc/self/mem", "rb", buffering=0) as memory:
+                os.pread(memory.fileno(), 1, self._address)
+            with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
+                data = os.pread(pagemap.fileno(), 8, self._address // mmap.PAGESIZE * 8)
+            (entry,) = struct.unpack("=Q", data)
+            if entry & _PRESENT and entry & _FRAME:
+                return int(entry & _FRAME)
+        return None
+
+    def close(self) -> None:
+        """Let go of the file. May be called twice; nothing is the same as a closed one's page."""
+        address, self._address = self._address, 0
+        if address:
+            _libc.munmap(address, mmap.PAGESIZE)
