@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The registers of a call, and what its arguments say: bytes and direction. */
+#ifndef STALLTOP_ARGUMENTS_H
+#define STALLTOP_ARGUMENTS_H
+
+#include <uapi/linux/ptrace.h>
+#include "layout.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+
+#define REGISTER_ARGUMENTS 6
+/* The first argument on the stack lies above the return address. */
+#define STACK_ARGUMENTS_AT 8
+#define SP_AT_ENTRY(ctx) ((ctx)->sp)
+/* The return instruction has taken the return address from the stack. */
+#define SP_AT_RETURN(ctx) ((ctx)->sp - 8)
+#define RETURNED(ctx) ((ctx)->ax)
+
+INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
+{
+	into[0] = ctx->di;
+	into[1] = ctx->si;
+	into[2] = ctx->dx;
+	into[3] = ctx->cx;
+	into[4] = ctx->r8;
+	into[5] = ctx->r9;
+}
+
+/* Where the call that begins here will return to. */
+INLINE __u64 return_address(const struct pt_regs *ctx)
+{
+	__u64 address = 0;
+
+	bpf_probe_read_user(&address, sizeof(address), (const void *)ctx->sp);
+	return address;
+}
+
+#else /* aarch64 */
+
+#define REGISTER_ARGUMENTS 8
+#define STACK_ARGUMENTS_AT 0
+#define SP_AT_ENTRY(ctx) ((ctx)->sp)
+#define SP_AT_RETURN(ctx) ((ctx)->sp)
+#define RETURNED(ctx) ((ctx)->regs[0])
+
+INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
+{
+	into[0] = ctx->regs[0];
+	into[1] = ctx->regs[1];
+	into[2] = ctx->regs[2];
+	into[3] = ctx->regs[3];
+	into[4] = ctx->regs[4];
+	into[5] = ctx->regs[5];
+	into[6] = ctx->regs[6];
+	into[7] = ctx->regs[7];
+}
+
+INLINE __u64 return_address(const struct pt_regs *ctx)
+{
+	return ctx->regs[30];
+}
+
+#endif
+
+/* The kernel replaces a return address by that of its trampoline, which begins a page. */
+#define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
+
+/* Argument `n`, counted from 0, of the call whose registers `thread` keeps. */
+INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *value)
+{
+	__u64 at;
+
+	if (n < REGISTER_ARGUMENTS) {
+		*value = thread->arguments[n & (ARGUMENTS - 1)];
+		return 0;
+	}
+	at = sp + STACK_ARGUMENTS_AT + 8 * (n - REGISTER_ARGUMENTS);
+	return bpf_probe_read_user(value, sizeof(*value), (const void *)at);
+}
+
+/* log2 of the size of ncclDataType_t 0 to 11, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 bytes. */
+#define NCCL_TYPES 12
+#define NCCL_SHIFTS 0x00079fa0ULL
+
+/* Bytes of the call, or -1 where they cannot be read. */
+INLINE int read_bytes(const struct function *function, const struct thread *thread, __u64 sp, __u64 *bytes)
+{
+	__u64 first = 0, second = 0, third = 0, shift = function->c & 63;
+	__u64 factors[3] = {};
+
+	if (read_argument(thread, sp, function->a, &first))
+		return -1;
+	switch (function->size) {
+	case SIZE_ARGUMENT:
+		*bytes = first << shift;
+		return 0;
+	case SIZE_ARGUMENT32:
+		*bytes = (first & 0xffffffff) << shift;
+		return 0;
+	case SIZE_STRUCT:
+		if (bpf_probe_read_user(factors, sizeof(factors), (const void *)(first + function->b)))
+			return -1;
+		*bytes = factors[0] * factors[1] * (function->c == 3 ? factors[2] : 1);
+		return 0;
+	}
+	if (read_argument(thread, sp, function->b, &second))
+		return -1;
+	switch (function->size) {
+	case SIZE_PRODUCT:
+		*bytes = (first * second) << shift;
+		return 0;
+	case SIZE_PRODUCT32:
+		*bytes = ((first & 0xffffffff) * (second & 0xffffffff)) << shift;
+		return 0;
+	case SIZE_NCCL:
+		second &= 0xffffffff;
+		if (second >= NCCL_TYPES)
+			return -1;
+		*bytes = first << ((NCCL_SHIFTS >> (2 * second)) & 3);
+		return 0;
+	case SIZE_PRODUCT3: /* a struct by value: on the stack here, but behind a pointer on aarch64 */
+		if (REGISTER_ARGUMENTS != 6 || read_argument(thread, sp, function->c, &third))
+			return -1;
+		*bytes = first * second * third;
+		return 0;
+	}
+	return -1;
+}
+
+/* The operation that is counted for this call: that of its direction where it can be read. */
+INLINE __u32 read_operation(const struct function *function, const struct thread *thread, __u64 sp)
+{
+	__u64 value = 0;
+	__u32 kind = KINDS;
+
+	if (function->direction == DIRECTION_KIND) {
+		if (!read_argument(thread, sp, function->d, &value))
+			kind = value;
+	} else if (function->direction == DIRECTION_STRUCT_KIND) {
+		if (!read_argument(thread, sp, function->a, &value))
+			bpf_probe_read_user(&kind, sizeof(kind), (const void *)(value + 8 * function->d));
+	}
+	return kind < KINDS ? function->operation + 1 + kind : function->operation;
+}
+
+#endif

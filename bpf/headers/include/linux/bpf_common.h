@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Named by the headers of BCC; nothing of it is used. */
+#ifndef STALLTOP_BPF_COMMON_H
+#define STALLTOP_BPF_COMMON_H
+#endif

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Named by the headers of BCC; nothing of it is used. */
+#ifndef STALLTOP_IF_PACKET_H
+#define STALLTOP_IF_PACKET_H
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * What the programs and the monitor share through mapped memory. probes/layout.py declares the same structs
+ * for numpy; a test holds both against the compiler.
+ */
+#ifndef STALLTOP_LAYOUT_H
+#define STALLTOP_LAYOUT_H
+
+#include <linux/types.h>
+
+#define COUNTERS 3968       /* of one histogram: see hdr.h */
+#define SPLITS 10           /* where the time of a call can go */
+#define DEPTH 16            /* traced calls that a thread can be inside of at once; a power of two */
+#define CACHED 16           /* slots that a thread remembers; a power of two */
+#define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
+#define FUNCTIONS 2048      /* attach cookies */
+#define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
+#define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
+
+/* The counts of one operation of one process in one cgroup. 16,384 bytes. */
+struct slot {
+	__u64 calls;            /* counted last: a rise says that there is something to read */
+	__u64 total_ns;
+	__u64 errors;           /* calls that returned something else than success */
+	__u64 bytes;            /* of the calls that succeeded */
+	__u64 max_ns;           /* set back to 0 by the monitor's reads */
+	__u64 last_error;       /* what the last failed call returned */
+	__u64 clamped;          /* calls longer than the histogram tells apart */
+	__u64 split_ns[SPLITS];
+	__u64 reserved[47];
+	__u32 counters[COUNTERS];
+};
+
+/* Whose counts a slot holds. One for each slot, by the same index. */
+struct owner {
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 operation;        /* with NESTED; 0 says that the slot is free; written last */
+};
+
+/* The same three, as the key by which a slot is found: no padding. */
+struct slot_key {
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 operation;
+};
+
+/* One call that a thread is inside of. */
+struct frame {
+	__u64 sp;               /* the stack pointer at the function's first instruction */
+	__u64 start_ns;         /* CLOCK_MONOTONIC */
+	__u64 bytes;
+	__u32 function;         /* attach cookie */
+	__u32 operation;        /* with NESTED */
+};
+
+struct cached_slot {
+	__u32 operation;        /* with NESTED; 0 where there is none */
+	__u32 slot;
+};
+
+/* A thread that has made a traced call. Only the thread itself writes it. */
+struct thread {
+	__u32 tid;              /* 0 says that the record is free */
+	__u32 tgid;
+	__u64 cgroup_id;        /* at its last outermost call */
+	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
+	__u32 reserved;
+	__u64 arguments[ARGUMENTS];
+	struct cached_slot cached[CACHED];
+	struct frame frames[DEPTH];
+};
+
+/* How to read a call of one function; the values of the enums are those of probes/operations.py. */
+struct function {
+	__u32 operation;        /* 0 says that the cookie is not in use */
+	__u32 pending;          /* a return value besides 0 that is no error; 0 where there is none */
+	__u8 size;              /* enum size */
+	__u8 a;
+	__u8 b;
+	__u8 c;
+	__u8 direction;         /* enum direction */
+	__u8 d;
+	__u8 reserved[10];
+};
+
+enum size {
+	SIZE_NONE = 0,
+	SIZE_ARGUMENT = 1,
+	SIZE_PRODUCT = 2,
+	SIZE_NCCL = 3,
+	SIZE_STRUCT = 4,
+	SIZE_ARGUMENT32 = 5,
+	SIZE_PRODUCT32 = 6,
+	SIZE_PRODUCT3 = 7,
+};
+
+enum direction {
+	DIRECTION_NONE = 0,
+	DIRECTION_KIND = 1,
+	DIRECTION_STRUCT_KIND = 2,
+};
+
+/* What is not counted, or not as it should be: the names are those of model.window.LOSSES. */
+struct losses {
+	__u64 no_slot;
+	__u64 no_thread;
+	__u64 too_deep;
+	__u64 no_entry;
+	__u64 abandoned;
+	__u64 clamped;
+	__u64 unread_bytes;
+};
+
+#endif

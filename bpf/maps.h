@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The maps. SLOTS and THREADS are given when the programs are compiled. */
+#ifndef STALLTOP_MAPS_H
+#define STALLTOP_MAPS_H
+
+#include "arguments.h"
+#include "layout.h"
+
+#ifndef BPF_F_MMAPABLE
+#define BPF_F_MMAPABLE (1U << 10)
+#endif
+
+BPF_F_TABLE("array", u32, struct function, functions, FUNCTIONS, 0);
+
+/* Histograms, and whose they are. The queue holds the free ones; the monitor fills it. */
+BPF_F_TABLE("array", u32, struct slot, slots, SLOTS, BPF_F_MMAPABLE);
+BPF_F_TABLE("array", u32, struct owner, owners, SLOTS, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", struct slot_key, u32, slot_of, SLOTS, 0);
+BPF_QUEUE(free_slots, u32, SLOTS);
+
+/* Threads that have made a traced call. The queue holds the free records. */
+BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", u32, u32, thread_of, THREADS, 0);
+BPF_QUEUE(free_threads, u32, THREADS);
+
+BPF_F_TABLE("array", u32, struct losses, losses, 1, BPF_F_MMAPABLE);
+
+INLINE struct losses *loss_counters(void)
+{
+	u32 only = 0;
+
+	return losses.lookup(&only);
+}
+
+/* Add `n` to one member of struct losses: rare, and shared by all CPUs. */
+#define LOSE(member, n)                                                                \
+	do {                                                                           \
+		struct losses *counters_ = loss_counters();                            \
+		if (counters_)                                                         \
+			__sync_fetch_and_add(&counters_->member, (n));                 \
+	} while (0)
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The slot of an operation: found, taken from the free ones at the first call, and counted into. */
+#ifndef STALLTOP_SLOTS_H
+#define STALLTOP_SLOTS_H
+
+#include "hdr.h"
+#include "maps.h"
+#include "threads.h"
+
+#define NO_SLOT (~0U)
+
+INLINE u32 new_slot(struct slot_key *key)
+{
+	struct owner *owner;
+	u32 slot, *winner;
+
+	if (free_slots.pop(&slot))
+		return NO_SLOT;
+	owner = owners.lookup(&slot);
+	if (!owner)
+		return NO_SLOT;
+	owner->cgroup_id = key->cgroup_id;
+	owner->tgid = key->tgid;
+	BARRIER();
+	owner->operation = key->operation;
+	if (!slot_of.insert(key, &slot))
+		return slot;
+	/* Another thread of the process was first: its slot is the one. */
+	owner->operation = 0;
+	owner->tgid = 0;
+	free_slots.push(&slot, 0);
+	winner = slot_of.lookup(key);
+	return winner ? *winner : NO_SLOT;
+}
+
+/* The slot of `operation` for this thread, or NULL where none is free. */
+INLINE struct slot *find_slot(struct thread *thread, u32 operation)
+{
+	/* The nested bit takes part, so that a call and its alias inside do not push each other out. */
+	u32 place = (operation ^ (operation >> 12)) & (CACHED - 1);
+	struct cached_slot *cached = &thread->cached[place];
+	struct slot_key key = {};
+	u32 slot, *found;
+
+	if (cached->operation == operation) {
+		slot = cached->slot;
+		return slots.lookup(&slot);
+	}
+	key.cgroup_id = thread->cgroup_id;
+	key.tgid = thread->tgid;
+	key.operation = operation;
+	found = slot_of.lookup(&key);
+	slot = found ? *found : new_slot(&key);
+	if (slot == NO_SLOT)
+		return NULL;
+	cached->slot = slot;
+	cached->operation = operation;
+	return slots.lookup(&slot);
+}
+
+INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 returned)
+{
+	u32 cookie = frame->function, counter;
+	struct function *function;
+
+	__sync_fetch_and_add(&slot->total_ns, ns);
+	if (ns > slot->max_ns)
+		slot->max_ns = ns; /* the monitor corrects a lost race by the histogram */
+	if (returned) {
+		function = functions.lookup(&cookie);
+		if (!function || returned != function->pending) {
+			__sync_fetch_and_add(&slot->errors, 1);
+			slot->last_error = returned;
+		}
+	} else if (frame->bytes) {
+		__sync_fetch_and_add(&slot->bytes, frame->bytes);
+	}
+	if (ns > HIGHEST_NS) {
+		ns = HIGHEST_NS;
+		__sync_fetch_and_add(&slot->clamped, 1);
+		LOSE(clamped, 1);
+	}
+	counter = counter_of(ns);
+	if (counter < COUNTERS)
+		__sync_fetch_and_add(&slot->counters[counter], 1);
+	__sync_fetch_and_add(&slot->calls, 1);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The record of a thread: found, made at its first traced call, given back when the thread ends. */
+#ifndef STALLTOP_THREADS_H
+#define STALLTOP_THREADS_H
+
+#include "arguments.h"
+#include "maps.h"
+
+/* The monitor reads records while they change: what depth counts must be written before depth is. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
+
+/* The bound is in assembly since the verifier forgets what the compiler knows, and leaves out, of an index. */
+INLINE struct frame *frame_at(struct thread *thread, u64 index)
+{
+	__asm__ volatile("%0 &= %1" : "+r"(index) : "i"(DEPTH - 1));
+	return &thread->frames[index];
+}
+
+INLINE struct thread *find_thread(u32 tid)
+{
+	u32 *index = thread_of.lookup(&tid);
+
+	return index ? threads.lookup(index) : NULL;
+}
+
+/* A record for the current thread, or NULL where all are in use. */
+INLINE struct thread *new_thread(u64 pid_tgid)
+{
+	u32 tid = pid_tgid, index;
+	struct thread *thread;
+
+	if (free_threads.pop(&index))
+		return NULL;
+	thread = threads.lookup(&index);
+	if (!thread)
+		return NULL;
+	if (thread_of.update(&tid, &index)) {
+		free_threads.push(&index, 0);
+		return NULL;
+	}
+	thread->depth = 0;
+	thread->cgroup_id = 0;
+	thread->tgid = pid_tgid >> 32;
+	BARRIER();
+	thread->tid = tid;
+	return thread;
+}
+
+/* Forget thread `tid`, which runs no more; the calls that it was inside of never return. */
+INLINE void drop_thread(u32 tid)
+{
+	u32 *found = thread_of.lookup(&tid);
+	struct thread *thread;
+	u32 index;
+
+	if (!found)
+		return;
+	index = *found;
+	thread = threads.lookup(&index);
+	if (!thread)
+		return;
+	if (thread->depth)
+		LOSE(abandoned, thread->depth);
+	thread->depth = 0;
+	thread->tid = 0;
+	BARRIER();
+	thread->tgid = 0;
+	thread_of.delete(&tid);
+	free_threads.push(&index, 0);
+}
+
+/* The cgroup of the current thread, looked at once an outermost call: remembered slots are of one cgroup. */
+INLINE void follow_cgroup(struct thread *thread)
+{
+	u64 cgroup_id = bpf_get_current_cgroup_id();
+	u32 i;
+
+	if (thread->cgroup_id == cgroup_id)
+		return;
+	thread->cgroup_id = cgroup_id;
+#pragma unroll
+	for (i = 0; i < CACHED; i++)
+		thread->cached[i].operation = 0;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * One pair of programs for all traced functions; the attach cookie says which one was hit.
+ *
+ * A thread's calls form a stack of frames, told apart by the stack pointer at the function's entry: a deeper
+ * call has a lower one. When a call begins or returns, frames below it can only be of calls that were left
+ * without returning (longjmp, an exception); they are dropped and counted as abandoned.
+ */
+#include "layout.h"
+#include "arguments.h"
+#include "maps.h"
+#include "threads.h"
+#include "slots.h"
+
+static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
+
+/* Frames of `thread` that are still alive when a call begins at `sp`. */
+INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth, u64 sp)
+{
+	u32 dropped = 0;
+	u32 i;
+
+	for (i = 0; i < DEPTH; i++) {
+		u64 above;
+
+		if (!depth)
+			break;
+		above = frame_at(thread, depth - 1)->sp;
+		if (above > sp)
+			break;
+		/* At the same place: the function above jumped here as its last act and is alive, or it is gone. */
+		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
+			break;
+		depth--;
+		dropped++;
+	}
+	if (dropped) {
+		thread->depth = depth;
+		LOSE(abandoned, dropped);
+	}
+	return depth;
+}
+
+int call_begins(struct pt_regs *ctx)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u64 sp = SP_AT_ENTRY(ctx), bytes = 0;
+	u32 cookie = attach_cookie(ctx);
+	struct thread *thread = find_thread(pid_tgid);
+	struct function *function = functions.lookup(&cookie);
+	struct frame *frame;
+	u32 depth, operation;
+
+	if (!function)
+		return 0;
+	if (!thread) {
+		thread = new_thread(pid_tgid);
+		if (!thread) {
+			LOSE(no_thread, 1);
+			return 0;
+		}
+	}
+	depth = thread->depth;
+	if (depth)
+		depth = alive_at_entry(ctx, thread, depth, sp);
+	if (depth >= DEPTH) {
+		LOSE(too_deep, 1);
+		return 0;
+	}
+	if (!depth)
+		follow_cgroup(thread);
+	operation = function->operation;
+	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE) {
+		keep_arguments(ctx, thread->arguments);
+		if (function->direction != DIRECTION_NONE)
+			operation = read_operation(function, thread, sp);
+		if (function->size != SIZE_NONE && read_bytes(function, thread, sp, &bytes)) {
+			bytes = 0;
+			LOSE(unread_bytes, 1);
+		}
+	}
+	frame = frame_at(thread, depth);
+	frame->sp = sp;
+	frame->bytes = bytes;
+	frame->function = cookie;
+	frame->operation = depth ? operation | NESTED : operation;
+	frame->start_ns = bpf_ktime_get_ns();
+	BARRIER();
+	thread->depth = depth + 1;
+	return 0;
+}
+
+/*
+ * The frame of the call that returns, where it is not simply the innermost one. `depth` is above 0. Gives its
+ * index, or -1 where the call has no frame. Frames of calls below it are dropped either way.
+ */
+INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
+{
+	u32 at = depth, alive = depth, i;
+	int found = -1;
+
+	for (i = 0; i < DEPTH; i++) {
+		struct frame *frame;
+
+		if (!at)
+			break;
+		frame = frame_at(thread, at - 1);
+		if (frame->sp > sp)
+			break;
+		at--;
+		if (frame->sp < sp) {
+			alive = at;
+		} else if (frame->function == cookie) {
+			alive = at + 1;
+			found = at;
+			break;
+		}
+	}
+	if (alive < depth) {
+		thread->depth = alive;
+		LOSE(abandoned, depth - alive);
+	} else if (found < 0 && depth < DEPTH) {
+		LOSE(no_entry, 1); /* with all frames in use, it is a call that was too deep for one */
+	}
+	return found;
+}
+
+int call_returns(struct pt_regs *ctx)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
+	u64 sp = SP_AT_RETURN(ctx);
+	u32 cookie, depth;
+	struct frame *frame;
+	struct slot *slot;
+
+	/* Without a record, its calls were refused and counted as such when they began. */
+	if (!thread)
+		return 0;
+	depth = thread->depth;
+	if (!depth) {
+		LOSE(no_entry, 1);
+		return 0;
+	}
+	cookie = attach_cookie(ctx);
+	frame = frame_at(thread, depth - 1);
+	if (frame->sp != sp || frame->function != cookie) {
+		int found = find_frame(thread, depth, sp, cookie);
+
+		if (found < 0)
+			return 0;
+		depth = found + 1;
+		frame = frame_at(thread, found);
+	}
+	slot = find_slot(thread, frame->operation);
+	if (slot)
+		count(slot, frame, now - frame->start_ns, RETURNED(ctx));
+	else
+		LOSE(no_slot, 1);
+	BARRIER();
+	thread->depth = depth - 1;
+	return 0;
+}
+
+/* Raw tracepoint sched_process_exit: runs in the thread that ends. */
+int thread_ends(void *ctx)
+{
+	drop_thread(bpf_get_current_pid_tgid());
+	return 0;
+}
+
+/*
+ * Raw tracepoint sched_process_exec(task, old pid, ...): the thread has a new stack, and the process's first
+ * thread's number where it had another. All other threads have ended.
+ */
+int program_begins(struct bpf_raw_tracepoint_args *ctx)
+{
+	drop_thread(ctx->args[1]);
+	return 0;
+}

@@ -1,0 +1,107 @@
+"""Puts the entry and return programs on functions of a file, in every process that maps it, now or later."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from probes.bpf_calls import attach_uprobe_multi
+
+
+class Point(NamedTuple):
+    """Where a function is probed."""
+
+    offset: int
+    """In bytes from the start of the file."""
+    cookie: int
+    """``Function.id`` of the function that is there."""
+
+
+class Attachment:
+    """Probes in a file; they stay until ``close``, or until the program ends."""
+
+    def __init__(
+        self,
+        count: int,
+        failed: Sequence[tuple[Point, str]],
+        links: Sequence[int],
+        close: Callable[[Sequence[int]], None],
+    ) -> None:
+        self.count = count
+        """Probes in place: two a function."""
+        self.failed = tuple(failed)
+        """Functions that could not be probed, each with the kernel's reason."""
+        self._links = list(links)
+        self._close = close
+        self._lock = threading.Lock()
+
+    def take(self) -> list[int]:
+        """Descriptors of the links, for whoever closes them in this object's place."""
+        with self._lock:
+            links, self._links = self._links, []
+        return links
+
+    def close(self) -> None:
+        """Remove the probes. May be called twice, and from any thread."""
+        links = self.take()
+        if links:
+            self._close(links)
+
+
+class Attacher(Protocol):
+    """One way of attaching."""
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        ...
+
+    def close(self, links: Sequence[int]) -> None:
+        """Remove the probes behind these descriptors."""
+        ...
+
+
+class MultiAttacher:
+    """By ``uprobe_multi`` links, kernel 6.6 and later: one link for all functions of a file."""
+
+    def __init__(self, entry: int, returns: int) -> None:
+        self._entry = entry
+        self._returns = returns
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        links: list[int] = []
+        failed: list[tuple[Point, str]] = []
+        count = 0
+        # The kernel refuses all functions of a link for the sake of one: halve until that one is alone.
+        groups = [list(points)] if points else []
+        while groups:
+            group = groups.pop()
+            try:
+                links += self._link(path, group)
+                count += 2 * len(group)
+            except OSError as error:
+                if len(group) == 1:
+                    failed.append((group[0], error.strerror or str(error)))
+                else:
+                    middle = len(group) // 2
+                    groups += [group[middle:], group[:middle]]
+        return Attachment(count, failed, links, self.close)
+
+    def close(self, links: Sequence[int]) -> None:
+        """Remove the probes behind these descriptors: some 0.1 s at most."""
+        for link in links:
+            os.close(link)
+
+    def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
+        offsets = [point.offset for point in points]
+        cookies = [point.cookie for point in points]
+        # Returns first: a call that begins before its entry is probed is no call yet, and none is left open.
+        returns = attach_uprobe_multi(self._returns, path, offsets, cookies, returns=True)
+        try:
+            entry = attach_uprobe_multi(self._entry, path, offsets, cookies, returns=False)
+        except OSError:
+            os.close(returns)
+            raise
+        return entry, returns

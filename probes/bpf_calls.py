@@ -1,0 +1,153 @@
+"""The few ``bpf()`` and ``perf_event_open()`` system calls that BCC has no function for."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+_NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
+"""Numbers of bpf() and perf_event_open(), by machine (asm/unistd_64.h, asm-generic/unistd.h)."""
+
+_BPF: Final = 0
+_PERF_EVENT_OPEN: Final = 1
+
+# enum bpf_cmd, of linux/bpf.h
+_MAP_UPDATE_ELEM: Final = 2
+_MAP_DELETE_ELEM: Final = 3
+_OBJ_GET_INFO_BY_FD: Final = 15
+_RAW_TRACEPOINT_OPEN: Final = 17
+_LINK_CREATE: Final = 28
+
+_PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
+UPROBE_MULTI: Final = 48
+"""BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: kernel 6.6 and later."""
+_UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
+
+_INFO_BYTES: Final = 232
+_RECURSION_MISSES_AT: Final = 208
+"""Offset of ``recursion_misses`` in struct bpf_prog_info; it stays 0 where the kernel has no such field."""
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def _system_call(number: ctypes.c_long, *arguments: object) -> int:
+    result = int(_LIBC.syscall(number, *arguments))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def _number(call: int) -> ctypes.c_long:
+    try:
+        return ctypes.c_long(_NUMBERS[platform.machine()][call])
+    except KeyError:
+        raise OSError(errno.ENOSYS, f"no numbers of system calls for {platform.machine()}") from None
+
+
+def _bpf(command: int, attributes: bytes) -> int:
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    return _system_call(_number(_BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attributes)))
+
+
+def put(map_fd: int, key: bytes, value: bytes) -> None:
+    """Write one element of a map. A queue has an empty key. Raises OSError."""
+    key_buffer = ctypes.create_string_buffer(key, len(key)) if key else None
+    value_buffer = ctypes.create_string_buffer(value, len(value))
+    key_at = ctypes.addressof(key_buffer) if key_buffer is not None else 0
+    _bpf(_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQQ", map_fd, key_at, ctypes.addressof(value_buffer), 0))
+
+
+def fill_queue(queue_fd: int, values: Iterable[int]) -> None:
+    """Append u32 values to a queue. Raises OSError, with E2BIG where it is full."""
+    value = ctypes.c_uint32()
+    attributes = struct.pack("=IxxxxQQQ", queue_fd, 0, ctypes.addressof(value), 0)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    number = _number(_BPF)
+    command, size = ctypes.c_int(_MAP_UPDATE_ELEM), ctypes.c_uint(len(attributes))
+    for value.value in values:
+        _system_call(number, command, buffer, size)
+
+
+def delete(map_fd: int, key: bytes) -> None:
+    """Remove one element of a hash; nothing where there is none. Raises OSError."""
+    buffer = ctypes.create_string_buffer(key, len(key))
+    try:
+        _bpf(_MAP_DELETE_ELEM, struct.pack("=IxxxxQQQ", map_fd, ctypes.addressof(buffer), 0, 0))
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise
+
+
+def attach_raw_tracepoint(program_fd: int, name: str) -> int:
+    """Run a program at a raw tracepoint until the returned descriptor is closed. Raises OSError."""
+    buffer = ctypes.create_string_buffer(name.encode())
+    return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QIxxxx", ctypes.addressof(buffer), program_fd))
+
+
+def attach_uprobe_multi(
+    program_fd: int, path: str, offsets: list[int], cookies: list[int], *, returns: bool
+) -> int:
+    """Probe functions of a file, in all processes, until the returned descriptor is closed.
+
+    ``offsets`` are file offsets (bytes); each comes with its cookie. Raises OSError: one function that cannot
+    be probed fails the whole link.
+    """
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    places = (ctypes.c_uint64 * len(offsets))(*offsets)
+    numbers = (ctypes.c_uint64 * len(cookies))(*cookies)
+    attributes = struct.pack(
+        "=IIIIQQQQIIIxxxx",
+        program_fd,
+        0,
+        UPROBE_MULTI,
+        0,
+        ctypes.addressof(name),
+        ctypes.addressof(places),
+        0,
+        ctypes.addressof(numbers),
+        len(offsets),
+        _UPROBE_MULTI_RETURN if returns else 0,
+        0,
+    )
+    return _bpf(_LINK_CREATE, attributes)
+
+
+def attach_perf_event(program_fd: int, event_fd: int, cookie: int) -> int:
+    """Run a program at a perf event until the returned descriptor is closed; it keeps the event open too."""
+    return _bpf(_LINK_CREATE, struct.pack("=IIIIQ", program_fd, event_fd, _PERF_EVENT, 0, cookie))
+
+
+def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: int) -> int:
+    """A perf event for a uprobe in all processes.
+
+    ``kind`` is the type of the kernel's uprobe PMU, ``offset`` a file offset (bytes), ``config`` has the
+    PMU's bit for return probes. Raises OSError.
+    """
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    # struct perf_event_attr up to config2 (PERF_ATTR_SIZE_VER1): wakeup_events 1, the rest 0.
+    attributes = struct.pack(
+        "=IIQQQQQIIQQ", kind, 72, config, 0, 0, 0, 0, 1, 0, ctypes.addressof(name), offset
+    )
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    close_on_exec = 8  # PERF_FLAG_FD_CLOEXEC
+    return _system_call(
+        _number(_PERF_EVENT_OPEN),
+        buffer,
+        ctypes.c_int(-1),
+        ctypes.c_int(cpu),
+        ctypes.c_int(-1),
+        ctypes.c_ulong(close_on_exec),
+    )
+
+
+def missed_runs(program_fd: int) -> int:
+    """How often the kernel did not run a program where it should have, since it was loaded."""
+    info = ctypes.create_string_buffer(_INFO_BYTES)
+    _bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info)))
+    return int(struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0])

@@ -1,0 +1,224 @@
+"""What runs in the kernel, as one object: programs loaded, functions attached, counts and open calls read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from model.errors import CannotTrace
+from probes import layout
+from probes.attach import Attacher, Attachment, MultiAttacher, Point
+from probes.attach_perf import PerfAttacher
+from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
+from probes.calibration import OwnFunction
+from probes.operations import FUNCTIONS, Function
+from probes.programs import Programs, check_host, load
+from probes.slots import Counts, SlotKey, Slots
+
+__all__ = ["Attachment", "Counts", "KernelSide", "Point", "RawOpenCall", "SlotKey", "Way"]
+
+Way = Literal["auto", "multi", "perf"]
+
+_OWN_COOKIE: Final = layout.FUNCTIONS - 1
+_OWN_OPERATION: Final = 512
+"""Of the function that calibration calls: above every real operation."""
+_CALIBRATION_CALLS: Final = 4000
+_CALIBRATION_ROUNDS: Final = 3
+_THREAD_END_SECONDS: Final = 10.0
+"""How long the kernel may take to end a thread that has returned."""
+
+
+class RawOpenCall(NamedTuple):
+    """A call that has not returned yet."""
+
+    tgid: int
+    tid: int
+    cgroup_id: int
+    operation: int
+    nested: bool
+    start_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+class KernelSide:
+    """Counts calls of functions in the kernel.
+
+    ``attach`` may be used from another thread than the rest. ``slots`` is how many histograms there are
+    (16 KiB each, one for every operation of every process), ``threads`` how many threads may be traced at
+    once. Raises CannotTrace, having left nothing behind.
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int = 4096,
+        threads: int = 8192,
+        way: Way = "auto",
+        functions: Sequence[Function] = FUNCTIONS,
+    ) -> None:
+        self.functions = tuple(functions)
+        """The functions that cookies may name."""
+        self.way: str
+        """How probes are attached: ``multi`` or ``perf``."""
+        self.probe_ns: float
+        """What one counted call costs in its probes here, ns."""
+        self._lock = threading.Lock()
+        self._closed = False
+        self._attachments: weakref.WeakSet[Attachment] = weakref.WeakSet()
+        check_host()
+        ways = ("multi", "perf") if way == "auto" else (way,)
+        for choice in ways:
+            try:
+                self._begin(slots, threads, choice)
+                return
+            except CannotTrace:
+                if choice == ways[-1]:
+                    raise
+
+    def _begin(self, slots: int, threads: int, way: str) -> None:
+        self.way = way
+        self._programs = load(slots, threads, multi=way == "multi")
+        self._tracepoints: list[int] = []
+        self._own: Attachment | None = None
+        try:
+            self._attacher = _attacher(self._programs, way)
+            self._fill_functions()
+            fill_queue(self._programs.free_threads, range(threads))
+            self._slots = Slots(self._programs)
+            self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
+            self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
+            self._losses_seen = dict[str, int]()
+            self._calibrate()
+            self.losses()
+        except BaseException as error:
+            self._end()
+            if isinstance(error, OSError):
+                raise CannotTrace(f"the kernel refused to trace: {error.strerror}") from error
+            raise
+
+    def read(self) -> Counts:
+        """What was counted since the previous read. Costs little where nothing was."""
+        return self._slots.read()
+
+    def open_calls(self) -> list[RawOpenCall]:
+        """Calls that have not returned yet, the outer before the inner ones of a thread."""
+        threads = self._programs.threads
+        busy = np.flatnonzero(threads["depth"])
+        first, second = threads[busy], threads[busy]
+        # A frame that both copies show was there all the time between them; what is half written differs.
+        stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
+        same = (first["frames"] == second["frames"]) & stable[:, None]
+        same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
+        calls = []
+        for row, level in zip(*np.nonzero(same), strict=True):
+            thread = first[row]
+            frame = thread["frames"][level]
+            operation = int(frame["operation"])
+            calls.append(
+                RawOpenCall(
+                    int(thread["tgid"]),
+                    int(thread["tid"]),
+                    int(thread["cgroup_id"]),
+                    operation & (layout.NESTED - 1),
+                    operation & layout.NESTED != 0,
+                    int(frame["start_ns"]),
+                )
+            )
+        return calls
+
+    def losses(self) -> dict[str, int]:
+        """What was lost since the previous call, by the names of ``model.window.LOSSES``."""
+        counters = self._programs.losses[0].copy()
+        total = {name: int(counters[name]) for name in layout.LOSSES.names or ()}
+        total["missed"] = sum(
+            missed_runs(program) for program in (self._programs.entry, self._programs.returns)
+        )
+        seen, self._losses_seen = self._losses_seen, total
+        return {name: count - seen.get(name, 0) for name, count in total.items()}
+
+    def tgids(self) -> set[int]:
+        """Processes that own histograms."""
+        return self._slots.tgids()
+
+    def release(self, tgid: int) -> None:
+        """Take back what a process owned that has ended and whose last counts were read."""
+        self._slots.release(tgid)
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probe functions of the file at ``path`` (``/proc/self/fd/N`` serves) in every process."""
+        with self._lock:
+            if self._closed:
+                return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
+            attachment = self._attacher.attach(path, points)
+            self._attachments.add(attachment)
+            return attachment
+
+    def close(self) -> None:
+        """Remove every probe and give everything back. May be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._end()
+
+    def _end(self) -> None:
+        links = [link for attachment in self._attachments for link in attachment.take()]
+        if self._own is not None:
+            links += self._own.take()
+        if links:
+            self._attacher.close(links)
+        for fd in self._tracepoints:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self._tracepoints.clear()
+        self._programs.close()
+
+    def _fill_functions(self) -> None:
+        own = Function(_OWN_COOKIE, "", _OWN_OPERATION, "")
+        for function in (*self.functions, own):
+            entry = np.zeros(1, layout.FUNCTION)
+            entry["operation"] = function.operation
+            entry["pending"] = function.pending
+            entry["size"] = function.size
+            entry["a"], entry["b"], entry["c"] = function.a, function.b, function.c
+            entry["direction"], entry["d"] = function.direction, function.d
+            put(self._programs.functions, np.uint32(function.id).tobytes(), entry.tobytes())
+
+    def _calibrate(self) -> None:
+        function = OwnFunction()
+        try:
+            bare = function.measure(_CALIBRATION_CALLS, _CALIBRATION_ROUNDS)
+            self._own = self._attacher.attach(function.path, [Point(function.offset, _OWN_COOKIE)])
+            if self._own.failed:
+                raise CannotTrace(f"the kernel refused a probe: {self._own.failed[0][1]}")
+            probed = function.measure(_CALIBRATION_CALLS, _CALIBRATION_ROUNDS)
+        finally:
+            function.close()
+        # Its record has to go with the thread: the slot returns with it, and no thread's record is ever lost.
+        deadline = time.monotonic() + _THREAD_END_SECONDS
+        while (self._programs.threads["tid"] == probed.tid).any():
+            if time.monotonic() > deadline:
+                raise CannotTrace("the kernel does not tell when threads end")
+            time.sleep(0.0005)
+        counts = self._slots.read()
+        counted = int(counts.calls.sum())
+        if counted != probed.calls or any(key.operation != _OWN_OPERATION for key in counts.keys):
+            raise CannotTrace(f"counting does not work here: {probed.calls} calls made, {counted} counted")
+        self._slots.release(os.getpid())
+        self.probe_ns = max(probed.ns - bare.ns, 0.0)
+
+
+def _attacher(programs: Programs, way: str) -> Attacher:
+    kind = MultiAttacher if way == "multi" else PerfAttacher
+    return kind(programs.entry, programs.returns)
+
+
+def _nothing(links: Sequence[int]) -> None:
+    """Close nothing."""

@@ -1,0 +1,86 @@
+"""The structs of ``bpf/layout.h`` for numpy: what the programs in the kernel and the monitor share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from model.hdr import COUNTERS
+
+SPLITS: Final = 10
+"""Parts that the time of a call is split into."""
+DEPTH: Final = 16
+"""Traced calls that one thread can be inside of at once."""
+CACHED: Final = 16
+ARGUMENTS: Final = 8
+FUNCTIONS: Final = 2048
+"""Attach cookies that the programs know."""
+NESTED: Final = 0x8000
+"""Set in the operation of a call that was made inside another traced call of its thread."""
+
+SLOT: Final = np.dtype(
+    [
+        ("calls", "u8"),
+        ("total_ns", "u8"),
+        ("errors", "u8"),
+        ("bytes", "u8"),
+        ("max_ns", "u8"),
+        ("last_error", "u8"),
+        ("clamped", "u8"),
+        ("split_ns", "u8", (SPLITS,)),
+        ("reserved", "u8", (47,)),
+        ("counters", "u4", (COUNTERS,)),
+    ]
+)
+"""``struct slot``: the counts of one operation of one process in one cgroup."""
+
+OWNER: Final = np.dtype([("cgroup_id", "u8"), ("tgid", "u4"), ("operation", "u4")])
+"""``struct owner``, and ``struct slot_key``: whose counts a slot holds; operation 0 says that it is free."""
+
+FRAME: Final = np.dtype(
+    [("sp", "u8"), ("start_ns", "u8"), ("bytes", "u8"), ("function", "u4"), ("operation", "u4")]
+)
+"""``struct frame``: one call that a thread is inside of."""
+
+THREAD: Final = np.dtype(
+    [
+        ("tid", "u4"),
+        ("tgid", "u4"),
+        ("cgroup_id", "u8"),
+        ("depth", "u4"),
+        ("reserved", "u4"),
+        ("arguments", "u8", (ARGUMENTS,)),
+        ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
+        ("frames", FRAME, (DEPTH,)),
+    ]
+)
+"""``struct thread``: tid 0 says that the record is free."""
+
+FUNCTION: Final = np.dtype(
+    [
+        ("operation", "u4"),
+        ("pending", "u4"),
+        ("size", "u1"),
+        ("a", "u1"),
+        ("b", "u1"),
+        ("c", "u1"),
+        ("direction", "u1"),
+        ("d", "u1"),
+        ("reserved", "u1", (10,)),
+    ]
+)
+"""``struct function``: how to read a call of one function."""
+
+LOSSES: Final = np.dtype(
+    [
+        ("no_slot", "u8"),
+        ("no_thread", "u8"),
+        ("too_deep", "u8"),
+        ("no_entry", "u8"),
+        ("abandoned", "u8"),
+        ("clamped", "u8"),
+        ("unread_bytes", "u8"),
+    ]
+)
+"""``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""

@@ -1,0 +1,217 @@
+"""The programs of ``bpf/`` in the kernel: their source put together, loaded, their maps mapped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bpf
+from model.errors import CannotTrace
+from probes import layout, load_programs
+from probes.bpf_calls import UPROBE_MULTI
+
+SOURCE: Final = Path(bpf.__file__).parent
+OLDEST_KERNEL: Final = (5, 15)
+"""The first with attach cookies for probes (bpf_get_attach_cookie)."""
+LOAD_SECONDS: Final = 60.0
+"""How long compiling may take before it counts as hung; it takes well under a second."""
+INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
+
+_INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
+_CAP_SYS_ADMIN: Final = 21
+_CAP_PERFMON: Final = 38
+_CAP_BPF: Final = 39
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Descriptors of what was loaded, by the names in ``bpf/``."""
+
+    entry: int
+    returns: int
+    ends: int
+    execs: int
+    functions: int
+    slot_of: int
+    free_slots: int
+    free_threads: int
+    slots: NDArray[np.void]
+    """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
+    owners: NDArray[np.void]
+    threads: NDArray[np.void]
+    losses: NDArray[np.void]
+
+    def close(self) -> None:
+        """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
+        for fd in (
+            self.entry,
+            self.returns,
+            self.ends,
+            self.execs,
+            self.functions,
+            self.slot_of,
+            self.free_slots,
+            self.free_threads,
+        ):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+_MAPS: Final = ("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses")
+_PROBES: Final = ("call_begins", "call_returns")
+_RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
+
+
+def source_text(name: str = "trace.c") -> str:
+    """A file of ``bpf/`` with its own headers in place: BCC understands maps in one text only."""
+    included: set[str] = set()
+
+    def lines_of(name: str) -> list[str]:
+        lines = [f'#line 1 "{name}"']
+        for number, line in enumerate((SOURCE / name).read_text().splitlines(), 1):
+            found = _INCLUDE.fullmatch(line)
+            if found is None:
+                lines.append(line)
+            elif found[1] in included:
+                lines.append("")
+            else:
+                included.add(found[1])
+                lines += [*lines_of(found[1]), f'#line {number + 1} "{name}"']
+        return lines
+
+    return "\n".join(lines_of(name)) + "\n"
+
+
+def load(slots: int, threads: int, *, multi: bool) -> Programs:
+    """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
+
+    Raises CannotTrace with the reason and the remedy.
+    """
+    check_host()
+    request: dict[str, object] = {
+        "text": source_text(),
+        "cflags": [f"-DSLOTS={slots}", f"-DTHREADS={threads}"],
+        "headers": str(SOURCE / "headers"),
+        "maps": _MAPS,
+        "probes": _PROBES,
+        "raw_tracepoints": _RAW_TRACEPOINTS,
+        "attach_type": UPROBE_MULTI if multi else -1,
+    }
+    fds = _load_beside(request)
+    try:
+        return Programs(
+            entry=fds["call_begins"],
+            returns=fds["call_returns"],
+            ends=fds["thread_ends"],
+            execs=fds["program_begins"],
+            functions=fds["functions"],
+            slot_of=fds["slot_of"],
+            free_slots=fds["free_slots"],
+            free_threads=fds["free_threads"],
+            slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
+            owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
+            threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
+            losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
+        )
+    except BaseException as error:
+        for fd in fds.values():
+            os.close(fd)
+        if isinstance(error, OSError):
+            raise CannotTrace(f"the kernel's counters could not be mapped: {error}") from error
+        raise
+
+
+def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
+    """The array of a map, which lives as long as it is referred to; ``fd`` is closed."""
+    size = -(-dtype.itemsize * n // mmap.PAGESIZE) * mmap.PAGESIZE
+    try:
+        return np.frombuffer(mmap.mmap(fd, size), dtype, n)
+    finally:
+        os.close(fd)
+
+
+def _load_beside(request: dict[str, object]) -> dict[str, int]:
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-P", load_programs.__file__, str(theirs.fileno())],
+                    input=json.dumps(request).encode(),
+                    capture_output=True,
+                    pass_fds=[theirs.fileno()],
+                    timeout=LOAD_SECONDS,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise CannotTrace(f"the kernel's programs could not be compiled: {error}") from error
+        message, fds, _, _ = socket.recv_fds(ours, 65536, 64)
+    told = done.stderr.decode(errors="replace")
+    answer = (
+        json.loads(message) if message else {"failed": "compile", "detail": f"exit status {done.returncode}"}
+    )
+    if "failed" in answer:
+        for fd in fds:
+            os.close(fd)
+        raise _reason(str(answer["failed"]), str(answer["detail"]), told)
+    return dict(zip(answer["names"], fds, strict=True))
+
+
+def _reason(failed: str, detail: str, told: str) -> CannotTrace:
+    if failed == "import":
+        return CannotTrace(f"BCC is missing ({detail})", INSTALL_BCC)
+    complaints = [line.strip() for line in told.splitlines() if line.strip()]
+    named = [line for line in complaints if "error:" in line] or complaints
+    why = f"{detail}: {named[0] if failed == 'compile' else named[-1]}" if named else detail
+    if "Operation not permitted" in told or "super-user" in detail:
+        return CannotTrace(
+            f"this user or container may not load eBPF programs ({why})",
+            "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",
+        )
+    return CannotTrace(
+        f"the kernel's programs could not be {failed}ed: {why}".replace("compileed", "compiled")
+    )
+
+
+def check_host() -> None:
+    """Raise CannotTrace where it is plain beforehand that nothing can be traced here."""
+    machine, release = platform.machine(), platform.release()
+    if machine not in ("x86_64", "aarch64"):
+        raise CannotTrace(f"{machine} is not supported", "x86-64 and aarch64 are")
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if version and (int(version[1]), int(version[2])) < OLDEST_KERNEL:
+        raise CannotTrace(f"the kernel ({release}) is too old", "tracing needs Linux 5.15 or later")
+    capabilities = _capabilities()
+    if not capabilities >> _CAP_SYS_ADMIN & 1 and not (
+        capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1
+    ):
+        raise CannotTrace(
+            "tracing needs root", "run with sudo, or with the capabilities CAP_BPF and CAP_PERFMON"
+        )
+    with contextlib.suppress(OSError):
+        if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text():
+            raise CannotTrace(
+                "the kernel is locked down (confidentiality): it lets no program read other processes",
+                "boot with lockdown=integrity or without Secure Boot's lockdown",
+            )
+
+
+def _capabilities() -> int:
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("CapEff:"):
+                return int(line.split()[1], 16)
+    return 0

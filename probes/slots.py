@@ -1,0 +1,208 @@
+"""Reads the histograms that the kernel fills, and gives those of ended processes back to it.
+
+A slot goes through these stages: free (its number is in the kernel's queue), used (the programs took it at the
+first call of an operation of a process; ``owners`` tells whose it is), released (its process is gone, no new
+thread can find it), free again. A thread remembers the slots it uses, so a released slot is not handed out
+again while the kernel has a record of any thread with that process id: a process that got the number of an
+ended one keeps counting into the slots it found, and nothing is lost or given to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from model.histograms import Histograms
+from model.window import U64
+from probes.bpf_calls import delete, fill_queue
+from probes.layout import NESTED
+from probes.programs import Programs
+
+_ROWS_AT_ONCE = 32
+"""Histograms worked on together: half a megabyte, so that it stays in the CPU's cache."""
+
+
+class SlotKey(NamedTuple):
+    """Whose counts they are."""
+
+    cgroup_id: int
+    tgid: int
+    operation: int
+    """``OperationInfo.id``."""
+    nested: bool
+    """Made inside another traced call of the same thread, be it of another layer (a driver call inside a
+    runtime call) or an alias of the function itself that is traced too. Totals leave nested calls out, since
+    their time is part of the outer call's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """What was counted since the previous read: element i of every array is of ``keys[i]``; each key once."""
+
+    keys: tuple[SlotKey, ...]
+    calls: U64
+    """Always the sum of the histogram."""
+    errors: U64
+    bytes: U64
+    """Of the calls that succeeded."""
+    total_ns: U64
+    max_ns: U64
+    histograms: Histograms
+
+
+class Slots:
+    """The histograms in the kernel. Used from one thread at a time."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._owners = programs.owners
+        self._slots = programs.slots
+        self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
+        self._threads = programs.threads
+        self._slot_of = programs.slot_of
+        self._queue = programs.free_slots
+        n = len(self._slots)
+        # What was seen by the last read. Pages of slots that were never used stay untouched.
+        self._calls = np.zeros(n, np.uint64)
+        self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
+        self._counters = np.zeros((n, COUNTERS), np.uint32)
+        self._released = np.zeros(n, np.bool_)
+        fill_queue(self._queue, range(n))
+
+    def read(self) -> Counts:
+        """What was counted since the previous read."""
+        threads = self._live_tgids() if self._released.any() else None
+        owners = self._owners.copy()
+        used = np.flatnonzero(owners["operation"])
+        calls = self._slots["calls"][used]
+        changed = used[calls != self._calls[used]]
+        self._calls[used] = calls
+        parts = [
+            self._read_part(changed[first : first + _ROWS_AT_ONCE])
+            for first in range(0, len(changed), _ROWS_AT_ONCE)
+        ]
+        counts = _joined(owners, parts)
+        if threads is not None:
+            self._recycle(owners, threads)
+        return counts
+
+    def tgids(self) -> set[int]:
+        """Processes that own slots and were not released."""
+        owners = self._owners[~self._released]
+        return set(owners["tgid"][owners["operation"] != 0].tolist())
+
+    def release(self, tgid: int) -> None:
+        """Let the slots of a process go that has ended, once what they still hold is read."""
+        owners = self._owners.copy()
+        own = (owners["tgid"] == tgid) & (owners["operation"] != 0)
+        for slot in np.flatnonzero(own):
+            delete(self._slot_of, owners[slot].tobytes())
+        self._released |= own
+        threads = self._live_tgids()
+        unread = self._slots["calls"] != self._calls if own.any() else own
+        self._recycle(owners, threads, own & ~unread)
+
+    def _live_tgids(self) -> NDArray[np.uint32]:
+        return np.asarray(self._threads["tgid"], np.uint32)
+
+    def _recycle(
+        self,
+        owners: NDArray[np.void],
+        threads: NDArray[np.uint32],
+        among: NDArray[np.bool_] | None = None,
+    ) -> None:
+        ready = self._released & ~np.isin(owners["tgid"], threads)
+        if among is not None:
+            ready &= among
+        slots = np.flatnonzero(ready)
+        for slot in slots:
+            self._memory[slot] = 0
+            self._counters[slot] = 0
+        self._calls[slots] = 0
+        self._totals[slots] = 0
+        self._released[slots] = False
+        self._owners[slots] = np.zeros(1, self._owners.dtype)
+        fill_queue(self._queue, slots.tolist())
+
+    def _read_part(self, slots: NDArray[np.intp]) -> _Part:
+        # Counters before totals: the programs count in the other order, so no call is in a histogram without
+        # being in the totals. What is in the totals too early stays for the next read where it would show.
+        counters = self._slots["counters"][slots]
+        rise = counters - self._counters[slots]  # modulo 2^32, as the counters
+        histograms = Histograms.from_dense(rise)
+        calls = histograms.totals()
+        totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
+        highest = self._slots["max_ns"][slots]
+        self._slots["max_ns"][slots] = 0
+
+        seen = np.flatnonzero(calls)
+        if len(seen) < len(slots):
+            slots, histograms, calls = slots[seen], histograms.take(seen), calls[seen]
+            counters, totals, highest = counters[seen], totals[seen], highest[seen]
+        added = totals - self._totals[slots]
+        added[:, 0] = np.minimum(added[:, 0], calls)
+        self._counters[slots] = counters
+        self._totals[slots] += added
+
+        # Two CPUs may have raced for the maximum, or one with its reset: the histogram knows it within 0.8 %.
+        top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
+        least = lowest_ns(top).astype(np.uint64)
+        most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
+        return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    slots: NDArray[np.intp]
+    calls: U64
+    totals: U64
+    """Shape (n, 3): errors, bytes, total_ns."""
+    max_ns: U64
+    histograms: Histograms
+
+
+def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
+    if not parts:
+        nothing = np.zeros(0, np.uint64)
+        return Counts((), nothing, nothing, nothing, nothing, nothing, Histograms.empty())
+    slots = np.concatenate([part.slots for part in parts])
+    calls = np.concatenate([part.calls for part in parts])
+    totals = np.concatenate([part.totals for part in parts])
+    max_ns = np.concatenate([part.max_ns for part in parts])
+    before = np.cumsum([0, *(part.histograms.start[-1] for part in parts)])
+    histograms = Histograms(
+        np.concatenate(
+            [
+                np.zeros(1, np.int64),
+                *(part.histograms.start[1:] + rest for part, rest in zip(parts, before[:-1], strict=True)),
+            ]
+        ),
+        np.concatenate([part.histograms.index for part in parts]),
+        np.concatenate([part.histograms.count for part in parts]),
+    )
+    owner = owners[slots]
+    operation = owner["operation"]
+    keys = [
+        SlotKey(*key)
+        for key in zip(
+            owner["cgroup_id"].tolist(),
+            owner["tgid"].tolist(),
+            (operation & (NESTED - 1)).tolist(),
+            ((operation & NESTED) != 0).tolist(),
+            strict=True,
+        )
+    ]
+    place: dict[SlotKey, int] = {}
+    group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
+    if len(place) < len(keys):  # a released slot that is still written, and the one that followed it
+        summed = np.zeros((len(place), 4), np.uint64)
+        np.add.at(summed, group, np.column_stack([calls, totals]))
+        highest = np.zeros(len(place), np.uint64)
+        np.maximum.at(highest, group, max_ns)
+        calls, totals, max_ns = summed[:, 0], summed[:, 1:], highest
+        histograms = histograms.grouped(group, len(place))
+    return Counts(tuple(place), calls, totals[:, 0], totals[:, 1], totals[:, 2], max_ns, histograms)
