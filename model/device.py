@@ -11,7 +11,7 @@ class DeviceProcess:
 
     pid: int
     kind: str
-    """``C`` compute, ``G`` graphics, ``M+C`` client of MPS."""
+    """``C`` compute, ``G`` graphics, ``C+G`` both, ``M+C`` client of MPS."""
     memory_bytes: int | None = None
     tenant: str = ""
 

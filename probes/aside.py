@@ -62,6 +62,10 @@ class Aside:
         result: T = job.result
         return result
 
+    def wait(self, patience_seconds: float) -> bool:
+        """Wait for an earlier call that is under way; whether it has returned."""
+        return self._current is None or self._current.done.wait(patience_seconds)
+
     def close(self) -> None:
         """Let the thread end, once the call it may be in has returned. Does not wait. May be called twice."""
         self._jobs.put(None)
