@@ -1,0 +1,129 @@
+"""A window as one JSON object: what ``once --json`` prints. docs/json.md describes every field.
+
+Names and types are a contract with other people's scripts: fields may be added, never renamed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from model.device import Device, System
+from model.pivot import PERCENTS, bounded
+from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
+
+SCHEMA = "stalltop.window/1"
+"""Name and version of the format."""
+
+
+def document(window: Window) -> dict[str, Any]:
+    """``window`` in plain dicts, lists, strings and numbers; no NaN, no infinity: those become None."""
+    return {
+        "schema": SCHEMA,
+        "host": window.host,
+        "simulated": window.simulated,
+        "window": {"start": _number(window.start), "seconds": _number(window.seconds)},
+        "probes": _probes(window.coverage, window),
+        "tenants": [
+            asdict(tenant) for tenant in sorted(window.tenants.values(), key=lambda tenant: tenant.id)
+        ],
+        "operations": _operations(window.rows),
+        "open_calls": [
+            asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
+        ],
+        "culprits": [],
+        "chains": [],
+        "driver": window.devices.driver,
+        "devices_unavailable": window.devices.unavailable,
+        "devices": [_device(device) for device in window.devices.devices],
+        "system": None if window.system is None else _system(window.system),
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _who(call: OpenCall) -> tuple[int, int, str]:
+    return call.pid, call.tid, call.operation
+
+
+def _probes(coverage: Coverage, window: Window) -> dict[str, Any]:
+    return {
+        "attached": coverage.attached,
+        "functions": coverage.functions,
+        "processes": coverage.processes,
+        "libraries": [asdict(library) for library in coverage.libraries],
+        "missing": [asdict(gap) for gap in coverage.missing],
+        "lost": {
+            name: int(window.loss.get(name, 0)) for name in (*LOSSES, *(set(window.loss) - set(LOSSES)))
+        },
+        "probe_ns": _number(coverage.probe_ns),
+        "cost_percent": _number(coverage.cost_percent),
+        "way": coverage.way,
+        "tracing": coverage.tracing,
+    }
+
+
+def _operations(rows: Rows) -> list[dict[str, Any]]:
+    percentiles = bounded(rows.histograms.percentiles(PERCENTS), rows.max_ns).tolist()
+    split = None if rows.split_ns is None else rows.split_ns.tolist()
+    columns = zip(
+        rows.keys,
+        rows.calls.tolist(),
+        rows.errors.tolist(),
+        rows.bytes.tolist(),
+        rows.total_ns.tolist(),
+        rows.max_ns.tolist(),
+        percentiles,
+        split or [None] * len(rows),
+        strict=True,
+    )
+    operations: list[dict[str, Any]] = [
+        {
+            "host": key.host,
+            "tenant": key.tenant,
+            "pid": key.pid,
+            "process": key.process,
+            "layer": key.layer,
+            "operation": key.operation,
+            "nested": key.nested,
+            "calls": calls,
+            "errors": errors,
+            "bytes": moved,
+            "p50_ns": p50,
+            "p95_ns": p95,
+            "p99_ns": p99,
+            "max_ns": longest,
+            "total_ns": total,
+            "split_ns": None if parts is None else dict(zip(SPLITS, parts, strict=True)),
+        }
+        for key, calls, errors, moved, total, longest, (p50, p95, p99), parts in columns
+    ]
+    operations.sort(key=lambda row: (-row["total_ns"], row["tenant"], row["pid"], row["operation"]))
+    return operations
+
+
+def _device(device: Device) -> dict[str, Any]:
+    fields = asdict(device)
+    return {
+        name: _number(value)
+        if isinstance(value, float)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
+        for name, value in fields.items()
+    }
+
+
+def _system(system: System) -> dict[str, Any]:
+    fields = asdict(system)
+    return {
+        name: [_number(each) for each in value]
+        if isinstance(value, tuple)
+        else _number(value)
+        if isinstance(value, float)
+        else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,37 @@
+"""Where saved windows go: the XDG state directory. Asking for a path creates nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from model.window import Window
+
+SUFFIX = ".stalltop"
+"""File name ending of saved windows."""
+
+
+def state_directory() -> Path:
+    """``$XDG_STATE_HOME/stalltop``, or ``~/.local/state/stalltop`` where that is unset or not absolute."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):
+        return Path(given) / "stalltop"
+    home = os.path.expanduser("~")
+    # Without HOME and without an entry in the user database nothing better is known.
+    base = Path(home) if os.path.isabs(home) else Path.cwd()
+    return base / ".local" / "state" / "stalltop"
+
+
+def window_path(window: Window, directory: Path | None = None) -> Path:
+    """A free path for ``window``, named by host and local time: ``gpu7-20260504-031245.stalltop``."""
+    directory = state_directory() if directory is None else directory
+    host = re.sub(r"[^A-Za-z0-9._-]+", "_", window.host).strip("._-")[:64] or "host"
+    name = f"{host}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
+    path = directory / (name + SUFFIX)
+    number = 2
+    while os.path.lexists(path):
+        path = directory / f"{name}-{number}{SUFFIX}"
+        number += 1
+    return path

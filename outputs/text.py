@@ -1,0 +1,261 @@
+"""A window as text: what ``once`` prints for a person, and what stays on the terminal after the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+
+from model.device import Device
+from model.pivot import Dimension, Groups, pivot
+from model.window import LOSSES, OpenCall, Window
+from outputs import figures
+
+MOST_ROWS = 20
+"""Rows of each table; the rest is counted in a line below it."""
+OPEN_CALL_NS = 1_000_000_000
+"""Calls that have lasted this long (ns) are listed; shorter ones are the ordinary course of things."""
+MOST_LISTED = 8
+
+_RESET, _BOLD, _DIM, _RED, _YELLOW = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    width: int
+    colour: bool
+    unicode: bool
+
+    def paint(self, text: str, code: str) -> str:
+        return f"{code}{text}{_RESET}" if self.colour and text.strip() else text
+
+    def fit(self, text: str, width: int) -> str:
+        return figures.fit(text, width, unicode=self.unicode)
+
+    def wrapped(self, parts: Iterable[str], indent: str = "") -> list[str]:
+        """``parts`` two blanks apart, on as many lines as they need; a part longer than a line is cut."""
+        lines: list[str] = []
+        for part in parts:
+            if lines and cell_len(lines[-1]) + 2 + cell_len(part) <= self.width:
+                lines[-1] += "  " + part
+            else:
+                lines.append((indent if lines else "") + part)
+        return [self.fit(line, self.width).rstrip() for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    width: int
+    keep: int
+    """Columns with lower numbers stay longer when the terminal is narrow."""
+    cell: Callable[[Groups, int, bool], str]
+
+
+_COLUMNS = (
+    _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], unicode=u)),
+    _Column("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
+    _Column("p95", 6, 6, lambda g, i, u: _percentile(g, i, 1, u)),
+    _Column("p99", 6, 1, lambda g, i, u: _percentile(g, i, 2, u)),
+    _Column("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], unicode=u)),
+    _Column("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], unicode=u)),
+    _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], unicode=u)),
+    _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], unicode=u)),
+    _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], unicode=u)),
+)
+_LABEL_WIDTH = (16, 40)
+"""Least and most columns of the label, where there is room."""
+
+
+def _percentile(groups: Groups, row: int, column: int, unicode: bool) -> str:
+    known = groups.calls[row] > 0
+    return figures.duration(groups.percentiles_ns[row, column] if known else None, unicode=unicode)
+
+
+def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> str:
+    """``window`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+
+    ``colour`` adds ANSI colours; without ``unicode`` the text is ASCII. Processes are not told apart:
+    ``once --json`` has every row.
+    """
+    style = _Style(max(width, 40), colour, unicode)
+    parts = [_head(window, style)]
+    if len(window.rows):
+        parts.append(_table(window, "container", style))
+        parts.append(_table(window, "operation", style))
+    else:
+        parts.append(_nothing(window, style))
+    parts += [_open_calls(window, style), _missing(window, style), _losses(window, style)]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _head(window: Window, style: _Style) -> list[str]:
+    unicode = style.unicode
+    coverage = window.coverage
+    calls = pivot(window, ()).calls_per_s[0]
+    facts = [
+        f"stalltop {window.host}",
+        figures.clock(window.start),
+        f"{window.seconds:.1f} s",
+        f"{figures.rate(calls).strip()} calls/s",
+        f"{figures.count(window.lost).strip()} lost",
+    ]
+    if window.simulated:
+        facts.insert(1, "SIMULATED")
+    if coverage.attached:
+        facts += [
+            f"{coverage.processes} processes traced",
+            f"{coverage.attached} probes",
+            f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
+        ]
+    lines = [style.paint(line, _BOLD) for line in style.wrapped(facts)]
+    if coverage.tracing:
+        lines += [style.paint(line, _YELLOW) for line in style.wrapped([f"not tracing: {coverage.tracing}"])]
+    system = window.system
+    if system is not None:
+        lines += style.wrapped(
+            [
+                f"CPU {figures.percent(system.cpu_percent).strip()} of {system.cpus}",
+                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, unicode)}",
+                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, unicode)}",
+                "load " + " ".join(f"{load:.2f}" for load in system.load),
+            ]
+        )
+    for device in window.devices.devices:
+        lines += style.wrapped(_device(device, style), indent="  ")
+    if window.devices.unavailable:
+        lines += style.wrapped([f"GPU: {window.devices.unavailable}"])
+    return lines
+
+
+def _of(used: float | None, total: float | None, unicode: bool) -> str:
+    return (
+        f"{figures.memory(used, unicode=unicode).strip()} of {figures.memory(total, unicode=unicode).strip()}"
+    )
+
+
+def _device(device: Device, style: _Style) -> list[str]:
+    facts = [
+        f"GPU {device.index} {device.name}",
+        f"{figures.percent(device.utilization_percent, unicode=style.unicode).strip()} busy",
+        f"memory {_of(device.memory_used_bytes, device.memory_total_bytes, style.unicode)}",
+    ]
+    if device.power_watts is not None:
+        limit = "" if device.power_limit_watts is None else f" of {device.power_limit_watts:.0f} W"
+        facts.append(f"{device.power_watts:.0f} W{limit}")
+    if device.temperature_celsius is not None:
+        facts.append(f"{device.temperature_celsius:.0f} C")
+    if device.sm_clock_mhz is not None:
+        facts.append(f"{device.sm_clock_mhz} MHz")
+    if device.throttle_reasons:
+        facts.append(
+            style.fit("held down by " + ", ".join(device.throttle_reasons), style.width - 2).rstrip()
+        )
+    return facts
+
+
+def _table(window: Window, by: Dimension, style: _Style) -> list[str]:
+    groups = pivot(window, [by])
+    columns, label_width = _layout(groups, by, style)
+    head = style.fit(by, label_width) + "".join(column.head.rjust(column.width + 1) for column in columns)
+    lines = [style.paint(head, _BOLD)]
+    order = np.lexsort((groups.calls, groups.total_ns))[::-1].tolist()
+    inside = "↳ " if style.unicode else "> "
+    for row in order[:MOST_ROWS]:
+        label = (inside if groups.nested[row] else "") + groups.labels[row][0]
+        # Names of operations differ most at their ends: cut them in the middle.
+        cells = [figures.middle(label, label_width, unicode=style.unicode)]
+        for column in columns:
+            cell = column.cell(groups, row, style.unicode).rjust(column.width)
+            wrong = column.head == "err" and groups.errors[row] > 0
+            cells.append(style.paint(cell, _RED) if wrong else cell)
+        line = " ".join(cells)
+        lines.append(style.paint(line, _DIM) if groups.nested[row] and not groups.errors[row] else line)
+    if len(order) > MOST_ROWS:
+        lines.append(f"and {len(order) - MOST_ROWS} more")
+    if groups.nested.any():
+        lines += style.wrapped([f"{inside}made inside another traced call: part of that call's time"])
+    return lines
+
+
+def _layout(groups: Groups, by: str, style: _Style) -> tuple[Sequence[_Column], int]:
+    """The columns that fit, and the width left to the label."""
+    least, most = _LABEL_WIDTH
+    longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
+    columns = list(_COLUMNS)
+    while True:
+        room = style.width - sum(column.width + 1 for column in columns)
+        if room >= least or len(columns) == 1:
+            return columns, max(min(room, most, max(longest, len(by), least)), 1)
+        columns.remove(max(columns, key=lambda column: column.keep))
+
+
+def _nothing(window: Window, style: _Style) -> list[str]:
+    """What to do where there is nothing to show."""
+    coverage = window.coverage
+    if coverage.tracing or not coverage.attached:
+        if coverage.libraries or coverage.tracing:
+            return style.wrapped(["No call could be counted.", "What is missing: stalltop check"])
+        return style.wrapped(
+            [
+                "No process has a CUDA or NCCL library loaded.",
+                "Processes that start later are seen at once.",
+                "To see it at work: stalltop demo",
+            ]
+        )
+    return style.wrapped(
+        [
+            f"No CUDA or NCCL call returned in {window.seconds:.1f} s.",
+            f"Watched: {len(coverage.libraries)} libraries in {_mapped(window)} processes.",
+            "Longer: stalltop once --seconds 30",
+        ]
+    )
+
+
+def _mapped(window: Window) -> int:
+    return max((library.processes for library in window.coverage.libraries), default=0)
+
+
+def _open_calls(window: Window, style: _Style) -> list[str]:
+    long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS]
+    long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
+    lines = [style.paint(_open_call(window, call, style), _YELLOW) for call in long_ones[:MOST_LISTED]]
+    return _listed("calls that have not returned", lines, len(long_ones), style)
+
+
+def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
+    tenant = window.tenants.get(call.tenant)
+    name = tenant.name if tenant is not None and tenant.name else call.tenant
+    inside = ("↳ " if style.unicode else "> ") if call.nested else ""
+    age = figures.duration(call.age_ns, unicode=style.unicode)
+    text = f"{age}  {inside}{call.operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
+    return style.fit(text, style.width).rstrip()
+
+
+def _missing(window: Window, style: _Style) -> list[str]:
+    lines: list[str] = []
+    for gap in window.coverage.missing[:MOST_LISTED]:
+        pid = f" (process {gap.pid})" if gap.pid else ""
+        what = figures.middle(
+            gap.what, min(style.width - len(pid), cell_len(gap.what)), unicode=style.unicode
+        )
+        lines += style.wrapped([what.rstrip() + pid + ":", gap.reason, gap.remedy], indent="  ")
+    return _listed("not traced", lines, len(window.coverage.missing), style)
+
+
+def _losses(window: Window, style: _Style) -> list[str]:
+    found = [(name, count) for name, count in window.loss.items() if count]
+    lines = [
+        style.fit(f"{figures.count(count)}  {LOSSES.get(name, name)}", style.width).rstrip()
+        for name, count in found
+    ]
+    return _listed("lost or cut short", lines, 0, style)
+
+
+def _listed(title: str, lines: Sequence[str], whole: int, style: _Style) -> list[str]:
+    if not lines:
+        return []
+    rest = [f"and {whole - MOST_LISTED} more"] if whole > MOST_LISTED else []
+    return [style.paint(title, _BOLD), *lines, *rest]
