@@ -188,7 +188,7 @@ class StalltopApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action, for the palette."""
         for action in ACTIONS:
-            if action.bound_by == "screen" and screen is self.main:
+            if action.by == "screen" and screen is self.main:
                 yield SystemCommand(
                     action.label, f"{action.help} ({action.key})", self._runner(action.action)
                 )

@@ -45,11 +45,9 @@ class Action:
     """Heading in the help."""
     action: str
     """Textual's name of it."""
-    footer: int = 0
-    """Place in the line of keys, from 1; 0: not there."""
     also: tuple[str, ...] = ()
     """Keys that do the same but are not mentioned, such as ``=`` where ``+`` needs shift."""
-    bound_by: str = "screen"
+    by: str = "screen"
     """``screen``, ``app`` or ``table``: who has the binding."""
 
     @property
@@ -60,97 +58,63 @@ class Action:
 
 _LOOK, _TIME, _MOVE, _REST = "Look at", "Time", "Move", "More"
 
+# fmt: off
 ACTIONS = (
-    Action("container", ("c",), "Container", "By container", _LOOK, "pivot('container')", 5),
-    Action(
-        "operation",
-        ("o",),
-        "Operation",
-        "By operation, all containers together",
-        _LOOK,
-        "pivot('operation')",
-        6,
-    ),
-    Action("process", ("p",), "Process", "By process", _LOOK, "pivot('process')", 7),
-    Action("layer", ("l",), "Layer", "By layer: runtime, driver, NCCL", _LOOK, "pivot('layer')"),
-    Action("pod", ("n",), "Pod", "By pod, where there are any", _LOOK, "pivot('pod')"),
-    Action(
-        "in",
-        ("enter",),
-        "In",
-        "Into the row: its operations, its processes",
-        _LOOK,
-        "choose",
-        8,
-        bound_by="table",
-    ),
-    Action("out", ("escape",), "Out", "Back out, or clear the filter", _LOOK, "out", 9),
-    Action(
-        "filter",
-        ("slash",),
-        "Filter",
-        "Only rows that match: word, /regex/, key:value, -not",
-        _LOOK,
-        "filter",
-        4,
-    ),
-    Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "sort(1)", 10),
+    Action("container", ("c",), "Containers", "By container", _LOOK, "pivot('container')"),
+    Action("operation", ("o",), "Operations", "By operation", _LOOK, "pivot('operation')"),
+    Action("process", ("p",), "Processes", "By process", _LOOK, "pivot('process')"),
+    Action("layer", ("l",), "Layers", "By layer: runtime, driver, NCCL", _LOOK, "pivot('layer')"),
+    Action("pod", ("n",), "Pods", "By pod, where there are any", _LOOK, "pivot('pod')"),
+    Action("in", ("enter",), "In", "Into the row: operations, then processes", _LOOK, "choose", by="table"),
+    Action("out", ("escape",), "Out", "Back out; at the top: clear the filter", _LOOK, "out"),
+    Action("filter", ("slash",), "Filter", "Only rows that match (see below)", _LOOK, "filter"),
+    Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "sort(1)"),
     Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "sort(-1)"),
     Action("reverse", ("r",), "Reverse", "Turn the order round", _LOOK, "reverse"),
-    Action(
-        "freeze", ("space",), "Freeze", "Hold the picture and go on counting; again: live", _TIME, "freeze", 3
-    ),
-    Action(
-        "longer",
-        ("plus",),
-        "Longer",
-        "Longer window: 1s, 10s, 60s, 300s, since start",
-        _TIME,
-        "window(1)",
-        11,
-        ("equals_sign",),
-    ),
-    Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "window(-1)", 0, ("underscore",)),
-    Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", 0, ("k",), "table"),
-    Action("down", ("down",), "Down", "Row down (also j)", _MOVE, "move(1)", 0, ("j",), "table"),
-    Action("page_up", ("pageup",), "Page up", "Page up", _MOVE, "page(-1)", bound_by="table"),
-    Action("page_down", ("pagedown",), "Page down", "Page down", _MOVE, "page(1)", bound_by="table"),
-    Action("first", ("home",), "First", "First row (also g)", _MOVE, "end(-1)", 0, ("g",), "table"),
-    Action("last", ("end",), "Last", "Last row (also G)", _MOVE, "end(1)", 0, ("G",), "table"),
-    Action("columns_left", ("left",), "Left", "Columns to the left", _MOVE, "sideways(-1)", bound_by="table"),
-    Action(
-        "columns_right", ("right",), "Right", "Columns to the right", _MOVE, "sideways(1)", bound_by="table"
-    ),
+    Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "freeze"),
+    Action("longer", ("plus",), "Longer", "Longer window", _TIME, "window(1)", also=("equals_sign",)),
+    Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "window(-1)", also=("underscore",)),
+    Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
+    Action("down", ("down",), "Down", "Row down (also j)", _MOVE, "move(1)", also=("j",), by="table"),
+    Action("page_up", ("pageup",), "Page up", "Page up", _MOVE, "page(-1)", by="table"),
+    Action("page_down", ("pagedown",), "Page down", "Page down", _MOVE, "page(1)", by="table"),
+    Action("first", ("home",), "First", "First row (also g)", _MOVE, "end(-1)", also=("g",), by="table"),
+    Action("last", ("end",), "Last", "Last row (also G)", _MOVE, "end(1)", also=("G",), by="table"),
+    Action("left", ("left",), "Left", "Columns to the left", _MOVE, "sideways(-1)", by="table"),
+    Action("right", ("right",), "Right", "Columns to the right", _MOVE, "sideways(1)", by="table"),
     Action("other", ("tab",), "Other table", "The other table, where two are shown", _MOVE, "other"),
-    Action("save", ("w",), "Save", "Save this window to a file", _REST, "save", 12),
-    Action(
-        "warnings",
-        ("a",),
-        "Warnings",
-        "All warnings: what hangs, is lost or is not traced",
-        _REST,
-        "warnings",
-        13,
-    ),
-    Action("enlarge", ("e",), "Enlarge", "The table on the whole screen; again: back", _REST, "enlarge", 14),
+    Action("save", ("w",), "Save", "Save this window to a file", _REST, "save"),
+    Action("warnings", ("a",), "Warnings", "What hangs, is lost or is not traced", _REST, "warnings"),
+    Action("enlarge", ("e",), "Enlarge", "The table on the whole screen; again: back", _REST, "enlarge"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
-    Action(
-        "palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", bound_by="app"
-    ),
-    Action(
-        "suspend",
-        ("ctrl+z",),
-        "Suspend",
-        "To the shell; fg comes back",
-        _REST,
-        "suspend_process",
-        bound_by="app",
-    ),
-    Action("help", ("question_mark",), "Help", "This help", _REST, "help", 2),
-    Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave", 1),
-    Action("interrupt", ("ctrl+c",), "Interrupt", "Leave at once", _REST, "interrupt", bound_by="app"),
+    Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
+    Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
+    Action("help", ("question_mark",), "Help", "This help", _REST, "help"),
+    Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
+    Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )
+# fmt: on
 """All of them, in the order of the help."""
+
+BY_ID = {action.id: action for action in ACTIONS}
+
+FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("quit",), ""),
+    (("help",), ""),
+    (("freeze",), ""),
+    (("filter",), ""),
+    (("container", "operation", "process", "layer"), "Pivot"),
+    (("in",), ""),
+    (("out",), ""),
+    (("sort",), ""),
+    (("longer", "shorter"), "Window"),
+    (("save",), ""),
+    (("warnings",), ""),
+    (("enlarge",), ""),
+    (("reverse",), ""),
+    (("theme",), ""),
+)
+"""The line of keys, the most important first: ids of actions, and what several are called together."""
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
@@ -158,22 +122,19 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
     return [
         Binding(",".join(action.keys + action.also), action.action, action.help, show=False, id=action.id)
         for action in ACTIONS
-        if action.bound_by == owner and (not only or action.action.partition("(")[0] in only)
+        if action.by == owner and (not only or action.action.partition("(")[0] in only)
     ]
 
 
 def footer(*, frozen: bool = False) -> tuple[tuple[str, str, str], ...]:
-    """(key, label, Textual action) for the line of keys, the most important first."""
-    shown = sorted((action for action in ACTIONS if action.footer), key=lambda action: action.footer)
+    """(keys, label, Textual action of the first) for the line of keys, the most important first."""
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
-    return tuple(
-        (
-            action.key,
-            "Live" if frozen and action.id == "freeze" else action.label,
-            prefix[action.bound_by] + action.action,
-        )
-        for action in shown
-    )
+    entries = []
+    for ids, together in FOOTER:
+        first = BY_ID[ids[0]]
+        label = "Live" if frozen and first.id == "freeze" else together or first.label
+        entries.append((" ".join(BY_ID[name].key for name in ids), label, prefix[first.by] + first.action))
+    return tuple(entries)
 
 
 def groups() -> dict[str, list[Action]]:

@@ -187,7 +187,7 @@ class MainScreen(Screen[None]):
         if window is None:
             return
         self.query_one("#system", SystemBars).show(window.system)
-        self.query_one("#devices", DeviceRows).show(window.devices, max(self.app.size.height // 4 - 2, 2))
+        self.query_one("#devices", DeviceRows).show(window.devices, max(self.app.size.height // 8, 1))
         self._refresh_tables()
 
     def _refresh_tables(self) -> None:

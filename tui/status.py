@@ -60,9 +60,9 @@ def header_state(
         state, level = f"NO DATA {silent:.0f}s", "bad"
     coverage = window.coverage
     untraced = len({missing.pid or missing.what for missing in coverage.missing})
-    traced = f"{coverage.processes} of {coverage.processes + untraced} traced"
+    traced = f"traced {coverage.processes}/{coverage.processes + untraced}"
     if coverage.tracing:
-        traced = "not tracing"
+        traced = "NOT TRACING"
     return HeaderState(
         host=window.host,
         state=state,

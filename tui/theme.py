@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 _DARK = {
+    "role-ground": "#d7dde3 on #11161b",
     "role-text": "#d7dde3",
     "role-dim": "#84909c",
     "role-label": "#8fb0cc",
@@ -20,6 +21,7 @@ _DARK = {
     "role-bar": "#d7dde3 on #1d2833",
 }
 _LIGHT = {
+    "role-ground": "#20262c on #fafbfc",
     "role-text": "#20262c",
     "role-dim": "#66707a",
     "role-label": "#35638a",
@@ -33,6 +35,7 @@ _LIGHT = {
     "role-bar": "#20262c on #e3e9ee",
 }
 _CONTRAST = {
+    "role-ground": "#ffffff on #000000",
     "role-text": "#ffffff",
     "role-dim": "#d0d0d0",
     "role-label": "#ffffff",
@@ -61,12 +64,17 @@ _TERMINAL = {
 }
 
 
-def _theme(name: str, roles: dict[str, str], background: str, panel: str, *, dark: bool = True) -> Theme:
+def _theme(name: str, roles: dict[str, str], *, dark: bool = True) -> Theme:
     """A theme whose few Textual widgets (filter, palette) have the colours of the roles."""
 
     def colour(role: str) -> str:
         return roles[f"role-{role}"].removeprefix("bold ")
 
+    background = roles.get("role-ground", "").partition(" on ")[2]
+    panel = roles["role-bar"].partition(" on ")[2]
+    ansi = not background
+    if ansi:
+        background = panel = "ansi_default"
     return Theme(
         name,
         primary=colour("accent"),
@@ -79,18 +87,19 @@ def _theme(name: str, roles: dict[str, str], background: str, panel: str, *, dar
         background=background,
         surface=background,
         panel=panel,
-        boost="ansi_default" if background == "ansi_default" else None,
+        boost="ansi_default" if ansi else None,
         dark=dark,
-        ansi=background == "ansi_default",
-        variables=roles,
+        ansi=ansi,
+        # Textual's own widgets need some more names where colours are the terminal's.
+        variables={**BUILTIN_THEMES["ansi-dark"].variables, **roles} if ansi else roles,
     )
 
 
 THEMES = (
-    _theme("dark", _DARK, "#11161b", "#1d2833"),
-    _theme("light", _LIGHT, "#fafbfc", "#e3e9ee", dark=False),
-    _theme("contrast", _CONTRAST, "#000000", "#303030"),
-    _theme("terminal", _TERMINAL, "ansi_default", "ansi_default"),
+    _theme("dark", _DARK),
+    _theme("light", _LIGHT, dark=False),
+    _theme("contrast", _CONTRAST),
+    _theme("terminal", _TERMINAL),
 )
 """Ours, in the order in which the key shows them. ``terminal`` uses the terminal's own 16 colours."""
 

@@ -25,7 +25,7 @@ class Warn:
 
 def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
     """All warnings about ``window``; ``notes`` are what the program itself has to say."""
-    found = [Warn("warn", note) for note in notes]
+    found = [Warn("dim", note) for note in notes]
     if window is not None:
         found += _tracing(window)
         found += _open_calls(window, unicode)

@@ -35,22 +35,22 @@ class SystemBars(Lines):
             return [strip_of([(" CPU and memory not known yet", paint.dim)], width)]
         memory = _share(system.memory_used_bytes, system.memory_total_bytes)
         swap = _share(system.swap_used_bytes, system.swap_total_bytes)
-        wide = max(min((width - 66) // 3, 24), 4)
+        wide = max(min((width - 80) // 3, 24), 4)
         used = figures.memory(system.memory_used_bytes, unicode=self.unicode)
         total = figures.memory(system.memory_total_bytes, unicode=self.unicode).strip()
         parts: list[Part] = [(" CPU ", paint.label)]
         parts += bar(system.cpu_percent, wide, paint, unicode=self.unicode)
-        parts.append((figures.percent(system.cpu_percent, unicode=self.unicode), None))
-        parts.append((f" of {system.cpus}", paint.dim))
+        parts.append((" " + figures.percent(system.cpu_percent, unicode=self.unicode), None))
+        parts.append((f" of {system.cpus} CPUs" if width >= 100 else f" of {system.cpus}", paint.dim))
         parts.append(("  MEM ", paint.label))
         parts += bar(memory, wide, paint, unicode=self.unicode)
-        parts.append((f"{used}", None))
+        parts.append((f" {used}", None))
         parts.append((f"/{total}", paint.dim))
         if system.swap_total_bytes:
             parts.append(("  SWP ", paint.label))
             if width >= 100:
                 parts += bar(swap, wide, paint, unicode=self.unicode)
-            parts.append((figures.percent(swap, unicode=self.unicode), None))
+            parts.append((" " + figures.percent(swap, unicode=self.unicode), None))
         parts.append(("  load", paint.label))
         busy = system.load[0] > system.cpus
         parts.append((f"{system.load[0]:6.2f}", paint.warn if busy else None))

@@ -64,7 +64,7 @@ class DeviceRows(Lines):
         parts.append((_whole(device.utilization_percent, 4, "%", unicode=unicode), None))
         parts.append(("  mem ", paint.label))
         parts += bar(share, wide, paint, unicode=unicode)
-        parts.append((figures.memory(used, unicode=unicode), None))
+        parts.append((" " + figures.memory(used, unicode=unicode), None))
         parts.append(("/" + figures.memory(total, unicode=unicode).strip(), paint.dim))
         parts.append((_whole(device.power_watts, 5, "W", unicode=unicode), None))
         hot = device.temperature_celsius is not None and device.temperature_celsius >= 85

@@ -30,10 +30,10 @@ class KeyLine(Lines):
         self._places = []
         at = 0
         for key, label, action in self._keys:
-            wide = cell_len(key) + cell_len(label) + 4
+            wide = cell_len(key) + cell_len(label) + 3
             if at + wide > width:
                 break
-            parts += [(f" {key} ", paint.bar + paint.head), (f"{label}  ", paint.bar + paint.dim)]
+            parts += [(f" {key} ", paint.bar + paint.head), (f"{label} ", paint.bar + paint.dim)]
             self._places.append((at, at + wide, action))
             at += wide
         return [strip_of(parts, width, paint.bar)]
@@ -41,5 +41,5 @@ class KeyLine(Lines):
     async def on_click(self, event: events.Click) -> None:
         """Do what the key under the mouse does."""
         for first, end, action in self._places:
-            if first <= event.x < end:
+            if action and first <= event.x < end:
                 await self.screen.run_action(action)

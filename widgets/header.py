@@ -27,7 +27,7 @@ class HeaderState:
     calls_per_s: float | None = None
     lost: int = 0
     traced: str = ""
-    """Coverage, such as ``3 of 4 traced``."""
+    """Coverage, such as ``traced 3/4``."""
     partly: bool = False
     """Something is not traced."""
     probe_percent: float | None = None
@@ -62,23 +62,26 @@ class Header(Lines):
             cost = figures.percent(state.probe_percent, unicode=self.unicode)
             right.append([("probes", bar + paint.dim), (cost, bar + paint.text)])
         left: list[Part] = [
-            (" stalltop ", bar + paint.head),
             (f" {state.state} ", bar + getattr(paint, state.level)),
             (f" {state.window} " if state.window else "", bar + paint.text),
         ]
         room = width - _length(left) - 1
+        host = printable(state.host)
+        # Which host it is matters more than the last figures, but a long name gives way to the first two.
+        wanted = min(cell_len(host), 16) + 1 if host else 0
         fitting: list[list[Part]] = []
-        for field in right:
-            if _length(field) + 2 > room:
+        for number, field in enumerate(right):
+            if _length(field) + 2 + (wanted if number >= 2 else 0) > room:
                 break
             fitting.append(field)
             room -= _length(field) + 2
-        if room >= 6 and state.host:
-            host = figures.fit(
-                printable(state.host), min(cell_len(state.host), room - 1), unicode=self.unicode
-            )
-            left.insert(1, (host + " ", bar + paint.text))
-            room -= cell_len(host) + 1
+        if host and room >= 5:
+            host = figures.fit(host, min(cell_len(host), room - 2), unicode=self.unicode)
+            left.insert(0, (f" {host} ", bar + paint.head))
+            room -= cell_len(host) + 2
+        if room >= 10:
+            left.insert(0, (" stalltop", bar + paint.dim))
+            room -= 9
         parts = [*left, (" " * max(room, 0), bar)]
         for field in fitting:
             parts.append(("  ", bar))

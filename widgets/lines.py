@@ -36,8 +36,10 @@ class Lines(Widget):
         width, height = self.size
         if not (self.is_mounted and width and height):
             return
-        new = list(self.lines(width, height, palette(self.app)))[:height]
+        paint = palette(self.app)
+        new = list(self.lines(width, height, paint))[:height]
         new.extend([Strip.blank(width)] * (height - len(new)))
+        new = [strip.apply_style(paint.ground) for strip in new]
         old, self._shown = self._shown, new
         if len(old) != len(new) or not old or old[0].cell_length != width:
             self.refresh()
@@ -54,7 +56,7 @@ class Lines(Widget):
         """The line at ``y``, as last computed."""
         if y < len(self._shown):
             return self._shown[y]
-        return Strip.blank(self.size.width)
+        return Strip.blank(self.size.width, palette(self.app).ground)
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the new size."""

@@ -15,6 +15,8 @@ from textual.color import Color
 class Palette:
     """One style for each role. A style without a colour keeps the terminal's or the theme's own."""
 
+    ground: Style
+    """Beneath everything: the background and the colour of plain text."""
     text: Style
     dim: Style
     label: Style

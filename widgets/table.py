@@ -233,7 +233,7 @@ class Table(Lines, can_focus=True):
         columns = list(enumerate(self.data.columns))
         fixed = [(i, c, c.width) for i, c in columns if c.fixed]
         others = [(i, c, c.width) for i, c in columns if not c.fixed]
-        room = width - 2 - sum(w + 1 for _, _, w in fixed)
+        room = width - 1 - sum(w + 1 for _, _, w in fixed)
         # Scrolling stops where the last column comes into view.
         last = len(others) - 1
         needed = 0
@@ -293,7 +293,7 @@ class Table(Lines, can_focus=True):
             self._heads.append((at, at + wide, column.id))
             at += wide + 1
         if right:
-            text_parts.append((("›" if self.unicode else ">").rjust(width - at), paint.accent))
+            text_parts[-1] = (" " * (width - at) + ("›" if self.unicode else ">"), paint.accent)
         return strip_of(text_parts, width, paint.label)
 
     def _row(
