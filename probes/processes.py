@@ -1,0 +1,76 @@
+"""Which processes are worth a look: those that mapped a library or a program since the last time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from probes.mmap_watch import Changes, MmapWatch
+from probes.process_maps import library_layers, pids
+
+LIST_SECONDS: Final = 1.0
+"""How often processes are listed: forks are found so (a child has its parent's libraries and maps none)."""
+
+
+@dataclass(slots=True)
+class Looks:
+    """What to look at."""
+
+    libraries: set[int] = field(default_factory=set)
+    """Processes whose libraries may have changed."""
+    programs: set[int] = field(default_factory=set)
+    """Processes that may run another program."""
+    gone: set[int] = field(default_factory=set)
+    """Processes that have ended."""
+
+
+class Processes:
+    """Follows the processes of this host.
+
+    Where the kernel tells of mappings, only processes that did something are named; else (``watching`` is
+    False) every process is, once a second.
+    """
+
+    def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
+        self._watch: MmapWatch | None = None
+        self._known: set[int] = set()
+        self._listed = float("-inf")
+        if watch is not None:
+            with contextlib.suppress(OSError):
+                self._watch = watch()
+
+    @property
+    def watching(self) -> bool:
+        """Whether the kernel tells of mappings."""
+        return self._watch is not None
+
+    def looks(self) -> Looks:
+        """What changed since the previous call; the first one names every process."""
+        looks = Looks()
+        changes = self._watch.read() if self._watch is not None else Changes()
+        for mapped in changes.mapped:
+            name = mapped.name.rpartition(b"/")[2]
+            if library_layers(name):
+                looks.libraries.add(mapped.pid)
+            elif name and b".so" not in name:
+                looks.programs.add(mapped.pid)
+        now = time.monotonic()
+        if changes.lost or now - self._listed >= LIST_SECONDS:
+            self._listed = now
+            present = pids()
+            look_at_all = changes.lost or self._watch is None
+            new = present if look_at_all else present - self._known
+            looks.libraries |= new
+            looks.programs |= new
+            looks.gone = self._known - present
+            self._known = present
+        return looks
+
+    def close(self) -> None:
+        """Stop watching. May be called twice."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
