@@ -109,7 +109,9 @@ class Libraries:
                 return  # nothing may be probed that nobody removes
             now = time.monotonic()
             looks = self._processes.looks()
-            changed = any([self._forget(pid) for pid in looks.gone])
+            changed = False
+            for pid in looks.gone:
+                changed |= self._forget(pid)
             if now - self._rechecked >= RECHECK_SECONDS:
                 self._rechecked = now
                 looks.libraries |= self._users.keys()
