@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from textual import on
@@ -193,7 +193,7 @@ class StalltopApp(App[None]):
                     action.label, f"{action.help} ({action.key})", self._runner(action.action)
                 )
 
-    def _runner(self, action: str):  # type: ignore[no-untyped-def]
+    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
             await self.main.run_action(action)
 

@@ -120,7 +120,15 @@ FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
 def bindings(owner: str, *only: str) -> list[BindingType]:
     """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these Textual actions."""
     return [
-        Binding(",".join(action.keys + action.also), action.action, action.help, show=False, id=action.id)
+        Binding(
+            ",".join(action.keys + action.also),
+            action.action,
+            action.help,
+            show=False,
+            id=action.id,
+            # Nothing that has the focus may keep these for itself.
+            priority=action.id in ("interrupt", "suspend"),
+        )
         for action in ACTIONS
         if action.by == owner and (not only or action.action.partition("(")[0] in only)
     ]

@@ -8,6 +8,7 @@ from model.filter import KEYS
 from model.window import LOSSES, Window
 from outputs import figures
 from tui.keys import groups
+from tui.view import NESTED, NESTED_ASCII
 from tui.warnings import warnings
 from widgets.page import PageLine
 
@@ -16,7 +17,8 @@ FIGURES = (
     ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
     ("MAX", "the longest call"),
     ("TOTAL", "time spent in calls, all threads together"),
-    ("SHARE", "of the time of all calls listed; dim: made inside another traced call, whose time holds it"),
+    ("SHARE", "of the time of all calls below the path shown on top of the table"),
+    ("↳ dim", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
     ("ERR", "calls that returned an error"),
     ("OPEN", "age of the oldest call that has not returned yet"),
     ("lost", "calls known to be in no row (a says why)"),
@@ -25,7 +27,7 @@ FIGURES = (
 """What figures mean, for the help."""
 
 
-def help_page() -> list[PageLine]:
+def help_page(*, unicode: bool) -> list[PageLine]:
     """Keys by what they are for, then what the figures mean and what a filter can say."""
     lines: list[PageLine] = []
     for heading, actions in groups().items():
@@ -33,7 +35,10 @@ def help_page() -> list[PageLine]:
         lines += [_pair(action.key, action.help, "accent") for action in actions]
         lines.append(PageLine())
     lines.append(PageLine((("Figures", "head"),)))
-    lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
+    lines += [
+        _pair(name if unicode else name.replace(NESTED.strip(), NESTED_ASCII.strip()), meaning, "label")
+        for name, meaning in FIGURES
+    ]
     lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))
     lines.append(_pair("allreduce", "the word is in any name; several words: all of them", "label"))

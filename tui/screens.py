@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -10,6 +11,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from model.pivot import Dimension
@@ -18,7 +20,7 @@ from tui.collector import LENGTHS, Snapshot
 from tui.keys import bindings, footer
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.status import header_state, length_text, silent_seconds
-from tui.view import View, table
+from tui.view import NESTED, NESTED_ASCII, View, table
 from tui.warnings import warnings
 from widgets.alert import AlertLine
 from widgets.bars import SystemBars
@@ -248,7 +250,8 @@ class MainScreen(Screen[None]):
         row = next((row for row in message.table.data.rows if row.key == message.key), None)
         if row is None:
             return
-        inside = view.entered(row.key[0], row.cells[0].text)  # type: ignore[index]  # keys are tuples here
+        label = row.cells[0].text.removeprefix(NESTED).removeprefix(NESTED_ASCII)
+        inside = view.entered(_part(row.key), label)
         if inside is view:
             self.say("there is nothing below this; Esc goes back", "dim")
             return
@@ -265,7 +268,7 @@ class MainScreen(Screen[None]):
             if window is not None:
                 data = table(window, view, width=self.app.size.width, unicode=self.stalltop.unicode)
                 keys = [row.key for row in data.rows]
-                cursor = next((key for key in keys if key[0] == step.key), None)  # type: ignore[index]
+                cursor = next((key for key in keys if _part(key) == step.key), None)
             self._look(view, cursor=cursor, top=cursor is None)
         elif self._view.filter:
             self._look(replace(self._view, filter=""))
@@ -285,7 +288,7 @@ class MainScreen(Screen[None]):
         )
         self._sort(lambda view: view.sorted_by(column), message.table)
 
-    def _sort(self, change, widget: Table | None = None) -> None:  # type: ignore[no-untyped-def]
+    def _sort(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
         second = self.query_one("#second", GroupTable)
         if (widget or self.focused) is second and second.display:
             view = change(replace(self._view, sort=self._second_sort[0], descending=self._second_sort[1]))
@@ -394,3 +397,8 @@ class MainScreen(Screen[None]):
     def action_leave(self) -> None:
         """Leave."""
         self.stalltop.exit()
+
+
+def _part(key: Hashable) -> str:
+    """What a row of a table by some dimension is called in it: keys of rows are tuples, that part first."""
+    return str(key[0]) if isinstance(key, tuple) else str(key)

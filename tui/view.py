@@ -38,6 +38,9 @@ BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 SORTS = ("name", "calls", "p50", "p95", "p99", "max", "total", "errors", "open", "bytes")
 """Columns that can be sorted by, in the order in which a key goes through them."""
 
+NESTED, NESTED_ASCII = "↳ ", "> "
+"""Before the name of what was only called inside other traced calls."""
+
 LONG_OPEN_NS = 1_000_000_000
 """From this age on an open call is worth a warning."""
 HUNG_NS = 10_000_000_000
@@ -256,8 +259,9 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
     labels = shown.labels[i]
     age = int(shown.open_ns[i])
     role: Role = "bad" if age >= HUNG_NS else "warn" if age >= LONG_OPEN_NS else "dim"
+    inside = at >= 0 and bool(groups.nested[at])
     cells = {
-        "name": Cell(labels[0]),
+        "name": Cell((NESTED if unicode else NESTED_ASCII) + labels[0] if inside else labels[0]),
         "beside": Cell(labels[1] if len(labels) > 1 else "", "dim"),
         "open": Cell(figures.duration(age, unicode=unicode) if age else "", role),
     }
@@ -265,7 +269,7 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
         dash = Cell(figures.missing(1, unicode=unicode), "dim")
         return {**dict.fromkeys(("calls", "p50", "p95", "p99", "max", "total", "share"), dash), **cells}
     calls, errors = int(groups.calls[at]), int(groups.errors[at])
-    nested: Role = "dim" if groups.nested[at] else ""
+    nested: Role = "dim" if inside else ""
     duration: Callable[[int], str] = lambda ns: figures.duration(int(ns), unicode=unicode)  # noqa: E731
     share = int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
     moved = float(groups.bytes_per_s[at])
