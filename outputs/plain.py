@@ -1,0 +1,129 @@
+"""Dataclasses to plain JSON values and back, strictly: what comes back has the types its fields declare.
+
+Files come from other people, so nothing is taken on trust: numbers of the wrong kind, missing fields and
+NaN are refused, and characters that are not printable are taken out of every text.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+MOST_TEXT = 4096
+"""Longest text taken from a file, in characters."""
+_MOST_INTEGER = (1 << 64) - 1
+
+
+def to_plain(value: object) -> Any:
+    """``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and numbers."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def from_plain(kind: type[T], plain: object, where: str) -> T:
+    """The dataclass ``kind`` that ``plain`` describes. Raises ValueError naming ``where`` it is wrong.
+
+    Fields that ``kind`` does not have are passed over, so that files of later programs can be read.
+    """
+    if not isinstance(plain, dict):
+        raise ValueError(f"{where} is no object")
+    values: dict[str, Any] = {}
+    for name, hint, required in _fields(kind):
+        if name in plain:
+            values[name] = _value(hint, plain[name], f"{where}.{name}")
+        elif required:
+            raise ValueError(f"{where}.{name} is missing")
+    return kind(**values)
+
+
+_known: dict[type[Any], tuple[tuple[str, Any, bool], ...]] = {}
+
+
+def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
+    """Name, type and whether a value is needed, of every field: worked out once."""
+    if kind not in _known:
+        hints = get_type_hints(kind)
+        _known[kind] = tuple(
+            (field.name, hints[field.name], field.default is MISSING and field.default_factory is MISSING)
+            for field in fields(kind)
+        )
+    return _known[kind]
+
+
+def _value(hint: Any, plain: object, where: str) -> Any:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        if plain is None and type(None) in get_args(hint):
+            return None
+        (hint,) = (part for part in get_args(hint) if part is not type(None))
+        return _value(hint, plain, where)
+    if origin is Literal:
+        if plain in get_args(hint):
+            return plain
+    elif origin is tuple:
+        return _tuple(get_args(hint), plain, where)
+    elif is_dataclass(hint):
+        return from_plain(hint, plain, where)  # type: ignore[arg-type]
+    elif hint is str:
+        return text(plain, where)
+    elif hint is bool:
+        if isinstance(plain, bool):
+            return plain
+    elif hint is int:
+        return integer(plain, where)
+    elif hint is float:
+        return number(plain, where)
+    else:
+        raise TypeError(f"{where}: no rule for {hint}")
+    raise ValueError(f"{where} has a value that is not allowed")
+
+
+def _tuple(parts: Sequence[Any], plain: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(plain, list):
+        raise ValueError(f"{where} is no list")
+    if len(parts) == 2 and parts[1] is ...:
+        return tuple(_value(parts[0], item, f"{where}[{at}]") for at, item in enumerate(plain))
+    if len(parts) != len(plain):
+        raise ValueError(f"{where} has {len(plain)} elements, not {len(parts)}")
+    return tuple(_value(part, item, where) for part, item in zip(parts, plain, strict=True))
+
+
+def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
+    """``plain`` where it is text, without unprintable characters, cut to ``most``. Raises ValueError else."""
+    if not isinstance(plain, str):
+        raise ValueError(f"{where} is no text")
+    if plain.isprintable():
+        return plain[:most]
+    return "".join(character for character in plain if character.isprintable())[:most]
+
+
+def integer(plain: object, where: str, most: int = _MOST_INTEGER) -> int:
+    """``plain`` where it is an integer from 0 to ``most``. Raises ValueError else."""
+    if not isinstance(plain, int) or isinstance(plain, bool) or not 0 <= plain <= most:
+        raise ValueError(f"{where} is no count")
+    return plain
+
+
+def number(plain: object, where: str) -> float:
+    """``plain`` where it is a finite number. Raises ValueError else."""
+    if isinstance(plain, bool) or not isinstance(plain, (int, float)):
+        raise ValueError(f"{where} is no number")
+    try:
+        value = float(plain)
+    except OverflowError:
+        raise ValueError(f"{where} is too large") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{where} is no finite number")
+    return value

@@ -1,0 +1,295 @@
+"""A window in a file: everything the screen needs, to open it again elsewhere.
+
+The file is gzip-compressed JSON; its histograms are HdrHistogram V2 payloads. A version number says how
+to read it: fields may be added within a version, and a file of a newer version is refused by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.device import Devices, System
+from model.errors import BadUsage, Told
+from model.histograms import Histograms
+from model.tenant import Tenant
+from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
+from outputs import hdr_payload
+from outputs.plain import from_plain, integer, number, text, to_plain
+
+FORMAT = "stalltop"
+VERSION = 1
+MOST_BYTES = 64 << 20
+"""Largest content that is written or read, in bytes after decompression."""
+
+_COUNTS = ("calls", "errors", "bytes", "total_ns", "max_ns")
+_KEY = RowKey._fields
+_LATEST = 250_000_000_000.0
+"""Latest time taken, in Unix seconds: what clocks can be asked to show (the year 9892)."""
+
+
+def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
+    """Write ``window`` to ``path`` and return it; only the user who saves may read it (mode 0600).
+
+    The file is complete or not there at all; missing folders are made. Raises BadUsage where ``path``
+    exists and ``overwrite`` is not set, or is no regular file, and Told where it cannot be written.
+    """
+    content = _dump(window)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.path.lexists(path):
+            _refuse_to_replace(path, overwrite)
+        _write(content, path, overwrite)
+    except OSError as error:
+        raise Told(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def load(path: Path) -> Window:
+    """The window saved in ``path``. Raises BadUsage, with the reason, where that is no such file."""
+    try:
+        content = _read(path)
+    except OSError as error:
+        raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        return _parse(content)
+    except _Newer as error:
+        raise BadUsage(f"{path} was saved by a newer stalltop ({error})", "update stalltop") from None
+    except (ValueError, RecursionError) as error:
+        raise BadUsage(f"{path} is no window saved by stalltop, or damaged: {error}") from None
+
+
+class _Newer(Exception):
+    """The file has a version that this program does not know."""
+
+
+def _dump(window: Window) -> bytes:
+    content = json.dumps(
+        {"format": FORMAT, "version": VERSION, "window": _plain_window(window)},
+        allow_nan=False,
+        separators=(",", ":"),
+    ).encode("ascii")
+    if len(content) > MOST_BYTES:
+        raise Told(f"the window is too large to save ({len(content) >> 20} MiB)", "narrow it with a filter")
+    return gzip.compress(content, 6, mtime=0)
+
+
+def _plain_window(window: Window) -> dict[str, Any]:
+    rows = window.rows
+    start = rows.histograms.start.tolist()
+    index, count = rows.histograms.index, rows.histograms.count
+    return {
+        "start": window.start,
+        "seconds": window.seconds,
+        "host": window.host,
+        "simulated": window.simulated,
+        "rows": {
+            "keys": [list(key) for key in rows.keys],
+            **{name: getattr(rows, name).tolist() for name in _COUNTS},
+            "histograms": [
+                hdr_payload.encode(index[start[row] : start[row + 1]], count[start[row] : start[row + 1]])
+                for row in range(len(rows))
+            ],
+            "splits": None if rows.split_ns is None else list(SPLITS),
+            "split_ns": None if rows.split_ns is None else rows.split_ns.tolist(),
+        },
+        "tenants": to_plain(list(window.tenants.values())),
+        "open_calls": to_plain(window.open_calls),
+        "devices": to_plain(window.devices),
+        "system": to_plain(window.system),
+        "loss": {name: int(count) for name, count in window.loss.items()},
+        "coverage": to_plain(window.coverage),
+    }
+
+
+def _refuse_to_replace(path: Path, overwrite: bool) -> None:
+    if not overwrite:
+        raise BadUsage(f"{path} exists")
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise BadUsage(f"{path} is no regular file")
+
+
+def _write(content: bytes, path: Path, overwrite: bool) -> None:
+    """Write beside ``path``, then put it in place at once."""
+    beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(beside, flags, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            os.replace(beside, path)
+        else:
+            _place_new(beside, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    except OSError:
+        pass  # some file systems cannot; the file itself is on disk
+    finally:
+        os.close(folder)
+
+
+def _place_new(beside: Path, path: Path) -> None:
+    """Give the file its name, which nobody may have taken meanwhile."""
+    try:
+        os.link(beside, path, follow_symlinks=False)
+    except FileExistsError:
+        raise BadUsage(f"{path} exists") from None
+    except OSError:
+        # A file system without hard links: reserve the name, then replace what reserved it.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.replace(beside, path)
+
+
+def _read(path: Path) -> bytes:
+    # Without O_NONBLOCK a pipe of that name would be waited on for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadUsage(f"{path} is no regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _parse(content: bytes) -> Window:
+    if len(content) > MOST_BYTES:
+        raise ValueError("it is too large")
+    inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = inflate.decompress(content, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be decompressed ({error})") from None
+    if len(plain) > MOST_BYTES:
+        raise ValueError("its content is too large")
+    if not inflate.eof:
+        raise ValueError("its end is missing")
+    if inflate.unused_data:
+        raise ValueError("something follows its end")
+    found = json.loads(plain, parse_constant=_no_constant)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError("it does not say that stalltop wrote it")
+    version = integer(found.get("version"), "version")
+    if version > VERSION:
+        raise _Newer(f"version {version}, known up to {VERSION}")
+    if version < 1:
+        raise ValueError("there is no version 0")
+    return _window(_object(found.get("window"), "window"))
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _object(plain: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(plain, dict):
+        raise ValueError(f"{where} is no object")
+    return plain
+
+
+def _list(plain: object, where: str) -> list[Any]:
+    if not isinstance(plain, list):
+        raise ValueError(f"{where} is no list")
+    return plain
+
+
+def _window(plain: Mapping[str, Any]) -> Window:
+    tenants = [
+        from_plain(Tenant, item, f"tenants[{at}]")
+        for at, item in enumerate(_list(plain.get("tenants"), "tenants"))
+    ]
+    start, seconds = number(plain.get("start"), "start"), number(plain.get("seconds"), "seconds")
+    if not (0 <= start <= _LATEST and 0 <= seconds <= _LATEST):
+        raise ValueError("start or seconds is no time")
+    simulated = plain.get("simulated")
+    if not isinstance(simulated, bool):
+        raise ValueError("simulated is neither true nor false")
+    return Window(
+        start=start,
+        seconds=seconds,
+        host=text(plain.get("host"), "host"),
+        rows=_rows(_object(plain.get("rows"), "rows")),
+        tenants={tenant.id: tenant for tenant in tenants},
+        open_calls=tuple(
+            from_plain(OpenCall, item, f"open_calls[{at}]")
+            for at, item in enumerate(_list(plain.get("open_calls"), "open_calls"))
+        ),
+        devices=from_plain(Devices, plain.get("devices"), "devices"),
+        system=None if plain.get("system") is None else from_plain(System, plain["system"], "system"),
+        loss={
+            text(name, "loss"): integer(count, f"loss.{name}")
+            for name, count in _object(plain.get("loss"), "loss").items()
+        },
+        coverage=from_plain(Coverage, plain.get("coverage"), "coverage"),
+        simulated=simulated,
+    )
+
+
+def _rows(plain: Mapping[str, Any]) -> Rows:
+    keys = tuple(_key(item, at) for at, item in enumerate(_list(plain.get("keys"), "rows.keys")))
+    if len(set(keys)) != len(keys):
+        raise ValueError("rows.keys: a key occurs twice")
+    n = len(keys)
+    columns = {name: _column(plain.get(name), n, f"rows.{name}") for name in _COUNTS}
+    payloads = _list(plain.get("histograms"), "rows.histograms")
+    if len(payloads) != n:
+        raise ValueError(f"rows.histograms has {len(payloads)} elements, not {n}")
+    parts = [hdr_payload.decode(text(payload, "rows.histograms", most=None)) for payload in payloads]
+    start = np.cumsum([0, *(len(index) for index, _ in parts)], dtype=np.int64)
+    index = np.concatenate([np.zeros(0, np.uint16), *(index for index, _ in parts)])
+    count = np.concatenate([np.zeros(0, np.uint64), *(count for _, count in parts)])
+    return Rows(keys, **columns, histograms=Histograms(start, index, count), split_ns=_splits(plain, n))
+
+
+def _key(plain: object, at: int) -> RowKey:
+    where = f"rows.keys[{at}]"
+    parts = _list(plain, where)
+    if len(parts) != len(_KEY) or not isinstance(parts[6], bool):
+        raise ValueError(f"{where} is no key")
+    host, tenant, pid, process, layer, operation = parts[:6]
+    return RowKey(
+        text(host, where),
+        text(tenant, where),
+        integer(pid, where),
+        text(process, where),
+        text(layer, where),
+        text(operation, where),
+        parts[6],
+    )
+
+
+def _column(plain: object, n: int, where: str) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    values = _list(plain, where)
+    if len(values) != n:
+        raise ValueError(f"{where} has {len(values)} elements, not {n}")
+    return np.array([integer(value, where) for value in values], np.uint64)
+
+
+def _splits(plain: Mapping[str, Any], n: int) -> np.ndarray[Any, np.dtype[np.uint64]] | None:
+    if plain.get("split_ns") is None:
+        return None
+    names = _list(plain.get("splits"), "rows.splits")
+    lines = _list(plain["split_ns"], "rows.split_ns")
+    if names != list(SPLITS) or len(lines) != n:
+        raise ValueError("rows.split_ns does not fit its names or rows")
+    splits = np.zeros((n, len(SPLITS)), np.uint64)
+    for row, line in enumerate(lines):
+        splits[row] = _column(line, len(SPLITS), "rows.split_ns")
+    return splits

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.hdr import COUNTERS, HIGHEST_NS, lowest_ns
+from outputs.hdr_payload import decode, encode
+
+CELLS = st.dictionaries(
+    st.integers(0, COUNTERS - 1),
+    st.one_of(st.integers(1, 3), st.integers(1, 1 << 30), st.integers(1, (1 << 62) - 1)),
+    max_size=12,
+)
+
+
+def encoded(cells: dict[int, int]) -> str:
+    places = sorted(cells)
+    return encode(np.array(places, np.uint16), np.array([cells[place] for place in places], np.uint64))
+
+
+def broken(plain: bytes, cookie: int = 0x1C849314) -> str:
+    packed = zlib.compress(plain)
+    return base64.b64encode(struct.pack(">ii", cookie, len(packed)) + packed).decode()
+
+
+def header(length: int, digits: int = 2, highest: int = HIGHEST_NS) -> bytes:
+    return struct.pack(">iiiiqqd", 0x1C849313, length, 0, digits, 1, highest, 1.0)
+
+
+@given(CELLS)
+def test_payloads_come_back_unchanged(cells: dict[int, int]) -> None:
+    index, count = decode(encoded(cells))
+    assert dict(zip(index.tolist(), count.tolist(), strict=True)) == cells
+    assert index.dtype == np.uint16
+    assert count.dtype == np.uint64
+
+
+@given(CELLS)
+def test_hdrh_reads_what_is_written(cells: dict[int, int]) -> None:
+    histogram = HdrHistogram.decode(encoded(cells))
+    assert (histogram.lowest_trackable_value, histogram.highest_trackable_value) == (1, HIGHEST_NS)
+    assert {i: histogram.counts[i] for i in range(COUNTERS) if histogram.counts[i]} == cells
+
+
+@given(CELLS)
+def test_what_hdrh_writes_is_read(cells: dict[int, int]) -> None:
+    histogram = HdrHistogram(1, HIGHEST_NS, 2)
+    for place, count in cells.items():
+        histogram.record_value(int(lowest_ns(np.array([place]))[0]), count)
+    index, count_ = decode(histogram.encode().decode())
+    assert dict(zip(index.tolist(), count_.tolist(), strict=True)) == cells
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "not base64!",
+        "AAAA",
+        base64.b64encode(b"\0" * 60).decode(),
+        broken(b""),
+        broken(header(0), cookie=1),
+        broken(header(0, digits=3)),
+        broken(header(0, highest=1000)),
+        broken(header(1)),
+        broken(header(1) + b"\x80"),
+        broken(header(2) + b"\x02"),
+        broken(header(9) + b"\xff" * 9),
+        broken(header(COUNTERS + 1) + b"\x02" * (COUNTERS + 1)),
+        broken(header(1_000_000) + b"\0" * 1_000_000),
+        encoded({5: 7})[:-8],
+    ],
+)
+def test_anything_else_is_refused(payload: str) -> None:
+    with pytest.raises(ValueError, match=r"histogram|payload"):
+        decode(payload)
+
+
+@given(st.binary(max_size=80))
+def test_no_counters_break_the_reader(counters: bytes) -> None:
+    try:
+        index, _ = decode(broken(header(len(counters)) + counters))
+    except ValueError:
+        return
+    assert sorted(set(index.tolist())) == index.tolist()

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from model.device import Device
+from model.errors import BadUsage, Told
+from model.window import Window
+from outputs import saved
+from outputs.places import state_directory, window_path
+from outputs.saved import load, save
+from tests.unit.windows import full_window, row_table, window, windows
+
+
+def same(one: Window, other: Window) -> None:
+    assert row_table(one.rows) == row_table(other.rows)
+    assert one.rows.keys == other.rows.keys
+    for name in (
+        "start seconds host tenants open_calls devices system loss coverage simulated".split()  # noqa: SIM905
+    ):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+def content(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+def test_everything_in_a_window_comes_back(tmp_path: Path) -> None:
+    for number, one in enumerate((full_window(), window(), replace(full_window(), system=None))):
+        same(load(save(one, tmp_path / f"{number}.stalltop")), one)
+
+
+def test_any_window_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("saved") / "any.stalltop"
+
+    @given(windows())
+    def check(one: Window) -> None:
+        same(load(save(one, path, overwrite=True)), one)
+
+    check()
+
+
+def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        path = save(window(), tmp_path / "new" / "folder" / "w.stalltop")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(path.parent) == ["w.stalltop"]
+
+
+def test_a_file_is_replaced_only_when_told(tmp_path: Path) -> None:
+    path = save(window(), tmp_path / "w.stalltop")
+    with pytest.raises(BadUsage, match="exists"):
+        save(full_window(), path)
+    same(load(path), window())
+    save(full_window(), path, overwrite=True)
+    same(load(path), full_window())
+    assert os.listdir(tmp_path) == ["w.stalltop"]
+
+
+def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    link = tmp_path / "w.stalltop"
+    link.symlink_to(target)
+    for overwrite in (False, True):
+        with pytest.raises(BadUsage):
+            save(window(), link, overwrite=overwrite)
+    assert target.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["target", "w.stalltop"]
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    path = save(window(), tmp_path / "w.stalltop")
+    same(load(path), window())
+    with pytest.raises(BadUsage, match="exists"):
+        save(window(), path)
+    assert os.listdir(tmp_path) == ["w.stalltop"]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Told, match="No space left"):
+        save(window(), tmp_path / "w.stalltop")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_path_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Told, match="cannot write"):
+        save(window(), tmp_path / "file" / "w.stalltop")
+
+
+def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "MOST_BYTES", 100)
+    with pytest.raises(Told, match="too large"):
+        save(window(), tmp_path / "w.stalltop")
+    assert os.listdir(tmp_path) == []
+
+
+def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A saved file whose content was changed."""
+    found = json.loads(gzip.decompress(saved._dump(full_window())))
+    change(found)
+    return gzip.compress(json.dumps(found).encode())
+
+
+KEY: list[object] = list(full_window().rows.keys[0])
+GOOD = saved._dump(full_window())
+BAD: dict[str, bytes] = {
+    "empty": b"",
+    "foreign": b"PK\x03\x04 something else",
+    "text": b"hello\n" * 100,
+    "truncated": GOOD[: len(GOOD) // 2],
+    "without its checksum": GOOD[:-4],
+    "followed by something": GOOD + b"x",
+    "damaged": GOOD[:200] + bytes([GOOD[200] ^ 255]) + GOOD[201:],
+    "no JSON": gzip.compress(b"{"),
+    "no text": gzip.compress(b"\xff\xfe\xff"),
+    "deep": gzip.compress(b"[" * 200_000),
+    "a long number": gzip.compress(b"1" * 10_000),
+    "a list": gzip.compress(b"[]"),
+    "other JSON": gzip.compress(b'{"format": "something else"}'),
+    "no version": rewritten(lambda file: file.pop("version")),
+    "version 0": rewritten(lambda file: file.update(version=0)),
+    "no window": rewritten(lambda file: file.pop("window")),
+    "NaN": rewritten(lambda file: file["window"].update(start=float("nan"))),
+    "far future": rewritten(lambda file: file["window"].update(start=1e300)),
+    "negative length": rewritten(lambda file: file["window"].update(seconds=-1)),
+    "text for a number": rewritten(lambda file: file["window"].update(seconds="2")),
+    "number for text": rewritten(lambda file: file["window"].update(host=5)),
+    "no simulated": rewritten(lambda file: file["window"].pop("simulated")),
+    "no tenants": rewritten(lambda file: file["window"].pop("tenants")),
+    "a tenant of no kind": rewritten(lambda file: file["window"]["tenants"][0].update(kind="alien")),
+    "a tenant without id": rewritten(lambda file: file["window"]["tenants"][0].pop("id")),
+    "no coverage": rewritten(lambda file: file["window"].update(coverage=None)),
+    "two loads": rewritten(lambda file: file["window"]["system"].update(load=[1, 2])),
+    "a negative loss": rewritten(lambda file: file["window"]["loss"].update(no_slot=-1)),
+    "rows missing": rewritten(lambda file: file["window"]["rows"]["calls"].pop()),
+    "histograms missing": rewritten(lambda file: file["window"]["rows"]["histograms"].pop()),
+    "a negative count": rewritten(lambda file: file["window"]["rows"].update(errors=[-1, 0, 0, 0, 0])),
+    "a huge count": rewritten(lambda file: file["window"]["rows"].update(errors=[1 << 64, 0, 0, 0, 0])),
+    "true for a count": rewritten(lambda file: file["window"]["rows"].update(errors=[True, 0, 0, 0, 0])),
+    "a key twice": rewritten(lambda file: file["window"]["rows"]["keys"].__setitem__(1, KEY)),
+    "a short key": rewritten(lambda file: file["window"]["rows"]["keys"][0].pop()),
+    "a wrong histogram": rewritten(lambda file: file["window"]["rows"]["histograms"].__setitem__(0, "AAAA")),
+    "splits without names": rewritten(lambda file: file["window"]["rows"].update(split_ns=[[0] * 10] * 5)),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.stalltop"
+    path.write_bytes(BAD[name])
+    with pytest.raises(BadUsage, match="no window saved by stalltop, or damaged: "):
+        load(path)
+
+
+def test_a_newer_file_is_refused_by_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "new.stalltop"
+    path.write_bytes(rewritten(lambda file: file.update(version=2, window="anything")))
+    with pytest.raises(BadUsage, match="newer stalltop") as caught:
+        load(path)
+    assert "update" in caught.value.remedy
+
+
+def test_fields_of_later_programs_are_passed_over(tmp_path: Path) -> None:
+    def add(file: dict[str, Any]) -> None:
+        file["window"]["weather"] = "fine"
+        file["window"]["tenants"][0]["colour"] = "blue"
+        del file["window"]["coverage"]["probe_ns"]
+
+    path = tmp_path / "later.stalltop"
+    path.write_bytes(rewritten(add))
+    found = load(path)
+    assert found.coverage.probe_ns == 0
+    assert found.tenants == full_window().tenants
+
+
+def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "MOST_BYTES", 1 << 20)
+    path = tmp_path / "bomb.stalltop"
+    path.write_bytes(gzip.compress(b" " * (64 << 20)))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(BadUsage, match="content is too large"):
+        load(path)
+    path.write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(BadUsage, match="too large"):
+        load(path)
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(BadUsage, match="No such file"):
+        load(tmp_path / "nothing")
+    with pytest.raises(BadUsage, match="no regular file"):
+        load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadUsage, match="no regular file"):
+        load(tmp_path / "pipe")
+
+
+def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> None:
+    bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
+    one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
+    device = load(save(one, tmp_path / "w.stalltop")).devices.devices[0]
+    assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
+
+
+def test_saved_text_is_plain_json(tmp_path: Path) -> None:
+    found = content(save(full_window(), tmp_path / "w.stalltop"))
+    assert (found["format"], found["version"]) == ("stalltop", 1)
+    assert found["window"]["rows"]["histograms"][0].startswith("HISTF")
+
+
+def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_directory() == tmp_path / "stalltop"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert state_directory() == Path("/home/someone/.local/state/stalltop")
+
+
+def test_names_say_host_and_time_and_are_free(tmp_path: Path) -> None:
+    one = replace(window(), host="../gpu 7/é")
+    first = window_path(one, tmp_path / "later")
+    assert not (tmp_path / "later").exists()
+    assert first.parent == tmp_path / "later"
+    assert first.name.startswith("gpu_7-1970")
+    save(one, first)
+    second = window_path(one, tmp_path / "later")
+    assert second.name == first.name.replace(".stalltop", "-2.stalltop")
+    assert window_path(replace(one, host="///"), tmp_path).name.startswith("host-")
