@@ -1,0 +1,98 @@
+"""The command line as a contract: which command is meant, what is refused, which exit code is given."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage, CannotTrace, Told
+from tui import cli
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "terminal", "meant"),
+    [
+        ([], True, ["live"]),
+        ([], False, ["once"]),
+        (["--interval", "2"], True, ["live", "--interval", "2"]),
+        (["--json"], False, ["once", "--json"]),
+        (["demo", "trio"], True, ["demo", "trio"]),
+        (["--version"], True, ["--version"]),
+        (["-h"], False, ["-h"]),
+        (["no-such"], True, ["no-such"]),
+    ],
+)
+def test_the_command_that_is_meant(arguments: list[str], terminal: bool, meant: list[str]) -> None:
+    assert cli.with_command(arguments, terminal=terminal) == meant
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such"],
+        ["once", "--seconds", "0"],
+        ["once", "--seconds", "many"],
+        ["once", "--no-such"],
+        ["once", "--js"],
+        ["live", "--interval", "0.01"],
+        ["live", "--slots", "3"],
+        ["live", "--attach", "kprobe"],
+        ["demo", "no-such-scenario", "--once", "--simulated"],
+        ["open"],
+        ["open", "/no/such/file.stalltop"],
+    ],
+)
+def test_bad_usage_ends_with_2_and_a_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = cli.main(arguments)
+    except SystemExit as exit_:  # argparse's own way
+        code = int(exit_.code or 0)
+    assert code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "stalltop" in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (Told("it broke", "mend it"), 1, "stalltop: it broke\n  mend it\n"),
+        (BadUsage("that makes no sense"), 2, "stalltop: that makes no sense\n"),
+        (CannotTrace("no root", "use sudo"), 3, "stalltop: no root\n  use sudo\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_failures_are_told_on_stderr(
+    raised: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: argparse.Namespace) -> int:
+        raise raised
+
+    monkeypatch.setattr("tui.commands.check.run", fail)
+    assert cli.main(["check"]) == code
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", said)
+
+
+def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in cli.COMMANDS:
+        with pytest.raises(SystemExit) as exit_:
+            cli.main([command, "--help"])
+        assert exit_.value.code == 0
+        assert f"stalltop {command}" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m tui demo --simulated --json --seconds 0.1 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+    )
+    assert result.stdout.split() == ["{", "0"]
+    assert result.stderr == ""

@@ -1,0 +1,77 @@
+"""What the documents promise exists: keys, commands, options, files. STALLTOP_UPDATE_DOCS=1 writes the key table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tui import cli
+from tui.keys import ACTIONS
+
+ROOT = Path(__file__).parent.parent.parent
+README = ROOT / "README.md"
+DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
+KEYS = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", re.DOTALL)
+OTHERS = {"--pid", "--privileged", "--rm", "--system-site-packages"}
+"""Options of other programs that documents mention."""
+
+
+def key_table() -> str:
+    lines = ["| key | what it does |", "|---|---|"]
+    lines += [f"| `{action.key}` | {action.help.replace('|', chr(92) + '|')} |" for action in ACTIONS]
+    return "\n".join(lines) + "\n"
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    options = {option for action in parser._actions for option in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                options |= options_of(sub)
+    return options
+
+
+def test_the_readme_lists_every_key() -> None:
+    text = README.read_text()
+    if os.environ.get("STALLTOP_UPDATE_DOCS"):
+        text = KEYS.sub(lambda _: key_table(), text)
+        README.write_text(text)
+    found = KEYS.search(text)
+    assert found is not None
+    assert found[0] == key_table()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documented_options_exist(document: Path) -> None:
+    known = options_of(cli.parser()) | OTHERS
+    # Options of the benchmarks' own command are its own business.
+    text = re.sub(r"\./bench/run[^`\n]*", "", document.read_text())
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+    assert named <= known, named - known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documented_commands_exist(document: Path) -> None:
+    named = re.findall(r"`(?:sudo )?(?:\./)?stalltop ([a-z]+)", document.read_text())
+    named += re.findall(r"^(?:sudo )?\./stalltop ([a-z]+)", document.read_text(), re.MULTILINE)
+    assert set(named) <= set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+    for path in re.findall(r"`((?:bpf|probes|model|outputs|widgets|tui|demo|bench|docs|tests)/[\w./]*)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_names_every_command() -> None:
+    text = README.read_text()
+    for command in cli.COMMANDS:
+        assert f"stalltop {command}" in text
