@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from model.device import Devices
+from model.tenant import Tenant
+from model.window import Coverage, Missing, OpenCall, Window
+from outputs.text import MOST_ROWS, table
+from tests.unit.windows import Calls, full_window, key, window, windows
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def plain(one: Window, width: int = 80) -> str:
+    return table(one, width=width, colour=False)
+
+
+def lines_with(text: str, word: str) -> list[str]:
+    return [line for line in text.splitlines() if word in line]
+
+
+def test_a_full_window_tells_everything() -> None:
+    text = plain(full_window(), 120)
+    head = text.splitlines()[0]
+    for word in ("stalltop gpu7", "2.0 s", "5.50 calls/s", "3 lost", "412 probes", "0.8% of a CPU"):
+        assert word in head
+    for word in (
+        "CPU 37.5% of 2  memory 5.00GiB of 16.0GiB",
+        "GPU 0 NVIDIA H100 80GB HBM3  97.0% busy",
+        "held down by sw power cap",
+        "42.0s  ncclCommInitRank  serve  tritonserver 200, thread 203",
+        "/opt/app/infer (process 4242):  static CUDA runtime without symbols  driver calls are traced",
+        "calls not counted: all histogram slots are in use",
+    ):
+        assert word in text
+    assert lines_with(text, "train ") == [
+        "train               3.00 6.01µs 2.00ms 2.00ms 2.00ms 2.94ms  1.0%     0  4.19MB"
+    ]
+    (sync,) = lines_with(text, "cudaStreamSynchronize")
+    assert sync.split()[1:] == ["1.50", "18.1ms", "250ms", "250ms", "250ms", "283ms", "98.9%", "1", "0B"]
+    assert lines_with(text, "cuLaunchKernel")[0].startswith("↳ cuLaunchKernel")
+    assert "cuStreamSynchronize" not in text, "a call open for less than a second is nothing to report"
+
+
+def test_eighty_columns_hold_every_column_of_the_table() -> None:
+    (head,) = lines_with(plain(full_window()), "operation ")
+    assert " ".join(head.split()) == "operation calls/s p50 p95 p99 max total share err bytes/s"
+    assert lines_with(plain(full_window()), "HtoD"), "a name too long keeps its end"
+
+
+def test_rows_stand_in_order_of_their_time() -> None:
+    text = plain(full_window())
+    found = [line.split()[0] for line in text.splitlines() if re.match(r"(serve|train) ", line)]
+    assert found == ["serve", "train"]
+
+
+def test_many_rows_are_cut_and_counted() -> None:
+    calls = [Calls(key(f"cudaOperation{number:02}"), [1_000 * (number + 1)]) for number in range(30)]
+    text = plain(window(calls))
+    assert len(lines_with(text, "cudaOp")) == MOST_ROWS
+    assert "and 10 more" in text
+    assert "cudaOperation29" in text
+    assert "cudaOperation00" not in text
+
+
+@pytest.mark.parametrize(
+    ("coverage", "expected"),
+    [
+        (Coverage(), ["No process has a CUDA or NCCL library loaded.", "stalltop demo"]),
+        (Coverage(tracing="not root"), ["not tracing: not root", "stalltop check"]),
+        (full_window().coverage, ["No CUDA or NCCL call returned in 1.0 s.", "1 libraries in 3 processes"]),
+    ],
+)
+def test_nothing_to_show_says_what_to_do(coverage: Coverage, expected: list[str]) -> None:
+    text = plain(replace(window(), coverage=coverage))
+    for words in expected:
+        assert words in text
+
+
+def test_simulated_windows_and_missing_devices_say_so() -> None:
+    one = replace(window(simulated=True), devices=Devices(unavailable="no NVIDIA driver on this host"))
+    text = plain(one)
+    assert "SIMULATED" in text.splitlines()[0]
+    assert "GPU: no NVIDIA driver on this host" in text
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    one = replace(
+        window(),
+        open_calls=tuple(
+            OpenCall("docker:aa", 1, tid, "p", "nccl", "ncclAllReduce", 2 * 10**9 + tid) for tid in range(20)
+        ),
+        coverage=Coverage(missing=tuple(Missing(f"/lib{n}", "because") for n in range(20))),
+    )
+    text = plain(one)
+    assert len(lines_with(text, "ncclAllReduce")) == 8
+    assert "thread 19" in text
+    assert len(lines_with(text, "because")) == 8
+    assert text.count("and 12 more") == 2
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    coloured = table(full_window(), width=80, colour=True)
+    assert COLOUR.sub("", coloured) == plain(full_window())
+    assert coloured != plain(full_window())
+    assert coloured.count("\x1b[0m") * 2 == len(COLOUR.findall(coloured))
+
+
+NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=70)
+
+
+@given(windows(), st.integers(10, 140), st.booleans(), NAMES, NAMES)
+def test_no_line_is_wider_than_the_terminal(
+    one: Window, width: int, unicode: bool, name: str, host: str
+) -> None:
+    named = {ident: Tenant(ident, name) for ident in ("docker:aa", "cri:bb", "cgroup:9")}
+    full = full_window()
+    for each in (replace(one, tenants=named, host=host), replace(full, tenants=named, host=host)):
+        text = table(each, width=width, colour=False, unicode=unicode)
+        assert text.endswith("\n")
+        assert max(cell_len(line) for line in text.splitlines()) <= max(width, 40)
+        assert unicode or text.isascii()
