@@ -110,7 +110,7 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
         "raw_tracepoints": _RAW_TRACEPOINTS,
         "attach_type": UPROBE_MULTI if multi else -1,
     }
-    fds = _load_beside(request)
+    fds = load_beside(request)
     try:
         return Programs(
             entry=fds["call_begins"],
@@ -143,7 +143,11 @@ def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
         os.close(fd)
 
 
-def _load_beside(request: dict[str, object]) -> dict[str, int]:
+def load_beside(request: dict[str, object]) -> dict[str, int]:
+    """Descriptors by name of what ``request`` (see ``probes.load_programs``) asks for.
+
+    Compiled in a process of its own. Raises CannotTrace with the reason and the remedy.
+    """
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
