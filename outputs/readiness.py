@@ -1,0 +1,76 @@
+"""What the readiness check found, for a person and for a program."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from model.finding import Finding, Verdict, can_trace
+
+SCHEMA = "stalltop.readiness/1"
+
+_MARKS: dict[Verdict, str] = {"ok": "✓", "warn": "!", "fail": "✗"}
+_WORDS: dict[Verdict, str] = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+_COLOURS: dict[Verdict, str] = {"ok": "\x1b[32m", "warn": "\x1b[33m", "fail": "\x1b[31m"}
+_RESET = "\x1b[0m"
+_NARROWEST = 40
+
+
+def document(findings: Sequence[Finding]) -> dict[str, object]:
+    """The findings as JSON: ``schema``, ``can_trace``, ``findings`` [] {name, verdict, seen, remedy}."""
+    return {
+        "schema": SCHEMA,
+        "can_trace": can_trace(findings),
+        "findings": [
+            {
+                "name": finding.name,
+                "verdict": finding.verdict,
+                "seen": finding.seen,
+                "remedy": finding.remedy,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def text(findings: Sequence[Finding], *, width: int = 80, colour: bool = False, unicode: bool = True) -> str:
+    """One line or more for each finding, its remedy below it, and what it all means in the last line."""
+    width = max(width, _NARROWEST)
+    names = max((cell_len(finding.name) for finding in findings), default=0)
+    lines: list[str] = []
+    for finding in findings:
+        mark = (_MARKS if unicode else _WORDS)[finding.verdict]
+        indent = " " * (len(mark) + names + 3)
+        first = f"{mark} {finding.name.ljust(names)}  "
+        shown = _wrapped(finding.seen, indent, width)
+        shown[0] = first + shown[0][len(indent) :]
+        if colour:
+            shown[0] = _COLOURS[finding.verdict] + mark + _RESET + shown[0][len(mark) :]
+        lines += shown
+        if finding.remedy:
+            arrow = "→ " if unicode else "-> "
+            lines += _wrapped(arrow + finding.remedy, indent, width, hanging=len(arrow))
+    told = "\n".join((*lines, "", *textwrap.wrap(_conclusion(findings), width))) + "\n"
+    return told if unicode else told.replace("µ", "u").replace("…", "~").encode("ascii", "replace").decode()
+
+
+def _conclusion(findings: Sequence[Finding]) -> str:
+    failed = [finding.name for finding in findings if finding.verdict == "fail"]
+    if failed:
+        return f"This host cannot be traced as it is: see {', '.join(failed)}."
+    warned = [finding.name for finding in findings if finding.verdict == "warn"]
+    if warned:
+        return f"This host can be traced; something is missing: see {', '.join(warned)}."
+    return "This host can be traced."
+
+
+def _wrapped(line: str, indent: str, width: int, hanging: int = 0) -> list[str]:
+    return textwrap.wrap(
+        line,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * hanging,
+        break_on_hyphens=False,
+    ) or [indent]
