@@ -1,0 +1,180 @@
+"""Compiles the stand-in libraries and the caller, once for each state of the sources and the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import Told
+
+NATIVE = Path(__file__).resolve().parent / "native"
+COMPILE_SECONDS = 120
+"""How long one compiler may take before it counts as hung."""
+
+# gnu11: later standards read `()` as `(void)`. Each function keeps a body of its own that begins with
+# `push %rbp`, as in the real libraries: no merging of equal bodies, no jumps to others, no late frames.
+_COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-strict-prototypes")
+_FRAMES = (
+    "-fno-omit-frame-pointer",
+    "-mno-omit-leaf-frame-pointer",
+    "-fno-shrink-wrap",
+    "-fno-optimize-sibling-calls",
+    "-fno-ipa-icf",
+)
+_LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", *_FRAMES)
+_X86_64 = ("-fcf-protection=none",)
+_TARGETS = (
+    ("libcuda.so.1", ("cuda.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libcuda.so.1"), ("-lm",)),
+    (
+        "libcudart.so.12",
+        ("cudart.c", "standin.c"),
+        (*_LIBRARY, "-Wl,-soname,libcudart.so.12"),
+        ("-lm", "-ldl"),
+    ),
+    ("libnccl.so.2", ("nccl.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libnccl.so.2"), ("-lm", "-ldl")),
+    ("caller", ("caller.c", "calls.c"), (), ("-lpthread", "-ldl")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The compiled files, all in ``folder``."""
+
+    folder: Path
+
+    @property
+    def cudart(self) -> Path:
+        """The stand-in CUDA runtime."""
+        return self.folder / "libcudart.so.12"
+
+    @property
+    def cuda(self) -> Path:
+        """The stand-in CUDA driver library."""
+        return self.folder / "libcuda.so.1"
+
+    @property
+    def nccl(self) -> Path:
+        """The stand-in NCCL."""
+        return self.folder / "libnccl.so.2"
+
+    @property
+    def caller(self) -> Path:
+        """The program that calls them: see ``native/caller.c``."""
+        return self.folder / "caller"
+
+
+def compiler() -> list[str]:
+    """The C compiler's command: ``$CC``, cc, gcc or clang. Raises Told where there is none."""
+    wanted = shlex.split(os.environ.get("CC", ""))
+    if wanted and shutil.which(wanted[0]):
+        return wanted
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise Told("no C compiler on this host", "apt install gcc libc6-dev")
+
+
+def build(into: Path | None = None) -> Built:
+    """The compiled files below ``into`` (default: this user's cache), compiled where they are not there yet.
+
+    Safe to call from several processes at once. Raises Told with the reason where they cannot be made.
+    """
+    command = compiler()
+    base = into if into is not None else cache_folder()
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        finished = base / f"standin-{_fingerprint(command)}"
+        if not (finished / "caller").exists():
+            _make(command, base, finished)
+    except OSError as error:
+        raise Told(f"cannot build the demo in {base}: {error.strerror}") from error
+    return Built(finished)
+
+
+def cache_folder() -> Path:
+    """A folder for what can be made again, which nobody but this user (or root) can write to."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    for folder in (Path(home) / "stalltop", Path(tempfile.gettempdir()) / f"stalltop-{os.geteuid()}"):
+        try:
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            found = folder.lstat()
+        except OSError:
+            continue
+        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        if folder.is_absolute() and own and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise Told("no folder to build the demo in", "set XDG_CACHE_HOME to a folder of your own")
+
+
+def _fingerprint(command: list[str]) -> str:
+    """Of everything that decides what comes out: sources, options, compiler and machine."""
+    digest = hashlib.sha256(platform.machine().encode())
+    version = subprocess.run(
+        [*command, "--version"],
+        capture_output=True,
+        timeout=COMPILE_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    digest.update(version.stdout + repr((command, _flags(), _TARGETS)).encode())
+    for source in sorted(NATIVE.glob("*.[ch]")):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _flags() -> tuple[str, ...]:
+    return _COMMON + (_X86_64 if platform.machine() == "x86_64" else ())
+
+
+def _make(command: list[str], base: Path, finished: Path) -> None:
+    """Compile beside ``finished`` and rename: it is there whole or not at all."""
+    work = Path(tempfile.mkdtemp(prefix=".building-", dir=base))
+    try:
+        running = [
+            (
+                name,
+                subprocess.Popen(
+                    [*command, *_flags(), *options, "-o", str(work / name)]
+                    + [str(NATIVE / source) for source in sources]
+                    + list(libraries),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                ),
+            )
+            for name, sources, options, libraries in _TARGETS
+        ]
+        failed = [message for name, process in running if (message := _wait(name, process))]
+        if failed:
+            raise Told(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
+        work.chmod(0o755)
+        # Another process may have been faster; what it made is the same.
+        with contextlib.suppress(OSError):
+            work.rename(finished)
+        if not (finished / "caller").exists():
+            raise Told(f"cannot put the demo's libraries into {finished}", f"remove {finished}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _wait(name: str, process: subprocess.Popen[bytes]) -> str:
+    """Empty when it was compiled, else what the compiler complained about first."""
+    try:
+        output, _ = process.communicate(timeout=COMPILE_SECONDS)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    if process.returncode == 0:
+        return ""
+    lines = output.decode(errors="replace").splitlines()
+    return next((line for line in lines if "error" in line), lines[0] if lines else f"no {name}")

@@ -1,0 +1,195 @@
+"""Runs ``native/caller``: a process that calls the stand-in libraries as told and knows how often it did."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from demo.build import Built
+from demo.latencies import TABLE_VARIABLE
+from model.hdr import COUNTERS
+from model.histograms import Histograms
+
+ANSWER_SECONDS = 60.0
+"""How long a command may take unless its caller says otherwise."""
+
+
+class CallerFailed(Exception):
+    """A caller did not do as told: what it answered, or how it ended."""
+
+
+@dataclass(slots=True)
+class Made:
+    """Calls that a process made of one function, by its own books and its own clock."""
+
+    calls: int = 0
+    errors: int = 0
+    bytes: int = 0
+    total_ns: int = 0
+    max_ns: int = 0
+    counters: dict[int, int] = field(default_factory=dict)
+    """HDR counters by index; empty where the calls were not timed."""
+
+    def histogram(self) -> Histograms:
+        """The timed calls as one histogram."""
+        dense = np.zeros((1, COUNTERS), np.uint64)
+        for index, count in self.counters.items():
+            dense[0, index] = count
+        return Histograms.from_dense(dense)
+
+
+class Caller:
+    """One such process. Leaving the ``with`` block, or ending this process in any way, ends it.
+
+    ``cgroup`` is the directory of the cgroup that it joins before it does anything else, ``table`` a file of
+    latencies, ``folder`` where it finds the libraries (default: where it was built), ``name`` its comm.
+    """
+
+    def __init__(
+        self,
+        built: Built,
+        *,
+        cgroup: Path | None = None,
+        table: Path | None = None,
+        folder: Path | None = None,
+        name: str = "",
+    ) -> None:
+        command = [str(built.caller)]
+        if cgroup is not None:
+            command += ["-g", str(cgroup / "cgroup.procs")]
+        if name:
+            command += ["-n", name]
+        environment = {name: value for name, value in os.environ.items() if name != TABLE_VARIABLE}
+        if table is not None:
+            environment[TABLE_VARIABLE] = str(table)
+        self._process = subprocess.Popen(
+            [*command, str(folder or built.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            bufsize=0,
+        )
+        self._unread = b""
+        self._waiting = True
+
+    def __enter__(self) -> Caller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id in this process's PID namespace."""
+        return self._process.pid
+
+    def tell(self, command: str) -> None:
+        """Give a command of ``native/caller.c`` without waiting for its answer; `answer` must follow.
+
+        Raises CallerFailed where the process is gone.
+        """
+        if self._waiting:
+            self.answer()  # to the command before, or the greeting of a process that has just begun
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(command.encode() + b"\n")
+        except OSError as error:
+            raise CallerFailed(f"cannot tell it {command!r}: {error.strerror}") from error
+        self._waiting = True
+
+    def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
+        """The lines of the answer to the last command; the last one without its ``ok``."""
+        deadline = time.monotonic() + seconds
+        lines: list[str] = []
+        while True:
+            line = self._line(deadline)
+            if line == "ok" or line.startswith("ok "):
+                self._waiting = False
+                return [*lines, line[3:]]
+            if line.startswith("error "):
+                self._waiting = False
+                raise CallerFailed(line[6:])
+            lines.append(line)
+
+    def do(self, command: str, seconds: float = ANSWER_SECONDS) -> list[str]:
+        """`tell` and `answer`: returns when it is done."""
+        self.tell(command)
+        return self.answer(seconds)
+
+    def run(self, items: str, *, threads: int = 1, cycles: int = 1, timed: bool = True) -> float:
+        """Make the calls of ``items`` and return the seconds that took."""
+        verb = "run" if timed else "burst"
+        return int(self.do(f"{verb} {threads} {cycles} {items}")[-1]) / 1e9
+
+    def start(self, items: str, *, threads: int = 1, cycles: int = 0) -> None:
+        """The same in the background; without ``cycles``: until ``stop``."""
+        self.do(f"start {threads} {cycles} {items}")
+
+    def stop(self) -> None:
+        """End the threads of `start` after the call they are in."""
+        self.do("stop")
+
+    def report(self) -> dict[str, Made]:
+        """What was made so far, by symbol (with its variant)."""
+        found: dict[str, Made] = {}
+        for line in self.do("report")[:-1]:
+            _, symbol, *words = line.split(" ")
+            made = found.setdefault(symbol, Made())
+            calls, errors, size, total_ns, max_ns = map(int, words[:5])
+            made.calls += calls
+            made.errors += errors
+            made.bytes += size
+            made.total_ns += total_ns
+            made.max_ns = max(made.max_ns, max_ns)
+            for word in words[5:]:
+                index, count = map(int, word.split(":"))
+                made.counters[index] = made.counters.get(index, 0) + count
+        return found
+
+    def leave(self, code: int = 0) -> int:
+        """Let it call exit(``code``); returns its status once it is gone (negative: the signal)."""
+        self.tell(f"exit {code}")
+        return self.wait()
+
+    def kill(self) -> int:
+        """SIGKILL it, and wait until it is gone."""
+        self._process.kill()
+        return self.wait()
+
+    def wait(self, seconds: float = ANSWER_SECONDS) -> int:
+        """Wait for its end; returns its status (negative: the signal). Raises subprocess.TimeoutExpired."""
+        return self._process.wait(seconds)
+
+    def close(self) -> None:
+        """End it and everything of it here. May be called twice."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _line(self, deadline: float) -> str:
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(output, select.POLLIN)
+        while b"\n" not in self._unread:
+            left = deadline - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                raise CallerFailed("no answer in time")
+            data = os.read(output, 1 << 16)
+            if not data:
+                raise CallerFailed(f"ended with status {self._process.wait()}")
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()

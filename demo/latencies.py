@@ -1,0 +1,49 @@
+"""How long the stand-in functions take: the table that ``native/standin.h`` documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold"]
+Shape = Literal["fixed", "uniform", "lognormal"]
+
+TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
+"""The environment variable that tells the libraries where their table is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What one function does, whatever its variant."""
+
+    how: How = "at-once"
+    """What the calling thread does meanwhile. ``hold``: it waits while the file ``path`` exists."""
+    shape: Shape = "fixed"
+    ns: float = 0.0
+    """The duration, the shortest one (uniform) or the median (lognormal), in ns."""
+    spread: float = 0.0
+    """uniform: the longest duration in ns; lognormal: sigma of the logarithm."""
+    spike_share: float = 0.0
+    """Share of the calls that take ``spike_factor`` times as long, 0 to 1."""
+    spike_factor: float = 1.0
+    error_share: float = 0.0
+    """Share of the calls that fail, 0 to 1."""
+    error_code: int = 1
+    path: Path | None = None
+
+    def line(self, symbol: str) -> str:
+        """The table's line for ``symbol``, a function's name without its variant."""
+        numbers = (self.ns, self.spread, self.spike_share, self.spike_factor, self.error_share)
+        fields = [symbol, self.how, self.shape, *(repr(float(number)) for number in numbers)]
+        path = [str(self.path)] if self.path is not None else []
+        if any(" " in field for field in path):
+            raise ValueError("the path of a held call must not contain a space")
+        return " ".join([*fields, str(self.error_code), *path])
+
+
+def write_table(latencies: Mapping[str, Latency], path: Path) -> Path:
+    """Write the table of ``latencies`` (by function name) to ``path`` and return that."""
+    path.write_text("".join(f"{latency.line(symbol)}\n" for symbol, latency in latencies.items()))
+    return path

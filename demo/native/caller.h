@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of the caller: resolving functions, making calls and keeping the books on them.
+ */
+#ifndef CALLER_H
+#define CALLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAX_ITEMS 64
+#define MAX_SYMBOL 64
+#define COUNTERS 3968
+
+typedef int (*function_t)();
+
+/* Calls of one function by one thread. Written by that thread only, read by others at any time. */
+struct tally {
+    char symbol[MAX_SYMBOL];
+    uint64_t calls, errors, bytes, total_ns, max_ns;
+    uint32_t *histogram; /* COUNTERS, or NULL when calls are not timed */
+    struct tally *next;
+};
+
+/* One step of a thread's cycle: `count` calls of a function, a pause or a stretch of computing. */
+struct item {
+    enum { CALL, PAUSE, COMPUTE } what;
+    char symbol[MAX_SYMBOL];
+    function_t function;
+    const char *shape;
+    uint64_t count;
+    uint64_t size[3]; /* bytes or elements, height, depth */
+    uint64_t kind;    /* cudaMemcpyKind, or ncclDataType_t */
+    uint64_t bytes;   /* one call's, as a tracer should count them */
+    uint64_t ns;      /* of a pause or stretch */
+};
+
+struct plan {
+    int items;
+    struct item item[MAX_ITEMS];
+};
+
+uint64_t now_ns(void);
+
+/* Libraries: `which` is runtime, driver or nccl. Returns NULL, or why not. */
+const char *choose_library(const char *which, const char *path);
+void choose_folder(const char *folder);
+
+/* `text` is a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or why not. */
+const char *parse_plan(struct plan *plan, char *text);
+
+/* Goes through the plan once. `tallies` has an element for each item. */
+void run_cycle(const struct plan *plan, struct tally **tallies, const volatile int *stop);
+
+/* Tallies for every item of a plan, kept until the process ends so that any report includes them. */
+void open_tallies(const struct plan *plan, struct tally **tallies, int timed);
+void report(void);
+void count_elsewhere(const struct plan *plan, uint64_t cycles);
+
+#endif

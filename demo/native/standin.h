@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the three stand-in libraries share: how long a function takes and whether it fails.
+ *
+ * STALLTOP_DEMO_TABLE names a text file, one function a line (demo/latencies.py writes it):
+ *
+ *     SYMBOL HOW SHAPE A B SPIKE_SHARE SPIKE_FACTOR ERROR_SHARE ERROR_CODE [PATH]
+ *
+ * SYMBOL  a function's name without its variant
+ * HOW     spin | sleep | futex | poll: what the thread does meanwhile, or
+ *         hold: sleep for as long as the file PATH exists
+ * SHAPE   fixed (A ns) | uniform (A to B ns) | lognormal (median A ns, sigma B)
+ *
+ * A function that is not in the table returns at once.
+ */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum how { AT_ONCE, SPIN, SLEEP, FUTEX, POLL, HOLD };
+enum shape { FIXED, UNIFORM, LOGNORMAL };
+
+struct entry {
+    const char *name;
+    enum how how;
+    enum shape shape;
+    double a, b;          /* ns; see SHAPE above */
+    double spike_share;   /* of the calls, 0 to 1 */
+    double spike_factor;
+    double error_share;   /* of the calls, 0 to 1 */
+    int error_code;
+    const char *path;     /* of HOLD */
+};
+
+/* Entries gather in a section of their own, so that the table can be walked without listing it twice. */
+#define ENTRY(base)                                                                       \
+    static struct entry entry_##base                                                      \
+        __attribute__((used, section("standin"), aligned(8))) = {.name = #base}
+
+int standin_slow(const struct entry *entry);
+
+/* Takes the function's time. Returns 0 or the error to return. */
+static inline int take_time(const struct entry *entry)
+{
+    if (__builtin_expect(entry->how == AT_ONCE && entry->error_share == 0, 1))
+        return 0;
+    return standin_slow(entry);
+}
+
+/* An address that was never handed out before and that nothing is mapped at. */
+uint64_t standin_address(size_t bytes);
+
+#endif
