@@ -179,7 +179,7 @@ def _named(
     order = np.argsort(at, kind="stable")
     defined, at = defined[order], at[order]
     for chunk in range(0, names.size, _NAME_CHUNK_BYTES):
-        first, last = np.searchsorted(at, (chunk, chunk + _NAME_CHUNK_BYTES))
+        first, last = np.searchsorted(at, (chunk, min(chunk + _NAME_CHUNK_BYTES, names.size)))
         if first == last:
             continue
         wanted = min(_NAME_CHUNK_BYTES + _MAX_NAME_BYTES, names.size - chunk)

@@ -7,7 +7,8 @@ the instructions before the first emulated one, where the arguments and the retu
 there: nothing before it writes the stack pointer, an argument register or the stack, or goes elsewhere.
 
 A jump back to between the first byte and the probe (a loop around the function's first instructions) would
-count one call several times: such a function is probed on its first byte, which calls alone reach.
+count one call several times: such a function is probed on its first byte, which only a loop over the whole
+function would reach again (one that has saved nothing on the stack: no function of these libraries).
 
 On other machines than x86-64 the probe is on the function's first instruction.
 """
@@ -141,7 +142,7 @@ def _jumps_into(code: bytes, skipped: int) -> bool:
     decoder.detail = False
     try:
         for _, _, mnemonic, target in decoder.disasm_lite(code, 0):
-            if mnemonic in _LOOPING and target.startswith("0x") and 0 < int(target, 16) <= skipped:
+            if mnemonic in _LOOPING and target[:1].isdigit() and 0 < int(target, 0) <= skipped:
                 return True
     finally:
         decoder.detail = True

@@ -1,0 +1,133 @@
+"""The table of traced functions: names, variants, sizes."""
+
+import pytest
+
+from probes import operations
+from probes.operations import (
+    FUNCTIONS,
+    KINDS,
+    LAYERS,
+    NCCL_IN_PROGRESS,
+    OPERATIONS,
+    Direction,
+    Function,
+    Size,
+    match,
+)
+
+
+def found(symbol: str, layer: str) -> Function:
+    function = match(symbol, layer)
+    assert function is not None, symbol
+    return function
+
+
+def name(function: Function) -> str:
+    return operations.operation(function.operation).name
+
+
+def test_ids_fit_where_the_kernel_keeps_them() -> None:
+    assert [operation.id for operation in OPERATIONS] == list(range(1, len(OPERATIONS) + 1))
+    assert [function.id for function in FUNCTIONS] == list(range(1, len(FUNCTIONS) + 1))
+    assert len(OPERATIONS) < 512
+    assert len(FUNCTIONS) < 1024
+    assert len({(operation.layer, operation.name) for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_every_function_has_an_operation_of_its_layer() -> None:
+    for function in FUNCTIONS:
+        operation = operations.operation(function.operation)
+        assert operation.layer == function.layer
+        assert operation.name == function.symbol
+        assert function.layer in LAYERS
+
+
+def test_an_operation_for_each_direction_follows_its_copy() -> None:
+    directed = [function for function in FUNCTIONS if function.direction is not Direction.NONE]
+    assert {function.symbol for function in directed} >= {"cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy3D"}
+    for function in directed:
+        for value, kind in enumerate(KINDS):
+            operation = operations.operation(function.operation + 1 + value)
+            assert (operation.name, operation.layer) == (f"{function.symbol} {kind}", "runtime")
+            assert operation.family == "copy"
+
+
+@pytest.mark.parametrize("number", [0, -1, len(OPERATIONS) + 1])
+def test_there_is_no_operation_beside_the_table(number: int) -> None:
+    with pytest.raises(IndexError):
+        operations.operation(number)
+
+
+@pytest.mark.parametrize(
+    ("layer", "base", "variants"),
+    [
+        ("driver", "cuMemAlloc", ["cuMemAlloc", "cuMemAlloc_v2"]),
+        ("driver", "cuMemcpyHtoDAsync", ["cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"]),
+        ("driver", "cuMemcpyHtoD", ["cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"]),
+        ("driver", "cuMemcpy", ["cuMemcpy", "cuMemcpy_ptds"]),
+        ("driver", "cuLaunchKernel", ["cuLaunchKernel", "cuLaunchKernel_ptsz"]),
+        ("driver", "cuLaunchKernelEx", ["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"]),
+        ("driver", "cuStreamBeginCapture", ["cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCapture"]),
+        ("driver", "cuCtxSynchronize", ["cuCtxSynchronize", "cuCtxSynchronize_v2"]),
+        ("driver", "cuMemsetD2D8Async", ["cuMemsetD2D8Async", "cuMemsetD2D8Async_ptsz"]),
+        ("runtime", "cudaMemcpyAsync", ["cudaMemcpyAsync", "cudaMemcpyAsync_ptsz"]),
+        ("runtime", "cudaMemcpy", ["cudaMemcpy", "cudaMemcpy_ptds"]),
+        ("runtime", "cudaMemPrefetchAsync", ["cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2_ptsz"]),
+        ("nccl", "ncclAllReduce", ["ncclAllReduce"]),
+    ],
+)  # fmt: skip
+def test_variants_are_one_operation(layer: str, base: str, variants: list[str]) -> None:
+    assert {name(found(variant, layer)) for variant in variants} == {base}
+
+
+@pytest.mark.parametrize(
+    ("symbol", "layer"),
+    [
+        ("__cudaLaunchKernel", "runtime"),  # jumps to cudaLaunchKernel, which is counted
+        ("pncclAllReduce", "nccl"),  # another name of ncclAllReduce
+        ("cudaGetLastError", "runtime"),
+        ("cudaMallocAsyncX", "runtime"),
+        ("cudaMalloc_ptsz_v2", "runtime"),
+        ("cudamalloc", "runtime"),
+        ("cudaMalloc", "driver"),
+        ("cuMemAlloc_v2", "runtime"),
+        ("cuMemAlloc_v2 ", "driver"),
+        ("", "driver"),
+    ],
+)
+def test_what_is_not_traced(symbol: str, layer: str) -> None:
+    assert match(symbol, layer) is None
+
+
+@pytest.mark.parametrize(
+    ("symbol", "layer", "size", "arguments"),
+    [
+        ("cuMemAlloc_v2", "driver", Size.ARGUMENT, (1, 0, 0)),
+        ("cuMemAlloc", "driver", Size.ARGUMENT32, (1, 0, 0)),
+        ("cuMemAllocPitch", "driver", Size.PRODUCT32, (2, 3, 0)),
+        ("cuMemcpy2D_v2", "driver", Size.STRUCT, (0, 112, 2)),
+        ("cuMemcpy2D", "driver", Size.NONE, None),
+        ("cuMemcpy3DPeer_ptds", "driver", Size.STRUCT, (0, 176, 3)),
+        ("cuMemsetD32_v2", "driver", Size.ARGUMENT, (2, 0, 2)),
+        ("cuMemsetD32Async", "driver", Size.ARGUMENT, (2, 0, 2)),  # 64 bits without _v2
+        ("cuMemsetD32", "driver", Size.ARGUMENT32, (2, 0, 2)),
+        ("cuMemsetD2D16_v2_ptds", "driver", Size.PRODUCT, (3, 4, 1)),
+        ("cuLaunchKernel", "driver", Size.NONE, None),
+        ("cudaMemcpy2DToArray", "runtime", Size.PRODUCT, (5, 6, 0)),
+        ("cudaMemset3D", "runtime", Size.PRODUCT3, (10, 11, 12)),
+        ("ncclBcast", "nccl", Size.NCCL, (1, 2, 0)),
+        ("ncclReduceScatter", "nccl", Size.NCCL, (2, 3, 0)),
+    ],
+)
+def test_where_the_bytes_of_a_call_stand(
+    symbol: str, layer: str, size: Size, arguments: tuple[int, int, int] | None
+) -> None:
+    function = found(symbol, layer)
+    assert function.size is size
+    if arguments is not None:
+        assert (function.a, function.b, function.c) == arguments
+
+
+def test_a_communicator_in_progress_is_no_error() -> None:
+    assert {function.pending for function in FUNCTIONS if function.layer == "nccl"} == {NCCL_IN_PROGRESS}
+    assert {function.pending for function in FUNCTIONS if function.layer != "nccl"} == {0}
