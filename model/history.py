@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from model.histograms import Histograms
 from model.merging import merge
-from model.window import RowKey, Rows, Window
+from model.packing import Packed, pack
+from model.window import RowKey, Window
 
 DEFAULT_BYTES = 64 << 20
 """Memory bound where none is given: 64 MiB."""
@@ -23,39 +18,6 @@ for an hour, of at least 60 s for a day; older ones are dropped."""
 _LEFT_ALONE = 60
 """So many of the newest windows of each length stay as long as older ones can give way."""
 
-_OBJECT_BYTES = 200
-"""Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Packed:
-    """A window whose integers are held in the smallest type that they fit into."""
-
-    window: Window
-    """Without rows."""
-    keys: tuple[RowKey, ...]
-    columns: tuple[NDArray[np.unsignedinteger], ...]
-    """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
-    index: NDArray[np.uint16]
-    split_ns: NDArray[np.uint64] | None
-    bytes: int
-
-    def unpack(self) -> Window:
-        calls, errors, moved, total, longest, start, count = (
-            column.astype(np.uint64) for column in self.columns
-        )
-        histograms = Histograms(start.astype(np.int64), self.index, count)
-        rows = Rows(self.keys, calls, errors, moved, total, longest, histograms, self.split_ns)
-        return replace(self.window, rows=rows)
-
-
-def _smallest(values: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    most = int(values.max()) if len(values) else 0
-    for kind in (np.uint8, np.uint16, np.uint32):
-        if most <= np.iinfo(kind).max:
-            return values.astype(kind)
-    return values.astype(np.uint64)
-
 
 class History:
     """What was seen before, oldest first. Used from one thread."""
@@ -65,7 +27,7 @@ class History:
         if most_bytes <= 0:
             raise ValueError(f"most_bytes must be above 0, got {most_bytes}")
         self.most_bytes = most_bytes
-        self._levels: list[deque[_Packed]] = [deque() for _ in LEVELS]
+        self._levels: list[deque[Packed]] = [deque() for _ in LEVELS]
         self._keys: dict[RowKey, RowKey] = {}
         self._bytes = 0
 
@@ -103,7 +65,7 @@ class History:
 
     def latest(self, seconds: float) -> list[Window]:
         """The newest windows that together last at least ``seconds``, or all there are; oldest first."""
-        found: list[_Packed] = []
+        found: list[Packed] = []
         length = 0.0
         for packed in reversed(self._packed()):
             if length >= seconds:
@@ -120,15 +82,16 @@ class History:
         """(start, seconds) of every window held, oldest first: what ``at`` can be asked for."""
         return [(packed.window.start, packed.window.seconds) for packed in self._packed()]
 
-    def _packed(self) -> list[_Packed]:
+    def _packed(self) -> list[Packed]:
         return [packed for level in reversed(self._levels) for packed in level]
 
     def _append(self, number: int, window: Window) -> None:
-        packed = self._pack(window)
+        # Windows share their keys: one object for each, however many windows hold it.
+        packed = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))
         self._levels[number].append(packed)
         self._bytes += packed.bytes
 
-    def _drop_oldest(self, number: int) -> _Packed:
+    def _drop_oldest(self, number: int) -> Packed:
         packed = self._levels[number].popleft()
         self._bytes -= packed.bytes
         return packed
@@ -173,28 +136,6 @@ class History:
             if self._levels[number]:
                 self._drop_oldest(number)
                 return
-
-    def _pack(self, window: Window) -> _Packed:
-        rows = window.rows
-        # Windows share their keys: one object for each, however many windows hold it.
-        keys = tuple(self._keys.setdefault(key, key) for key in rows.keys)
-        parts = (
-            *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns),
-            *(rows.histograms.start, rows.histograms.count),
-        )
-        columns = tuple(_smallest(part) for part in parts)
-        arrays = [*columns, rows.histograms.index] + ([] if rows.split_ns is None else [rows.split_ns])
-        things: Sequence[int] = (
-            len(window.tenants),
-            len(window.open_calls),
-            len(window.devices.devices),
-            len(window.coverage.libraries),
-            len(window.coverage.missing),
-        )
-        size = sum(array.nbytes for array in arrays) + 8 * len(keys) + _OBJECT_BYTES * (5 + sum(things))
-        return _Packed(
-            replace(window, rows=Rows.empty()), keys, columns, rows.histograms.index, rows.split_ns, size
-        )
 
     def _forget_keys(self) -> None:
         self._keys = {key: key for packed in self._packed() for key in packed.keys}
