@@ -1,0 +1,172 @@
+"""The table by itself: what it draws, where its cursor stays, what it repaints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.pilot import Pilot
+
+from widgets.strips import changed_span, printable, strip_of
+from widgets.table import Cell, Column, Table, TableData, TableRow
+
+COLUMNS = (
+    Column("name", "NAME", 10, right=False, fixed=True),
+    Column("a", "A", 6),
+    Column("b", "B", 6),
+    Column("c", "C", 6),
+)
+
+
+class Recording(Table):
+    """Notes which regions are to be painted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.regions: list[Region] = []
+
+    def refresh(self, *regions: Region, **rest: Any) -> Any:  # type: ignore[override]
+        if hasattr(self, "regions"):
+            self.regions += regions or [Region(0, 0, 999, 999)]
+        return super().refresh(*regions, **rest)
+
+
+class OneTable(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Recording()
+
+
+@asynccontextmanager
+async def shown(size: tuple[int, int]) -> AsyncIterator[tuple[Pilot[None], Recording]]:
+    app = OneTable()
+    async with app.run_test(size=size) as pilot:
+        table = app.query_one(Recording)
+        table.styles.height = size[1]
+        table.focus()
+        await pilot.pause()
+        yield pilot, table
+
+
+def data(names: list[str], values: dict[str, int] | None = None, **rest: Any) -> TableData:
+    values = values or {}
+    rows = tuple(
+        TableRow((name,), (Cell(name), Cell(str(values.get(name, 1))), Cell("2"), Cell("3"))) for name in names
+    )
+    return TableData((("title", "head"),), COLUMNS, rows, "a", **rest)
+
+
+def text(table: Table) -> list[str]:
+    return [table.render_line(y).text for y in range(table.size.height)]
+
+
+async def test_cursor_follows_its_row_when_the_order_changes() -> None:
+    async with shown((40, 12)) as (_, table):
+        table.show(data(["one", "two", "three"]))
+        table.action_move(1)
+        assert table.cursor_key == ("two",)
+        table.show(data(["two", "three", "one"]))
+        assert table.cursor_key == ("two",)
+        assert text(table)[2].startswith("▸two")
+        table.show(data(["three", "one"]))
+        assert table.cursor_key in {("three",), ("one",)}
+        table.show(data(["three", "one", "two"]))
+        assert table.cursor_key == ("two",)
+
+
+async def test_a_cursor_that_was_never_moved_stays_on_top() -> None:
+    async with shown((40, 12)) as (_, table):
+        table.show(data(["one", "two"]))
+        table.show(data(["two", "one"]))
+        assert table.cursor_key == ("two",)
+
+
+async def test_scrolling_keeps_the_cursor_in_view_and_says_where() -> None:
+    names = [f"row{number:02}" for number in range(50)]
+    async with shown((40, 12)) as (pilot, table):
+        table.show(data(names))
+        table.action_end(1)
+        lines = text(table)
+        assert lines[-1].startswith("▸row49")
+        assert "41-50 of 50" in lines[0]
+        table.action_page(-1)
+        assert any(line.startswith("▸row39") for line in text(table))
+        table.action_end(-1)
+        assert "1-10 of 50" in text(table)[0]
+        await pilot.resize_terminal(40, 6)
+        await pilot.pause()
+        table.action_move(3)
+        assert any(line.startswith("▸row03") for line in text(table)[:6])
+
+
+async def test_only_cells_that_differ_are_painted() -> None:
+    names = ["one", "two", "three", "four"]
+    async with shown((40, 12)) as (_, table):
+        table.show(data(names))
+        table.regions.clear()
+        table.show(data(names))
+        assert table.regions == []
+        table.show(data(names, {"three": 7}))
+        assert [(region.y, region.height) for region in table.regions] == [(4, 1)]
+        assert table.regions[0].width == 1
+
+
+async def test_columns_scroll_sideways_behind_the_first() -> None:
+    async with shown((26, 8)) as (_, table):
+        table.show(data(["one"]))
+        head = text(table)[1]
+        assert head.rstrip().endswith("›")
+        assert "A" in head
+        assert "C" not in head
+        for _ in range(9):
+            table.action_sideways(1)
+        head = text(table)[1]
+        assert head.startswith("‹NAME")
+        assert "C" in head
+        assert "›" not in head
+        table.action_sideways(-1)
+        table.action_sideways(-1)
+        assert "A" in text(table)[1]
+
+
+async def test_names_cannot_steer_the_terminal_and_wide_ones_keep_columns_in_line() -> None:
+    async with shown((40, 8)) as (_, table):
+        table.show(data(["\x1b[31mred\x07", "日本語の長い名前です", "[bold]x[/bold]"]))
+        lines = text(table)
+        assert "\x1b" not in "".join(lines)
+        assert "[bold]" in lines[4]
+        assert {table.render_line(y).cell_length for y in range(8)} == {40}
+
+
+async def test_empty_says_why_and_mouse_chooses() -> None:
+    async with shown((40, 8)) as (pilot, table):
+        table.show(data([], empty=("nothing there", "try this")))
+        assert "nothing there" in text(table)[3]
+        table.show(data(["one", "two"]))
+        await pilot.click(Recording, offset=(3, 3))
+        await pilot.pause()
+        assert table.cursor_key == ("two",)
+
+
+async def test_without_unicode_everything_is_ascii() -> None:
+    async with shown((26, 8)) as (_, table):
+        table.unicode = False
+        table.show(data(["a name that is too long", "ünïcode"]))
+        table.action_sideways(1)
+        lines = text(table)
+        assert "".join(lines[1:2]).isascii()
+        assert lines[2].isascii()
+
+
+def test_changed_span_is_where_lines_differ() -> None:
+    old = strip_of([("same 12 same", None)], 20)
+    assert changed_span(old, strip_of([("same 12 same", None)], 20)) is None
+    assert changed_span(old, strip_of([("same 34 same", None)], 20)) == (5, 7)
+    assert changed_span(old, strip_of([("same 12 same", None)], 21)) == (0, 21)
+
+
+def test_printable_leaves_text_and_replaces_the_rest() -> None:
+    assert printable("plain é 日本") == "plain é 日本"
+    assert printable("a\x1b[2Jb\u202ec\n") == "a?[2Jb?c?"

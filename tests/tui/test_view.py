@@ -1,0 +1,151 @@
+"""From a window to a table: grouping, going down, sorting, filtering."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.window import Window
+from tests.unit.windows import Calls, full_window, key, window
+from tui.view import SORTS, Step, View, calls_per_s, outermost_ns, scope, table
+from widgets.table import TableData
+
+
+def cells(data: TableData) -> dict[str, dict[str, str]]:
+    """Text of every cell by name of the row and id of the column."""
+    ids = [column.id for column in data.columns]
+    return {
+        row.cells[0].text: {name: cell.text.strip() for name, cell in zip(ids, row.cells, strict=True)}
+        for row in data.rows
+    }
+
+
+def look(one: Window, view: View, width: int = 120) -> TableData:
+    return table(one, view, width=width)
+
+
+def test_containers_count_outermost_calls_only() -> None:
+    rows = cells(look(full_window(), View()))
+    assert rows["train"]["n"] == "6"
+    assert rows["serve"]["n"] == "5"
+    assert rows["serve"]["errors"] == "1"
+    assert rows["serve"]["open"] == "42.0s"
+    # A call inside another one is no call of its own that hangs.
+    assert rows["train"]["open"] == ""
+
+
+def test_operations_show_nested_calls_marked() -> None:
+    rows = cells(look(full_window(), View(by="operation")))
+    assert rows["↳ cuLaunchKernel"]["n"] == "4"
+    assert rows["↳ cuLaunchKernel"]["beside"] == "driver"
+    assert rows["cudaLaunchKernel"]["p50"] == "5.02µs"
+
+
+def test_a_hung_call_that_was_never_counted_has_a_row() -> None:
+    rows = cells(look(full_window(), View(by="operation")))
+    assert rows["ncclCommInitRank"]["open"] == "42.0s"
+    assert rows["ncclCommInitRank"]["p99"] == "–"
+
+
+def test_shares_of_containers_add_up() -> None:
+    one = full_window()
+    data = look(one, View())
+    shares = [float(row["share"].rstrip("%")) for row in cells(data).values()]
+    assert abs(sum(shares) - 100) < 0.3
+    assert outermost_ns(one) == int(one.rows.total_ns[[0, 2, 3, 4]].sum())
+
+
+def test_way_down_and_up() -> None:
+    one = full_window()
+    inside = View().entered("cri:bb", "serve")
+    assert inside.by == "operation"
+    rows = cells(look(one, inside))
+    assert set(rows) == {"cudaStreamSynchronize", "ncclAllReduce", "ncclCommInitRank"}
+    below = inside.entered("cudaStreamSynchronize", "cudaStreamSynchronize")
+    assert below.by == "process"
+    assert set(cells(look(one, below))) == {"tritonserver 200"}
+    assert below.below() is None
+    assert below.entered("x", "x") is below
+    assert below.left() == inside
+    assert inside.left() == View()
+    assert View().left() == View()
+
+
+def test_a_nested_operation_leads_to_its_containers() -> None:
+    inside = View(by="operation").entered("cuLaunchKernel", "cuLaunchKernel")
+    rows = cells(look(full_window(), inside))
+    assert rows["train"]["n"] == "4"
+    assert rows["train"]["share"] == "100%"
+
+
+def test_pivot_keeps_the_way_unless_it_decides_the_same() -> None:
+    inside = View().entered("cri:bb", "serve")
+    assert inside.pivoted("process").path == inside.path
+    assert inside.pivoted("container") == View()
+    assert len(scope(full_window(), (Step("process", "gpu7/200/tritonserver", ""),)).rows) == 2
+
+
+def test_every_sort_gives_a_complete_order_both_ways() -> None:
+    one = full_window()
+    for sort in SORTS:
+        view = View(by="operation", sort=sort)
+        down = [row.key for row in look(one, view).rows]
+        up = [row.key for row in look(one, replace(view, descending=False)).rows]
+        assert sorted(map(str, down)) == sorted(map(str, up))
+    by_p99 = [row.key[0] for row in look(one, View(by="operation", sort="p99")).rows]  # type: ignore[index]
+    assert by_p99[0] == "cudaStreamSynchronize"
+    by_name = look(one, View(by="operation", sort="name", descending=False)).rows
+    assert [row.key for row in by_name] == sorted(row.key for row in by_name)  # type: ignore[type-var]
+
+
+def test_sort_keys_go_round_and_a_second_click_turns() -> None:
+    view = View()
+    seen = []
+    for _ in SORTS:
+        view = view.next_sort(1)
+        seen.append(view.sort)
+    assert sorted(seen) == sorted(SORTS)
+    assert view.next_sort(-1).next_sort(1).sort == view.sort
+    assert View(sort="p50").sorted_by("p99").sort == "p99"
+    assert not View(sort="p99").sorted_by("p99").descending
+
+
+def test_filter_keeps_shares_and_says_so() -> None:
+    one = full_window()
+    whole = cells(look(one, View()))
+    narrowed = look(one, View(filter="serve"))
+    assert set(cells(narrowed)) == {"serve"}
+    assert cells(narrowed)["serve"]["share"] == whole["serve"]["share"]
+    assert any("filter: serve" in text for text, _ in narrowed.title)
+    wrong = look(one, View(filter="/(/"))
+    assert wrong.rows == ()
+    assert any(role == "bad" for _, role in wrong.title)
+
+
+def test_few_calls_dim_their_percentiles() -> None:
+    data = look(window([Calls(key(), [1000] * 99)]), View())
+    roles = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
+    assert roles["p95"] == ""
+    assert roles["p99"] == "dim"
+
+
+def test_empty_teaches() -> None:
+    nothing = window()
+    assert "stalltop demo" in " ".join(look(nothing, View()).empty)
+    no_tracing = replace(nothing, coverage=replace(nothing.coverage, tracing="needs root"))
+    assert "needs root" in " ".join(look(no_tracing, View()).empty)
+    assert "filter" in " ".join(look(nothing, View(filter="x")).empty)
+    assert "Esc" in " ".join(look(nothing, View().entered("a", "b")).empty)
+
+
+def test_every_width_and_grouping_has_as_many_cells_as_columns() -> None:
+    one = full_window()
+    for by in ("container", "operation", "process", "layer", "pod", "namespace", "host"):
+        for width in (40, 80, 120, 200):
+            data = table(one, View(by=by), width=width, unicode=False)  # type: ignore[arg-type]
+            assert data.rows
+            assert {len(row.cells) for row in data.rows} == {len(data.columns)}
+            assert all(cell.text.isascii() for row in data.rows for cell in row.cells)
+
+
+def test_calls_per_s_leave_nested_ones_out() -> None:
+    assert calls_per_s(full_window()) == 11 / 2.0
