@@ -1,0 +1,206 @@
+"""Real cgroups for sample tenants, named as container runtimes name them, and removed again for certain.
+
+Every directory made here carries an extended attribute that says which process made it. What a killed
+process left behind is found by that attribute and removed by the next one that starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from model.errors import Told
+from probes.cgroups import layout
+
+MARK = "trusted.stalltop"
+"""The attribute: process id, its start time and PID namespace."""
+REMOVE_SECONDS = 5.0
+"""How long killed processes may take to leave a cgroup."""
+_WALK_DIRECTORIES = 65_536
+
+
+def container_id(seed: str = "") -> str:
+    """64 hexadecimal digits, as runtimes give them: the same for the same ``seed``, random without one."""
+    return hashlib.sha256(seed.encode() if seed else os.urandom(32)).hexdigest()
+
+
+def container_path(runtime: str, identity: str) -> str:
+    """The cgroup v2 path of a container, or of a job for ``slurm``, below the root of the hierarchy.
+
+    ``identity`` is the container's 64-digit id (see `container_id`), or the job's number. Raises ValueError
+    for a runtime that is not known.
+    """
+    pod = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
+    burstable = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{pod.replace('-', '_')}.slice"
+    paths = {
+        "docker": f"system.slice/docker-{identity}.scope",
+        "podman": f"machine.slice/libpod-{identity}.scope",
+        "containerd": f"{burstable}/cri-containerd-{identity}.scope",
+        "cri-o": f"{burstable}/crio-{identity}.scope",
+        "slurm": f"system.slice/slurmstepd.scope/job_{identity}/step_0/user/task_0",
+    }
+    if runtime not in paths:
+        raise ValueError(f"no cgroup path is known for the runtime {runtime!r}")
+    return paths[runtime]
+
+
+def hierarchy() -> Path:
+    """Where the root of the cgroup v2 hierarchy is mounted. Raises Told where it is not."""
+    mount = layout().unified
+    if mount is None:
+        raise Told("cgroup v2 is not mounted on this host", "mount -t cgroup2 none /sys/fs/cgroup")
+    return mount.point
+
+
+class Cgroups:
+    """Makes cgroups and, when closed, kills what runs in them and removes them.
+
+    Raises Told where none can be made. Making one also removes what killed processes left behind.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root if root is not None else hierarchy()
+        self._made: list[Path] = []
+        sweep(self._root)
+
+    def __enter__(self) -> Cgroups:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def make(self, path: str) -> Path:
+        """The directory of a new cgroup at ``path`` (below the root of the hierarchy), parents included.
+
+        Raises Told where it exists or cannot be made.
+        """
+        place = self._root / path.lstrip("/")
+        try:
+            self._make(place)
+        except OSError as error:
+            raise Told(
+                f"cannot make the cgroup {place}: {error.strerror}", "start it as root on the host"
+            ) from error
+        self._made.append(place)
+        return place
+
+    def close(self) -> None:
+        """Kill and remove everything that was made. May be called twice."""
+        made, self._made = self._made, []
+        for place in made:
+            kill_all(place)
+        for place in reversed(made):
+            _remove(place, self._root)
+
+    def _make(self, place: Path) -> None:
+        # Another process may remove an empty parent between two steps: begin again.
+        for attempt in range(20):
+            try:
+                missing = [place]
+                while not missing[-1].parent.exists():
+                    missing.append(missing[-1].parent)
+                for directory in reversed(missing):
+                    _make_marked(directory, must_be_new=directory == place)
+            except FileNotFoundError:
+                if attempt == 19:
+                    raise
+            else:
+                return
+
+
+def kill_all(place: Path) -> None:
+    """SIGKILL every process in this cgroup and below it. Does not wait."""
+    with contextlib.suppress(OSError):
+        (place / "cgroup.kill").write_text("1")
+        return
+    # Before kernel 5.14.
+    for directory, _, _ in os.walk(place):
+        for pid in _processes(Path(directory)):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def sweep(root: Path) -> int:
+    """Remove the marked cgroups whose makers are gone, with the processes in them; returns how many."""
+    found: list[Path] = []
+    for count, (directory, _, _) in enumerate(os.walk(root)):
+        if count >= _WALK_DIRECTORIES:
+            break
+        with contextlib.suppress(OSError, ValueError):
+            if _abandoned(os.getxattr(directory, MARK).decode()):
+                found.append(Path(directory))
+    deepest_first = sorted(found, key=lambda place: len(place.parts), reverse=True)
+    leaves = [place for place in deepest_first if not any(place in other.parents for other in found)]
+    for place in leaves:
+        kill_all(place)
+    for place in leaves:
+        _remove(place, root)
+    return len(found)
+
+
+def _make_marked(directory: Path, *, must_be_new: bool) -> None:
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        if must_be_new:
+            raise
+        return
+    try:
+        os.setxattr(directory, MARK, _owner().encode())
+    except OSError:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise
+
+
+def _owner(pid: int | None = None) -> str:
+    pid = pid if pid is not None else os.getpid()
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    started = stat.rpartition(")")[2].split()[19]
+    return f"{pid} {started} {os.readlink(f'/proc/{pid}/ns/pid')}"
+
+
+def _abandoned(mark: str) -> bool:
+    """Whether the process of this mark is gone. Of another PID namespace's nothing can be said."""
+    pid, _, space = mark.split(" ")
+    if space != os.readlink("/proc/self/ns/pid"):
+        return False
+    try:
+        return _owner(int(pid)) != mark
+    except OSError:
+        return True
+
+
+def _processes(place: Path) -> list[int]:
+    try:
+        return [int(pid) for pid in (place / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+
+
+def _remove(place: Path, root: Path) -> None:
+    """Remove this cgroup, and the parents that were made for it and are empty now."""
+    deadline = time.monotonic() + REMOVE_SECONDS
+    while True:
+        try:
+            place.rmdir()
+            break
+        except FileNotFoundError:
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                return
+            kill_all(place)
+            time.sleep(0.005)
+    for parent in place.parents:
+        if parent == root:
+            return
+        try:
+            os.getxattr(parent, MARK)
+            parent.rmdir()
+        except OSError:
+            return

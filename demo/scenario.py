@@ -1,0 +1,115 @@
+"""Scenarios of sample tenants, read from ``scenarios/*.toml``.
+
+A scenario has ``about`` and a list of ``tenant`` tables: ``name``, ``runtime`` (see
+`demo.cgroups.container_path`), a list of ``process`` tables and a table ``latency``. A process has ``name``,
+``threads`` (default 1) and ``cycle``, the items of `native/caller.c`. A latency, by function name, has
+``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``, ``longest_us`` (uniform) or
+``sigma`` (lognormal), and ``spike = [share, factor]``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args
+
+from demo.latencies import How, Latency, Shape
+from model.errors import BadUsage
+
+SCENARIOS = Path(__file__).resolve().parent / "scenarios"
+_ITEM = re.compile(r"[~!]\d+|[A-Za-z_]\w*(:\d+(:\d+(x\d+){0,2}(:\d+)?)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """One process of a tenant."""
+
+    name: str
+    cycle: str
+    """The items of `native/caller.c`, separated by spaces, that each thread goes through over and over."""
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPlan:
+    """One tenant: a container with its processes."""
+
+    name: str
+    runtime: str
+    processes: tuple[ProcessPlan, ...]
+    latencies: Mapping[str, Latency]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a demo starts."""
+
+    name: str
+    about: str
+    tenants: tuple[TenantPlan, ...]
+
+
+def scenario_names() -> list[str]:
+    """The names of all scenarios."""
+    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+
+
+def load_scenario(name: str) -> Scenario:
+    """The scenario ``name``. Raises BadUsage where there is none."""
+    names = scenario_names()
+    if name not in names:
+        raise BadUsage(f"no scenario is called {name}", f"there are: {', '.join(names)}")
+    return parse_scenario(name, (SCENARIOS / f"{name}.toml").read_text())
+
+
+def parse_scenario(name: str, text: str) -> Scenario:
+    """The scenario that ``text`` (TOML) describes. Raises BadUsage with the place that is wrong."""
+    try:
+        content = tomllib.loads(text)
+        tenants = tuple(_tenant(table) for table in content["tenant"])
+        return Scenario(name, str(content.get("about", "")), tenants)
+    except KeyError as error:
+        raise BadUsage(f"scenario {name}: {error} is missing") from error
+    except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
+        raise BadUsage(f"scenario {name}: {error}") from error
+
+
+def _tenant(table: dict[str, Any]) -> TenantPlan:
+    latencies = {symbol: _latency(symbol, entry) for symbol, entry in table.get("latency", {}).items()}
+    processes = tuple(_process(entry) for entry in table["process"])
+    return TenantPlan(str(table["name"]), str(table["runtime"]), processes, MappingProxyType(latencies))
+
+
+def _process(table: dict[str, Any]) -> ProcessPlan:
+    cycle = " ".join(table["cycle"])
+    for item in cycle.split():
+        if not _ITEM.fullmatch(item):
+            raise ValueError(f"not an item of a cycle: {item!r}")
+    return ProcessPlan(str(table["name"]), cycle, int(table.get("threads", 1)))
+
+
+def _latency(symbol: str, table: dict[str, Any]) -> Latency:
+    unknown = set(table) - {"how", "shape", "us", "longest_us", "sigma", "spike", "error_share", "error_code"}
+    how, shape = table.get("how", "sleep"), table.get("shape", "fixed")
+    if unknown or how not in get_args(How) or shape not in get_args(Shape) or how == "hold":
+        raise ValueError(f"latency of {symbol} is not understood: {table}")
+    spread = {
+        "fixed": 0.0,
+        "uniform": 1e3 * table.get("longest_us", 0.0),
+        "lognormal": table.get("sigma", 0.0),
+    }
+    spike = table.get("spike", [0.0, 1.0])
+    return Latency(
+        how=how,
+        shape=shape,
+        ns=1e3 * table.get("us", 0.0),
+        spread=spread[shape],
+        spike_share=spike[0],
+        spike_factor=spike[1],
+        error_share=table.get("error_share", 0.0),
+        error_code=table.get("error_code", 1),
+    )

@@ -1,0 +1,93 @@
+"""Starts the tenants of a scenario: processes on stand-in libraries, each tenant in a cgroup of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from demo.build import Built, build
+from demo.caller import Caller, CallerFailed
+from demo.cgroups import Cgroups, container_id, container_path
+from demo.latencies import write_table
+from demo.scenario import Scenario, TenantPlan, load_scenario
+from model.errors import Told
+
+
+class DemoTenants:
+    """The running tenants of one scenario. They end when this is closed, and when this process ends."""
+
+    def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
+        """``scenario`` by name, or one of one's own. Raises BadUsage where no scenario has this name."""
+        self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
+        self._built = built
+        self._callers: list[Caller] = []
+        self._names: dict[str, str] = {}
+        self._cgroups: Cgroups | None = None
+        self._tables: Path | None = None
+
+    def __enter__(self) -> DemoTenants:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes, in the scenario's order."""
+        return tuple(caller.pid for caller in self._callers)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The tenants' names by container id (a Slurm job's: its number)."""
+        return dict(self._names)
+
+    def start(self) -> None:
+        """Start everything. Raises Told where that does not work; then nothing is left running."""
+        try:
+            self._start()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (CallerFailed, OSError)):
+                raise Told(f"cannot start the sample tenants: {error}") from error
+            raise
+
+    def close(self) -> None:
+        """End the processes and remove their cgroups, well within a second. May be called twice."""
+        callers, self._callers = self._callers, []
+        if self._cgroups is not None:
+            # Kills them all at once, whatever they are doing.
+            self._cgroups.close()
+            self._cgroups = None
+        for caller in callers:
+            caller.close()
+        if self._tables is not None:
+            shutil.rmtree(self._tables, ignore_errors=True)
+            self._tables = None
+        self._names.clear()
+
+    def _start(self) -> None:
+        built = self._built if self._built is not None else build()
+        self._cgroups = Cgroups()
+        self._tables = Path(tempfile.mkdtemp(prefix="stalltop-demo-"))
+        for number, tenant in enumerate(self.scenario.tenants):
+            self._start_tenant(built, self._cgroups, self._tables, number, tenant)
+        for caller in self._callers:
+            caller.answer()
+        # The libraries are loaded, and a table is read once.
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._tables)
+
+    def _start_tenant(
+        self, built: Built, cgroups: Cgroups, tables: Path, number: int, tenant: TenantPlan
+    ) -> None:
+        identity = str(4711 + number) if tenant.runtime == "slurm" else container_id()
+        self._names[identity] = tenant.name
+        cgroup = cgroups.make(container_path(tenant.runtime, identity))
+        table = write_table(tenant.latencies, tables / f"{number}.latencies")
+        for process in tenant.processes:
+            caller = Caller(built, cgroup=cgroup, table=table, name=process.name)
+            self._callers.append(caller)
+            caller.tell(f"start {process.threads} 0 {process.cycle}")

@@ -1,0 +1,95 @@
+"""For tests on real processes: callers in cgroups of their own, and waiting without guessing."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from demo.build import Built
+from demo.caller import Caller, Made
+from demo.cgroups import Cgroups, container_id, container_path
+from demo.latencies import Latency, write_table
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 40.0
+"""How long anything may take on a slow machine."""
+
+
+def wait_until(
+    look: Callable[[], T], *, deadline: float = DEADLINE_SECONDS, step: float = 0.02, what: str = ""
+) -> T:
+    """Call ``look`` until it gives something true, and return that. Fails the test after ``deadline`` seconds."""
+    end = time.monotonic() + deadline
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {deadline:g} s for {what or look} in vain; last seen: {found!r}")
+        time.sleep(step)
+
+
+@dataclass
+class Workplace:
+    """Starts callers and removes all that they leave. A fixture of the same name gives one for each test."""
+
+    built: Built
+    cgroups: Cgroups
+    folder: Path
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _tables: int = 0
+
+    def cgroup(self, runtime: str = "docker", identity: str = "") -> Path:
+        """A new cgroup, as ``runtime`` would name it; ``identity`` is a container's id or a job's number."""
+        return self.cgroups.make(container_path(runtime, identity or container_id()))
+
+    def table(self, latencies: Mapping[str, Latency]) -> Path:
+        """A file of latencies for `Caller`."""
+        self._tables += 1
+        return write_table(latencies, self.folder / f"{self._tables}.latencies")
+
+    def caller(
+        self,
+        *,
+        cgroup: Path | None = None,
+        latencies: Mapping[str, Latency] | None = None,
+        folder: Path | None = None,
+        name: str = "",
+        load: str = "",
+    ) -> Caller:
+        """A process that is ready for commands; ``load`` names functions whose libraries it maps at once."""
+        table = self.table(latencies) if latencies else None
+        caller = self._open.enter_context(
+            Caller(self.built, cgroup=cgroup, table=table, folder=folder, name=name)
+        )
+        caller.answer()
+        if load:
+            caller.do(f"load {load}")
+        return caller
+
+    def close(self) -> None:
+        """End all callers and remove their cgroups."""
+        self._open.close()
+        self.cgroups.close()
+
+
+@contextlib.contextmanager
+def workplace_in(built: Built) -> Iterator[Workplace]:
+    """A workplace for as long as the ``with`` block runs."""
+    with tempfile.TemporaryDirectory(prefix="stalltop-test-") as folder:
+        workplace = Workplace(built, Cgroups(), Path(folder))
+        try:
+            yield workplace
+        finally:
+            workplace.close()
+
+
+def total(reports: list[dict[str, Made]], symbol: str) -> int:
+    """Calls of ``symbol`` over several callers' reports."""
+    return sum(report[symbol].calls for report in reports if symbol in report)
