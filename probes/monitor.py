@@ -8,11 +8,12 @@ import resource
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from model.device import Devices
 from model.errors import CannotTrace
 from model.histograms import Histograms
 from model.tenant import Tenant
@@ -55,7 +56,7 @@ class Monitor:
         self._tenants = Tenants()
         self._watch = ProcessWatch()
         self._names: dict[int, str] = {}
-        self._owner: dict[tuple[int, int], Tenant] = {}
+        self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader()
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
@@ -79,6 +80,7 @@ class Monitor:
         """What happened since the previous read. Raises whatever ended the look-out for new libraries."""
         if self._failure is not None:
             raise self._failure
+        self._tenants.refresh()
         ended: set[int] = set()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
@@ -91,14 +93,15 @@ class Monitor:
             loss = self._kernel.losses()
         wall, clock = time.time(), time.monotonic()
         seconds = max(clock - self._clock, 1e-6)
+        devices = self._owned(self._devices.read())
         window = Window(
             start=wall - seconds,
             seconds=seconds,
             host=self.host,
             rows=rows,
-            tenants={tenant.id: tenant for tenant in self._owner.values()},
+            tenants=self._tenants_of(devices),
             open_calls=open_calls,
-            devices=self._devices.read(),
+            devices=devices,
             system=self._hosts.read(),
             loss=loss,
             coverage=self._coverage(int(rows.calls.sum()), seconds),
@@ -115,6 +118,7 @@ class Monitor:
         self._close_tracing()
         self._watch.close()
         self._devices.close()
+        self._tenants.close()
 
     def _close_tracing(self) -> None:
         libraries, self._libraries = self._libraries, None
@@ -152,10 +156,30 @@ class Monitor:
         return added_up(keys, counts)
 
     def _tenant(self, tgid: int, cgroup_id: int) -> Tenant:
-        owner = self._owner.get((tgid, cgroup_id))
-        if owner is None:
-            owner = self._owner[tgid, cgroup_id] = self._tenants.find(tgid, cgroup_id)
-        return owner
+        self._callers.add((tgid, cgroup_id))
+        return self._tenants.find(tgid, cgroup_id)
+
+    def _tenants_of(self, devices: Devices) -> dict[str, Tenant]:
+        """Every tenant that has called, or holds a device, by its id."""
+        holders = {(process.pid, 0) for device in devices.devices for process in device.processes}
+        found = (self._tenants.find(*caller) for caller in sorted(self._callers | holders))
+        return {tenant.id: tenant for tenant in found}
+
+    def _owned(self, devices: Devices) -> Devices:
+        """``devices`` with the tenant of each process that holds one."""
+        return replace(
+            devices,
+            devices=tuple(
+                replace(
+                    device,
+                    processes=tuple(
+                        replace(process, tenant=self._tenants.find(process.pid, 0).id)
+                        for process in device.processes
+                    ),
+                )
+                for device in devices.devices
+            ),
+        )
 
     def _name(self, tgid: int) -> str:
         # Read anew in every window: a program names itself after exec. The last name outlives the process.
@@ -180,15 +204,15 @@ class Monitor:
     def _let_go(self, ended: Iterable[int]) -> None:
         if self._kernel is None:
             return
+        gone = set[int]()
         for tgid in ended:
-            # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
-            if is_alive(tgid):
-                continue
-            self._kernel.release(tgid)
             self._tenants.forget(tgid)
-            self._names.pop(tgid, None)
-            for key in [key for key in self._owner if key[0] == tgid]:
-                del self._owner[key]
+            # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
+            if not is_alive(tgid):
+                gone.add(tgid)
+                self._kernel.release(tgid)
+                self._names.pop(tgid, None)
+        self._callers = {caller for caller in self._callers if caller[0] not in gone}
 
     def _coverage(self, calls: int, seconds: float) -> Coverage:
         kernel, libraries = self._kernel, self._libraries
