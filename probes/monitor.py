@@ -35,7 +35,7 @@ class MonitorOptions:
     """How to trace."""
 
     attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: uprobe_multi links; ``perf``: a perf event a probe, for kernels before 6.6; ``auto``: either."""
+    """``multi``: uprobe_multi links; ``perf``: a perf event a probe, as before Linux 6.6; ``auto``: either."""
     slots: int = 4096
     """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
     threads: int = 8192
@@ -255,7 +255,15 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
     ):
         np.add.at(into, group, values)
     np.maximum.at(sums[4], group, counts.max_ns)
-    return Rows(tuple(place), *sums, counts.histograms.grouped(group, len(place)))
+    return Rows(
+        tuple(place),
+        sums[0],
+        sums[1],
+        sums[2],
+        sums[3],
+        sums[4],
+        counts.histograms.grouped(group, len(place)),
+    )
 
 
 def raise_descriptor_limit() -> None:
