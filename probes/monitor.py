@@ -35,7 +35,7 @@ class MonitorOptions:
     """How to trace."""
 
     attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: links; ``perf``: one perf event a probe (before Linux 6.6); ``auto``: either."""
+    """``multi``: uprobe_multi links; ``perf``: a perf event each (before Linux 6.6); ``auto``: either."""
     slots: int = 4096
     """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
     threads: int = 8192
