@@ -41,6 +41,8 @@ def from_plain(kind: type[T], plain: object, where: str) -> T:
         raise ValueError(f"{where} is no object")
     values: dict[str, Any] = {}
     for name, hint, required in _fields(kind):
+        if plain.get(name) is None and not required:
+            continue  # not known, or not in this file: the default says so
         if name in plain:
             values[name] = _value(hint, plain[name], f"{where}.{name}")
         elif required:

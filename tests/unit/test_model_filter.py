@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from model.filter import KEYS, parse
 from model.tenant import Tenant
 from model.window import RowKey
+from tests.unit.windows import Calls, full_window, key, window
 
 TRAIN = Tenant(
     id="docker:4f1c0a",
@@ -89,6 +90,27 @@ def test_a_row_without_a_known_tenant_is_searched_too() -> None:
     assert parse("launch").matches(KEY)
     assert parse("4f1c0a").matches(KEY)
     assert not parse("resnet").matches(KEY)
+
+
+def test_a_window_is_narrowed_to_what_passes() -> None:
+    whole = full_window()
+    serve = parse("container:serve").apply(whole)
+    assert [row.operation for row in serve.rows.keys] == ["cudaStreamSynchronize", "ncclAllReduce"]
+    assert serve.rows.calls.tolist() == [3, 2]
+    assert serve.rows.bytes.tolist() == [0, 1_048_576]
+    assert serve.rows.histograms.totals().tolist() == [3, 2]
+    assert [call.operation for call in serve.open_calls] == ["ncclCommInitRank"]
+    assert (serve.coverage, serve.loss, serve.devices) == (whole.coverage, whole.loss, whole.devices)
+    assert parse("-container:serve").rows(whole).tolist() == [True, True, True, False, False]
+    assert len(parse("/(/").apply(whole).rows) == 0
+    assert parse("  ").apply(whole) is whole
+
+
+def test_splits_are_narrowed_with_their_rows() -> None:
+    calls = [Calls(key("cudaFree"), [10]), Calls(key("cudaMalloc"), [20])]
+    split = parse("malloc").apply(window(calls, split=True)).rows.split_ns
+    assert split is not None
+    assert split[:, 0].tolist() == [20]
 
 
 @given(st.text(max_size=60))

@@ -108,6 +108,11 @@ def test_splits_stay_only_where_all_have_them() -> None:
     assert merge([with_split, window()]).rows.split_ns is not None
 
 
+def test_windows_of_no_length_have_the_last_one_s_cost() -> None:
+    parts = [window(seconds=0.0, cost_percent=cost) for cost in (1.0, 3.0)]
+    assert merge(parts).coverage.cost_percent == 3.0
+
+
 def test_many_windows_are_merged_in_portions() -> None:
     many = [window([Calls(key(pid=number % 7), [number])], start=1_000.0 + number) for number in range(100)]
     whole = merge(many)

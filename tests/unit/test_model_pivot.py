@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.hdr import HIGHEST_NS, index_of
-from model.pivot import DIMENSIONS, Dimension, pivot
+from model.pivot import DIMENSIONS, Dimension, part_of, pivot
 from model.window import Window
 from tests.unit.windows import Calls, full_window, key, window, windows
 
@@ -96,6 +96,20 @@ def test_labels_name_what_is_known() -> None:
         "layer": ["runtime"],
         "host": ["gpu7"],
     }
+
+
+def test_a_row_can_be_asked_what_it_belongs_to() -> None:
+    one = full_window()
+    for dimension in DIMENSIONS:
+        groups = pivot(one, [dimension, "layer"])
+        for row, group in zip(one.rows.keys, groups.group_of_row, strict=True):
+            part = part_of(dimension, row, one.tenants.get(row.tenant))
+            assert part == (groups.keys[group][0], groups.labels[group][0])
+
+
+def test_the_columns_of_percentiles_have_names() -> None:
+    groups = pivot(window([Calls(key(), list(range(1, 101)))]), ["host"])
+    assert (groups.p50_ns[0], groups.p95_ns[0], groups.p99_ns[0]) == (50, 95, 99)
 
 
 def test_an_unknown_dimension_is_refused() -> None:

@@ -18,7 +18,7 @@ from model.window import Window
 from outputs import saved
 from outputs.places import state_directory, window_path
 from outputs.saved import load, save
-from tests.unit.windows import full_window, row_table, window, windows
+from tests.unit.windows import Calls, full_window, key, row_table, window, windows
 
 
 def same(one: Window, other: Window) -> None:
@@ -144,6 +144,12 @@ BAD: dict[str, bytes] = {
     "version 0": rewritten(lambda file: file.update(version=0)),
     "no window": rewritten(lambda file: file.pop("window")),
     "NaN": rewritten(lambda file: file["window"].update(start=float("nan"))),
+    "infinity": rewritten(lambda file: file["window"].update(start=1e999)),
+    "longer than any float": rewritten(lambda file: file["window"].update(seconds=10**400)),
+    "true for a number": rewritten(lambda file: file["window"].update(seconds=True)),
+    "one for true": rewritten(lambda file: file["window"]["open_calls"][0].update(nested=1)),
+    "an object for a list": rewritten(lambda file: file["window"]["devices"].update(devices={})),
+    "a histogram that is no text": rewritten(lambda file: file["window"]["rows"].update(histograms=[1] * 5)),
     "far future": rewritten(lambda file: file["window"].update(start=1e300)),
     "negative length": rewritten(lambda file: file["window"].update(seconds=-1)),
     "text for a number": rewritten(lambda file: file["window"].update(seconds="2")),
@@ -223,6 +229,21 @@ def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> 
     one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
     device = load(save(one, tmp_path / "w.stalltop")).devices.devices[0]
     assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
+
+
+def test_a_figure_that_is_no_number_is_saved_as_unknown(tmp_path: Path) -> None:
+    full = full_window()
+    (device,) = full.devices.devices
+    devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
+    coverage = replace(full.coverage, probe_ns=float("nan"))
+    found = load(save(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
+    assert found.devices.devices[0].power_watts is None
+    assert found.coverage.probe_ns == 0.0
+
+
+def test_splits_come_back(tmp_path: Path) -> None:
+    one = window([Calls(key(), [10]), Calls(key("cudaFree"), [20])], split=True)
+    same(load(save(one, tmp_path / "w.stalltop")), one)
 
 
 def test_saved_text_is_plain_json(tmp_path: Path) -> None:
