@@ -100,8 +100,8 @@ class Caller:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(command.encode() + b"\n")
-        except OSError as error:
-            raise CallerFailed(f"cannot tell it {command!r}: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: it was closed
+            raise CallerFailed(f"cannot tell it {command!r}: {error}") from error
         self._waiting = True
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:

@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 40.0
 def wait_until(
     look: Callable[[], T], *, deadline: float = DEADLINE_SECONDS, step: float = 0.02, what: str = ""
 ) -> T:
-    """Call ``look`` until it gives something true, and return that. Fails the test after ``deadline`` seconds."""
+    """Call ``look`` until it gives something true, and return that. Fails after ``deadline`` seconds."""
     end = time.monotonic() + deadline
     while True:
         found = look()
