@@ -1,0 +1,163 @@
+"""Calls that the kernel counted, given to the tenants that made them: real processes in real cgroups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.cgroups import Cgroups, container_id, container_path
+from model.errors import CannotTrace
+from model.finding import can_trace
+from model.tenant import Tenant
+from probes.cgroups import layout
+from probes.kernel_side import KernelSide
+from probes.readiness import check
+from probes.surroundings import this_host
+from probes.tenants import Tenants
+from tests.kernel.traced_program import FUNCTIONS, Program, points, wait_until
+
+
+@pytest.fixture(scope="module")
+def kernel(driver: Path) -> Iterator[KernelSide]:
+    try:
+        kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
+    except CannotTrace as reason:
+        if reason.reason == "tracing needs root":
+            pytest.skip(reason.reason)
+        raise
+    library = driver.with_name("libtraced.so")
+    assert not kernel.attach(str(library), points(library)).failed
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def cgroups() -> Iterator[Cgroups]:
+    with Cgroups() as made:
+        yield made
+
+
+def joining(*places: Path) -> Callable[[], None]:
+    """What a new process does first: enter these cgroups."""
+
+    def join() -> None:
+        for place in places:
+            (place / "cgroup.procs").write_text(str(os.getpid()))
+
+    return join
+
+
+def counted(kernel: KernelSide, tenants: Tenants) -> dict[str, int]:
+    """Calls since the previous read, by tenant."""
+    counts = kernel.read()
+    result: dict[str, int] = {}
+    for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+        tenant = tenants.find(key.tgid, key.cgroup_id).id
+        result[tenant] = result.get(tenant, 0) + calls
+    return result
+
+
+def test_each_call_goes_to_the_tenant_that_made_it(
+    kernel: KernelSide, driver: Path, cgroups: Cgroups
+) -> None:
+    tenants = Tenants()  # before there is any of the cgroups
+    ids = {runtime: container_id() for runtime in ("docker", "podman", "containerd", "cri-o")}
+    paths = {f"{runtime}:{full}": container_path(runtime, full) for runtime, full in ids.items()}
+    job = str(10**8 + os.getpid())
+    paths[f"slurm:job_{job}/step_0"] = container_path("slurm", job)
+    places = {tenant: cgroups.make(path) for tenant, path in paths.items()}
+    own = cgroups.make(f"jobs-of-{os.getpid()}/train")
+    places[f"cgroup:{own.stat().st_ino}"] = own
+    expected = {}
+    for number, (tenant, place) in enumerate(places.items(), 1):
+        with Program(driver, joining(place)) as program:
+            program(f"call plain {number}")
+            expected[tenant] = number
+    # All the processes are gone by now; their cgroups are not.
+    assert counted(kernel, tenants) == expected
+
+
+def test_a_tenant_keeps_its_name_after_its_process_and_cgroup_are_gone(
+    kernel: KernelSide, driver: Path, cgroups: Cgroups
+) -> None:
+    full = container_id()
+    place = cgroups.make(container_path("docker", full))
+    inode = place.stat().st_ino
+    tenants = Tenants()
+    with Program(driver, joining(place)) as program:
+        program("call plain 3")
+    wait_until(lambda: "populated 0" in (place / "cgroup.events").read_text(), "the cgroup is empty")
+    cgroups.close()
+    assert not place.exists()
+    tenants.refresh()
+    assert counted(kernel, tenants) == {f"docker:{full}": 3}
+    found = tenants.find(program.pid, inode)
+    assert found == Tenant(
+        id=f"docker:{full}",
+        name=full[:12],
+        kind="container",
+        runtime="docker",
+        container_id=full,
+        cgroup_id=inode,
+        cgroup_path="/" + container_path("docker", full),
+    )
+    tenants.forget(program.pid)
+
+
+def test_a_process_that_changes_its_cgroup_counts_for_both(
+    kernel: KernelSide, driver: Path, cgroups: Cgroups
+) -> None:
+    one, other = container_id(), container_id()
+    places = [cgroups.make(container_path("docker", full)) for full in (one, other)]
+    tenants = Tenants()
+    with Program(driver, joining(places[0])) as program:
+        program("call plain 5")
+        (places[1] / "cgroup.procs").write_text(str(program.pid))
+        program("call plain 7")
+        assert counted(kernel, tenants) == {f"docker:{one}": 5, f"docker:{other}": 7}
+
+
+def test_a_container_that_only_cgroup_v1_knows(kernel: KernelSide, driver: Path) -> None:
+    if layout().kind != "hybrid":
+        pytest.skip("this host has no cgroup v1")
+    controllers = ("memory", "pids", "cpu", "freezer")
+    found = [Path("/sys/fs/cgroup") / name for name in controllers]
+    hierarchy = next(path for path in found if (path / "cgroup.procs").exists())
+    full = container_id()
+    place = hierarchy / "docker" / full
+    had_parent = place.parent.exists()
+    place.mkdir(parents=True)
+    try:
+        tenants = Tenants()
+        with Program(driver, joining(place)) as program:
+            program("call plain 4")
+            assert counted(kernel, tenants) == {f"docker:{full}": 4}
+            assert tenants.find(program.pid, 0).cgroup_path == f"/docker/{full}"
+    finally:
+        wait_until(lambda: not (place / "cgroup.procs").read_text(), "the cgroup is empty")
+        place.rmdir()
+        if not had_parent:
+            place.parent.rmdir()
+
+
+def test_a_process_in_no_container_goes_by_its_name(kernel: KernelSide, driver: Path) -> None:
+    tenants = Tenants()
+    root = layout().unified
+    assert root is not None
+    with Program(driver, joining(root.point)) as program:
+        program("call plain 2")
+        [(tenant, calls)] = counted(kernel, tenants).items()
+        assert calls == 2
+        assert tenant == f"process:{os.getuid()}/driver"
+        assert tenants.find(program.pid, 1).name == "driver"
+
+
+def test_the_readiness_check_traces_for_real(kernel: KernelSide) -> None:
+    findings = check(this_host())
+    [trial] = [finding for finding in findings if finding.name == "trial"]
+    assert trial.verdict == "ok"
+    assert "every call counted" in trial.seen
+    assert can_trace(findings)
