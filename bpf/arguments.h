@@ -133,16 +133,17 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 INLINE __u32 read_operation(const struct function *function, const struct thread *thread, __u64 sp)
 {
 	__u64 value = 0;
-	__u32 kind = KINDS;
+	__u32 kind = 0;
+	long failed = -1;
 
 	if (function->direction == DIRECTION_KIND) {
-		if (!read_argument(thread, sp, function->d, &value))
-			kind = value;
+		failed = read_argument(thread, sp, function->d, &value);
+		kind = value;
 	} else if (function->direction == DIRECTION_STRUCT_KIND) {
 		if (!read_argument(thread, sp, function->a, &value))
-			bpf_probe_read_user(&kind, sizeof(kind), (const void *)(value + 8 * function->d));
+			failed = bpf_probe_read_user(&kind, sizeof(kind), (const void *)(value + 8 * function->d));
 	}
-	return kind < KINDS ? function->operation + 1 + kind : function->operation;
+	return !failed && kind < KINDS ? function->operation + 1 + kind : function->operation;
 }
 
 #endif

@@ -37,6 +37,11 @@ class Attachment:
         self._close = close
         self._lock = threading.Lock()
 
+    @property
+    def attached(self) -> bool:
+        """Whether there are probes that were not removed."""
+        return bool(self._links)
+
     def take(self) -> list[int]:
         """Descriptors of the links, for whoever closes them in this object's place."""
         with self._lock:

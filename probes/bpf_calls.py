@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import platform
 import struct
+import weakref
 from collections.abc import Iterable
 from typing import Final
 
@@ -33,6 +35,8 @@ _RECURSION_MISSES_AT: Final = 208
 """Offset of ``recursion_misses`` in struct bpf_prog_info; it stays 0 where the kernel has no such field."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
 
 
 def _system_call(number: ctypes.c_long, *arguments: object) -> int:
@@ -82,6 +86,28 @@ def delete(map_fd: int, key: bytes) -> None:
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise
+
+
+def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_char]:
+    """The memory of an array map made with BPF_F_MMAPABLE, ``size`` bytes of it, for reading and writing.
+
+    It stays mapped as long as the result is referred to, and needs the descriptor no more: Python's own mmap
+    would keep a copy of it. Raises OSError.
+    """
+    address = _LIBC.mmap(
+        None,
+        ctypes.c_size_t(size),
+        ctypes.c_int(mmap.PROT_READ | mmap.PROT_WRITE),
+        ctypes.c_int(mmap.MAP_SHARED),
+        ctypes.c_int(map_fd),
+        ctypes.c_long(0),
+    )
+    if address in (None, _MAP_FAILED):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    memory = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(memory, _LIBC.munmap, ctypes.c_void_p(address), ctypes.c_size_t(size)).atexit = False
+    return memory
 
 
 def attach_raw_tracepoint(program_fd: int, name: str) -> int:

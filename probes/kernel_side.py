@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -69,9 +68,10 @@ class KernelSide:
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float
         """What one counted call costs in its probes here, ns."""
-        self._lock = threading.Lock()
+        self._attaching = threading.Lock()
+        self._reading = threading.Lock()
         self._closed = False
-        self._attachments: weakref.WeakSet[Attachment] = weakref.WeakSet()
+        self._attachments: list[Attachment] = []
         check_host()
         ways = ("multi", "perf") if way == "auto" else (way,)
         for choice in ways:
@@ -105,7 +105,8 @@ class KernelSide:
 
     def read(self) -> Counts:
         """What was counted since the previous read. Costs little where nothing was."""
-        return self._slots.read()
+        with self._reading:
+            return self._slots.read()
 
     def open_calls(self) -> list[RawOpenCall]:
         """Calls that have not returned yet, the outer before the inner ones of a thread."""
@@ -137,10 +138,10 @@ class KernelSide:
         """What was lost since the previous call, by the names of ``model.window.LOSSES``."""
         counters = self._programs.losses[0].copy()
         total = {name: int(counters[name]) for name in layout.LOSSES.names or ()}
-        total["missed"] = sum(
-            missed_runs(program) for program in (self._programs.entry, self._programs.returns)
-        )
-        seen, self._losses_seen = self._losses_seen, total
+        with self._reading:
+            programs = () if self._closed else (self._programs.entry, self._programs.returns)
+            total["missed"] = sum(map(missed_runs, programs)) if programs else self._losses_seen["missed"]
+            seen, self._losses_seen = self._losses_seen, total
         return {name: count - seen.get(name, 0) for name, count in total.items()}
 
     def tgids(self) -> set[int]:
@@ -149,24 +150,25 @@ class KernelSide:
 
     def release(self, tgid: int) -> None:
         """Take back what a process owned that has ended and whose last counts were read."""
-        self._slots.release(tgid)
+        with self._reading:
+            if not self._closed:
+                self._slots.release(tgid)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probe functions of the file at ``path`` (``/proc/self/fd/N`` serves) in every process."""
-        with self._lock:
+        with self._attaching:
             if self._closed:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
             attachment = self._attacher.attach(path, points)
-            self._attachments.add(attachment)
+            self._attachments = [other for other in self._attachments if other.attached] + [attachment]
             return attachment
 
     def close(self) -> None:
         """Remove every probe and give everything back. May be called twice."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._end()
+        with self._attaching, self._reading:
+            if not self._closed:
+                self._closed = True
+                self._end()
 
     def _end(self) -> None:
         links = [link for attachment in self._attachments for link in attachment.take()]

@@ -5,8 +5,8 @@ for good, and writes its complaints straight to the terminal. Imports nothing of
 
 Takes a JSON object on stdin: ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with the
 kernel's), ``maps`` (names), ``probes`` and ``raw_tracepoints`` (names of programs), ``attach_type`` (of the
-probes, -1 for none). Sends a JSON object over the socket whose descriptor is its only argument: ``names``, with
-one descriptor each, or ``failed`` (``import``, ``compile`` or ``load``) and ``detail``.
+probes, -1 for none). Sends a JSON object over the socket whose descriptor is its only argument: ``names``,
+with one descriptor each, or ``failed`` (``import``, ``compile`` or ``load``) and ``detail``.
 """
 
 from __future__ import annotations

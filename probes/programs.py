@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import platform
 import re
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 import bpf
 from model.errors import CannotTrace
 from probes import layout, load_programs
-from probes.bpf_calls import UPROBE_MULTI
+from probes.bpf_calls import UPROBE_MULTI, map_memory
 
 SOURCE: Final = Path(bpf.__file__).parent
 OLDEST_KERNEL: Final = (5, 15)
@@ -100,7 +99,6 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
 
     Raises CannotTrace with the reason and the remedy.
     """
-    check_host()
     request: dict[str, object] = {
         "text": source_text(),
         "cflags": [f"-DSLOTS={slots}", f"-DTHREADS={threads}"],
@@ -136,9 +134,8 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
 
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
     """The array of a map, which lives as long as it is referred to; ``fd`` is closed."""
-    size = -(-dtype.itemsize * n // mmap.PAGESIZE) * mmap.PAGESIZE
     try:
-        return np.frombuffer(mmap.mmap(fd, size), dtype, n)
+        return np.frombuffer(map_memory(fd, dtype.itemsize * n), dtype, n)
     finally:
         os.close(fd)
 

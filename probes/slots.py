@@ -1,10 +1,10 @@
 """Reads the histograms that the kernel fills, and gives those of ended processes back to it.
 
-A slot goes through these stages: free (its number is in the kernel's queue), used (the programs took it at the
-first call of an operation of a process; ``owners`` tells whose it is), released (its process is gone, no new
-thread can find it), free again. A thread remembers the slots it uses, so a released slot is not handed out
-again while the kernel has a record of any thread with that process id: a process that got the number of an
-ended one keeps counting into the slots it found, and nothing is lost or given to others.
+A slot goes through these stages: free (its number is in the kernel's queue), used (the programs took it at
+the first call of an operation of a process; ``owners`` tells whose it is), released (its process is gone, no
+new thread can find it), free again. A thread remembers the slots it uses, so a released slot is not handed
+out again while the kernel has a record of any thread with that process id: a process that got the number of
+an ended one keeps counting into the slots it found, and nothing is lost or given to others.
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""What the tests with real eBPF share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from demo.build import Built, build
+from model.errors import CannotTrace
+from probes.kernel_side import KernelSide
+from tests.kernel.harness import Workplace, workplace_in
+from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program whose functions are traced, compiled; its library lies beside it."""
+    return compile_program(tmp_path_factory.mktemp("native"))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A kernel side that traces the driver's library."""
+
+    kernel: KernelSide
+    driver: Path
+
+    def start(self) -> Program:
+        """A new process of the driver; what was counted and lost before is read off."""
+        self.kernel.read()
+        self.kernel.losses()
+        return Program(self.driver)
+
+
+@pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
+def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
+    """The driver's library traced, in both ways of attaching."""
+    try:
+        kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
+    except CannotTrace as reason:
+        if reason.reason == "tracing needs root":
+            pytest.skip(reason.reason)
+        raise
+    library = driver.with_name("libtraced.so")
+    attachment = kernel.attach(str(library), points(library))
+    assert not attachment.failed
+    assert attachment.count == 2 * len(FUNCTIONS)
+    yield Traced(kernel, driver)
+    kernel.close()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The stand-in libraries and their caller."""
+    return build(tmp_path_factory.mktemp("standin"))
+
+
+@pytest.fixture
+def workplace(built: Built) -> Iterator[Workplace]:
+    """Starts callers, in cgroups if wanted, and ends all of them after the test."""
+    with workplace_in(built) as place:
+        yield place

@@ -1,0 +1,149 @@
+"""Probes come and go: what cannot be probed is told, what is closed counts no more, nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from model.errors import CannotTrace
+from probes import bpf_calls, kernel_side
+from probes.calibration import OwnFunction
+from probes.kernel_side import KernelSide, Point, Way
+from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, points, wait_until
+
+WAYS = ["multi", pytest.param("perf", marks=pytest.mark.perf)]
+
+
+def links() -> list[int]:
+    """Descriptors of probes and programs that this process holds."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            text = Path(f"/proc/self/fdinfo/{name}").read_text()
+        except OSError:
+            continue
+        if "link_type:" in text or "prog_type:" in text or "map_type:" in text:
+            found.append(int(name))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_probes_of_a_running_process_come_and_go(driver: Path, way: Way) -> None:
+    library = driver.with_name("libtraced.so")
+    chosen = [function for function in FUNCTIONS if function.symbol in ("plain", "outer")]
+    before = links()
+    kernel = KernelSide(way=way, slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        assert kernel.way == way
+        assert kernel.probe_ns > 0
+        with Program(driver) as program:
+            program("call plain 5")
+            assert calls_of(kernel, program.pid) == {}
+            with library.open("rb") as file:  # the path may be that of an open file
+                attachment = kernel.attach(f"/proc/self/fd/{file.fileno()}", points(library, chosen))
+            assert (attachment.count, attachment.failed) == (4, ())
+            program("outer 5")
+            assert calls_of(kernel, program.pid) == {("outer", False): 1, ("plain", True): 5}
+            attachment.close()
+            attachment.close()
+
+            def silent() -> bool:  # perf events are removed beside us
+                kernel.read()
+                program("call plain 1")
+                return calls_of(kernel, program.pid) == {}
+
+            wait_until(silent, "probes removed")
+    finally:
+        kernel.close()
+        kernel.close()
+    assert links() == before
+    late = kernel.attach(str(library), points(library, chosen))
+    assert late.count == 0
+    assert len(late.failed) == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_cannot_be_probed_costs_only_itself(driver: Path, way: Way) -> None:
+    library = driver.with_name("libtraced.so")
+    good = points(library, FUNCTIONS[:4])
+    bad = Point(library.stat().st_size + 4096, FUNCTIONS[5].id)
+    kernel = KernelSide(way=way, slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        attachment = kernel.attach(str(library), [*good[:1], bad, *good[1:]])
+        assert attachment.count == 8
+        assert [point for point, _ in attachment.failed] == [bad]
+        assert attachment.failed[0][1]
+        with Program(driver) as program:
+            for function in FUNCTIONS[:4]:
+                program(f"call {function.symbol} 2")
+            assert calls_of(kernel, program.pid) == {
+                (function.symbol, False): 2 for function in FUNCTIONS[:4]
+            }
+        nothing = kernel.attach("/no/such/file", good)
+        assert nothing.count == 0
+        assert {point for point, _ in nothing.failed} == set(good)
+        assert kernel.attach(str(library), []).count == 0
+    finally:
+        kernel.close()
+
+
+def test_auto_takes_multi_where_the_kernel_has_it_and_perf_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    begin = KernelSide._begin
+
+    def without_multi(self: KernelSide, slots: int, threads: int, way: str) -> None:
+        tried.append(way)
+        if way == "multi":
+            raise CannotTrace("no uprobe_multi in this kernel")
+        self.way = way
+
+    monkeypatch.setattr(KernelSide, "_begin", without_multi)
+    assert KernelSide(way="auto").way == "perf"
+    assert tried == ["multi", "perf"]
+    with pytest.raises(CannotTrace, match="no uprobe_multi"):
+        KernelSide(way="multi")
+    monkeypatch.setattr(KernelSide, "_begin", begin)
+
+
+def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = links()
+    measure = OwnFunction.measure
+
+    def one_more(self: OwnFunction, calls: int, rounds: int) -> object:
+        measure(self, 1, 1)
+        return measure(self, calls, rounds)
+
+    monkeypatch.setattr(OwnFunction, "measure", one_more)
+    with pytest.raises(CannotTrace, match="counting does not work here: 12000 calls made, 12001 counted"):
+        KernelSide(way="multi", slots=16, threads=16)
+    monkeypatch.setattr(OwnFunction, "measure", measure)
+    assert links() == before
+
+
+def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    attach = bpf_calls.attach_raw_tracepoint
+    monkeypatch.setattr(kernel_side, "_THREAD_END_SECONDS", 0.05)
+    monkeypatch.setattr(
+        kernel_side, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
+    )
+    with pytest.raises(CannotTrace, match="does not tell when threads end"):
+        KernelSide(way="multi", slots=16, threads=16)
+
+
+@pytest.mark.perf
+def test_closing_perf_events_does_not_keep_anyone_waiting(driver: Path) -> None:
+    library = driver.with_name("libtraced.so")
+    kernel = KernelSide(way="perf", slots=16, threads=16, functions=FUNCTIONS)
+    kernel.attach(str(library), points(library, FUNCTIONS[:8]))
+    start = time.monotonic()
+    kernel.close()
+    took = time.monotonic() - start
+    helpers = kernel._attacher._closer._helpers  # type: ignore[attr-defined]
+    assert len(helpers) == 1
+    helpers[0].wait(60)
+    removing = time.monotonic() - start
+    assert took < removing
+    assert helpers[0].returncode == 0

@@ -1,0 +1,135 @@
+"""Calls inside calls, and calls that never return: each is counted once, as what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from probes.kernel_side import RawOpenCall
+from tests.kernel.conftest import Traced
+from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, wait_until
+
+
+def test_calls_inside_a_call_are_nested(traced: Traced) -> None:
+    with traced.start() as program:
+        program("outer 25")
+        program("call plain 3")
+        assert calls_of(traced.kernel, program.pid) == {
+            ("outer", False): 1,
+            ("plain", True): 25,
+            ("plain", False): 3,
+        }
+    assert lost(traced.kernel) == {}
+
+
+def test_a_function_that_ends_in_a_jump_to_another(traced: Traced) -> None:
+    with traced.start() as program:
+        program("call jumping 50")
+        assert calls_of(traced.kernel, program.pid) == {("jumping", False): 50, ("plain", True): 50}
+    assert lost(traced.kernel) == {}
+
+
+@pytest.mark.parametrize(
+    ("depth", "counted"),
+    [(1, 1), (16, 16), (17, 16), (40, 16), (80, 16)],  # the kernel itself gives up at 64
+)
+def test_recursion_down_to_what_a_record_holds(traced: Traced, depth: int, counted: int) -> None:
+    with traced.start() as program:
+        program(f"recursive {depth}")
+        program("call plain 1")  # not disturbed by what was before
+        expected = {("recursive", False): 1, ("plain", False): 1}
+        if counted > 1:
+            expected["recursive", True] = counted - 1
+        assert calls_of(traced.kernel, program.pid) == expected
+    assert lost(traced.kernel) == ({"too_deep": depth - counted} if depth > counted else {})
+
+
+@pytest.mark.parametrize(
+    ("command", "expected", "abandoned"),
+    [
+        # One longjmp leaves one frame, which the next call finds; the last is found by what comes after.
+        ("longjmp 5", {("plain", False): 1}, 5),
+        ("longjmp_deeper 5", {("plain", False): 1}, 10),
+        # The call after the jump has the stack pointer of the call that was left.
+        ("longjmp_then_call 5", {("plain", False): 6}, 5),
+        ("exit_thread_inside", {("plain", False): 1}, 1),
+        ("exec_inside", {("plain", False): 1}, 1),
+        ("exec_thread_inside", {("plain", False): 1}, 1),
+    ],
+)
+def test_calls_left_without_returning(
+    traced: Traced, command: str, expected: dict[tuple[str, bool], int], abandoned: int
+) -> None:
+    with traced.start() as program:
+        program(command)
+        program("call plain 1")
+        assert calls_of(traced.kernel, program.pid) == expected
+        wait_until(lambda: not traced.kernel.open_calls(), "all calls left")
+    assert lost(traced.kernel) == {"abandoned": abandoned}
+
+
+def test_a_process_that_ends_inside_a_call(traced: Traced) -> None:
+    with traced.start() as program:
+        program("call plain 2")
+        program.send("exit_inside")
+        program.process.wait(60)
+        assert calls_of(traced.kernel, program.pid) == {("plain", False): 2}
+        assert not traced.kernel.open_calls()
+    assert lost(traced.kernel) == {"abandoned": 1}
+
+
+def test_a_killed_process(traced: Traced) -> None:
+    with traced.start() as program:
+        program("call plain 2")
+        program("hang")
+        wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
+        program.process.kill()
+        program.process.wait(60)
+        assert calls_of(traced.kernel, program.pid) == {("plain", False): 2}
+        assert not traced.kernel.open_calls()
+    assert lost(traced.kernel) == {"abandoned": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "own"), [("fork 7", {}), ("fork_inside 7", {("calling_back", False): 1})]
+)
+def test_a_forked_child_is_a_process_of_its_own(
+    traced: Traced, command: str, own: dict[tuple[str, bool], int]
+) -> None:
+    with traced.start() as program:
+        (child,) = program(command)
+        counts = traced.kernel.read()
+        calls = {
+            (key.tgid, key.operation): n for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)
+        }
+        expected = {(child, OPERATION["plain"]): 7}
+        expected |= {(program.pid, OPERATION[name]): n for (name, _), n in own.items()}
+        assert calls == expected
+    assert lost(traced.kernel) == {}
+
+
+def test_an_open_call_shows_until_it_returns(traced: Traced) -> None:
+    with traced.start() as program:
+        program("hang")
+        found: list[RawOpenCall] = []
+
+        def one_open() -> bool:
+            found[:] = traced.kernel.open_calls()
+            return len(found) == 1
+
+        wait_until(one_open, "one call open")
+        (call,) = found
+        assert (call.tgid, call.operation, call.nested) == (program.pid, OPERATION["hanging"], False)
+        assert call.tid != program.pid
+        assert traced.kernel.open_calls() == found
+        assert calls_of(traced.kernel, program.pid) == {}
+        program("unhang")
+        assert traced.kernel.open_calls() == []
+        assert calls_of(traced.kernel, program.pid) == {("hanging", False): 1, ("plain", True): 1}
+    assert lost(traced.kernel) == {}
+
+
+def test_the_time_of_nested_calls_is_part_of_the_outer(traced: Traced) -> None:
+    with traced.start() as program:
+        program("outer 200")
+        total = by_function(traced.kernel, program.pid, of="total_ns")
+        assert total["outer", False] >= total["plain", True]

@@ -1,0 +1,120 @@
+"""Histograms and thread records come back from whoever ended, and running out of them is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes.kernel_side import KernelSide
+from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
+
+
+@pytest.fixture
+def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
+    """A kernel side with few slots and thread records: the marker's (slots, threads)."""
+    slots, threads = request.param
+    kernel = KernelSide(way="auto", slots=slots, threads=threads, functions=FUNCTIONS)
+    library = driver.with_name("libtraced.so")
+    assert not kernel.attach(str(library), points(library)).failed
+    yield kernel
+    kernel.close()
+
+
+@pytest.mark.parametrize("small", [(4, 64)], indirect=True)
+def test_slots_of_ended_processes_serve_others(small: KernelSide, driver: Path) -> None:
+    for _ in range(20):
+        with Program(driver) as program:
+            program("threads 16 plain 1")  # sixteen threads may want to make the same slot at once
+            program("outer 2")
+            program("call pushing 5")
+            assert small.tgids() == {program.pid}
+        expected = {("plain", False): 16, ("outer", False): 1, ("plain", True): 2, ("pushing", False): 5}
+        assert calls_of(small, program.pid) == expected
+        small.release(program.pid)
+        assert small.tgids() == set()
+    assert lost(small) == {}
+
+
+@pytest.mark.parametrize("small", [(3, 64)], indirect=True)
+def test_without_a_free_slot_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
+    with Program(driver) as program, Program(driver) as other:
+        for name in ("plain", "pushing", "comparing"):
+            program(f"call {name} 2")
+        program("call marked 7")
+        other("call plain 3")
+        expected = {("plain", False): 2, ("pushing", False): 2, ("comparing", False): 2}
+        assert calls_of(small, program.pid, other.pid) == expected
+        assert lost(small) == {"no_slot": 10}
+        program.end()
+        small.release(program.pid)
+        other("call plain 4")
+        assert calls_of(small, program.pid, other.pid) == {("plain", False): 4}
+        assert lost(small) == {}
+
+
+@pytest.mark.parametrize("small", [(64, 3)], indirect=True)
+def test_without_a_free_thread_record_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
+    programs = [Program(driver) for _ in range(4)]
+    try:
+        for program in programs[:3]:
+            program("call plain 1")
+        programs[3]("outer 4")
+        assert calls_of(small, *(program.pid for program in programs)) == {("plain", False): 3}
+        assert lost(small) == {"no_thread": 5}
+        programs[0].end()
+        programs[3]("outer 4")
+        assert calls_of(small, programs[3].pid) == {("outer", False): 1, ("plain", True): 4}
+        assert lost(small) == {}
+    finally:
+        for program in programs:
+            program.end()
+
+
+@pytest.mark.parametrize("small", [(8, 64)], indirect=True)
+def test_slots_released_too_early_lose_no_call(small: KernelSide, driver: Path) -> None:
+    # As where a process got the number of one that ended, before the monitor let go of that one.
+    with Program(driver) as program:
+        program("call plain 3")
+        small.release(program.pid)
+        assert small.tgids() == set()
+        program("call plain 4")  # the thread still has the slot it knows
+        program("threads 2 plain 5")  # new threads find another
+        assert calls_of(small, program.pid) == {("plain", False): 17}
+        assert small.tgids() == {program.pid}
+        program("call plain 1")
+        assert calls_of(small, program.pid) == {("plain", False): 1}
+    assert calls_of(small, program.pid) == {}
+    small.release(program.pid)
+    for _ in range(3):  # all eight are there again
+        with Program(driver) as program:
+            for name in ("plain", "pushing", "comparing", "marked", "jumping"):
+                program(f"call {name} 1")
+            assert sum(calls_of(small, program.pid).values()) == 6
+        small.release(program.pid)
+    assert lost(small) == {}
+
+
+@pytest.mark.parametrize("small", [(64, 64)], indirect=True)
+def test_many_processes_come_and_go(small: KernelSide, driver: Path) -> None:
+    with Program(driver) as program:
+        children = set()
+        calls = 0
+        for _ in range(300):
+            (child,) = program("fork_inside 3")
+            children.add(child)
+            if len(children) == 20:
+                counts = small.read()
+                calls += sum(
+                    n
+                    for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)
+                    if key.tgid in children
+                )
+                for tgid in small.tgids() - {program.pid}:
+                    small.release(tgid)
+                children.clear()
+        assert calls == 900
+        assert small.tgids() == {program.pid}
+        wait_until(lambda: not small.open_calls(), "no call open")
+    assert lost(small) == {}

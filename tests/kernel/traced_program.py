@@ -1,0 +1,168 @@
+"""A program whose calls a test chooses one by one, and the table of its functions."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from elftools.elf.elffile import ELFFile
+
+from probes.kernel_side import KernelSide, Point, SlotKey
+from probes.operations import Direction, Function, Size
+
+NATIVE = Path(__file__).parent / "native"
+DEADLINE_SECONDS = 60.0
+
+_SIMPLE = (
+    *("plain", "pushing", "comparing", "marked", "jumping", "failing", "outer", "recursive"),
+    *("waiting", "hanging", "leaving", "leaving_deeper", "calling_back"),
+)
+_NEXT = len(_SIMPLE) + 1
+FUNCTIONS = (
+    *(Function(number, symbol, 10 * number, "driver") for number, symbol in enumerate(_SIMPLE, 1)),
+    Function(_NEXT, "sized", 10 * _NEXT, "driver", Size.ARGUMENT, 1),
+    Function(_NEXT + 1, "sized32", 10 * (_NEXT + 1), "driver", Size.ARGUMENT32, 1, 0, 2),
+    Function(_NEXT + 2, "copying", 10 * (_NEXT + 2), "runtime", Size.ARGUMENT, 2, 0, 0, Direction.KIND, 3),
+    Function(
+        _NEXT + 3, "copying_area", 10 * (_NEXT + 3), "runtime", Size.PRODUCT, 4, 5, 0, Direction.KIND, 6
+    ),
+    Function(
+        _NEXT + 4,
+        "copying_struct",
+        10 * (_NEXT + 4),
+        "runtime",
+        Size.STRUCT,
+        0,
+        16,
+        3,
+        Direction.STRUCT_KIND,
+        5,
+    ),
+    Function(_NEXT + 5, "collective", 10 * (_NEXT + 5), "nccl", Size.NCCL, 2, 3, pending=7),
+)
+"""The functions of native/traced.c."""
+
+OPERATION = {function.symbol: function.operation for function in FUNCTIONS}
+NAME = {function.operation: function.symbol for function in FUNCTIONS}
+
+
+def compile_program(into: Path) -> Path:
+    """Build the library and the program that calls it; gives the program, beside its ``libtraced.so``."""
+    library, program = into / "libtraced.so", into / "driver"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(
+        ["gcc", *flags, "-shared", "-fPIC", "-o", library, NATIVE / "traced.c"], check=True, timeout=60
+    )
+    subprocess.run(
+        ["gcc", *flags, "-o", program, NATIVE / "driver.c", library, "-lpthread", f"-Wl,-rpath,{into}"],
+        check=True,
+        timeout=60,
+    )
+    return program
+
+
+def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Point]:
+    """Where the functions begin in the file."""
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        values = {
+            symbol.name: symbol["st_value"]
+            for symbol in elf.get_section_by_name(".dynsym").iter_symbols()
+            if symbol["st_shndx"] != "SHN_UNDEF"
+        }
+        offsets = {name: next(iter(elf.address_offsets(value)), 0) for name, value in values.items() if value}
+    return [Point(offsets[function.symbol], function.id) for function in functions]
+
+
+class Program:
+    """A running driver. Each command is over, and counted, when its answer is there."""
+
+    def __init__(self, path: Path, before: Callable[[], None] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            preexec_fn=before,
+        )
+        self.pid = self.process.pid
+        self._answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def __call__(self, command: str) -> list[int]:
+        """Let it run ``command``; gives the numbers it answers with."""
+        self.send(command)
+        return self._answer()
+
+    def send(self, command: str) -> None:
+        """Let it run ``command``, without waiting for an answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+
+    def end(self) -> None:
+        """Let it leave, and wait until it is gone."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE_SECONDS)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _answer(self) -> list[int]:
+        assert self.process.stdout is not None
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        assert poll.poll(DEADLINE_SECONDS * 1000), "the program does not answer"
+        words = self.process.stdout.readline().split()
+        assert words[:1] == ["ok"], words
+        return [int(word) for word in words[1:]]
+
+
+def calls_of(kernel: KernelSide, *pids: int) -> dict[tuple[str, bool], int]:
+    """Calls counted since the previous read for these processes, by function and nesting."""
+    return by_function(kernel, *pids, of="calls")
+
+
+def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool], int]:
+    """One column of what was counted since the previous read, by function and nesting."""
+    counts = kernel.read()
+    assert counts.calls.tolist() == counts.histograms.totals().tolist()
+    result: dict[tuple[str, bool], int] = {}
+    for key, value in zip(counts.keys, getattr(counts, of).tolist(), strict=True):
+        if key.tgid in pids:
+            name = function_name(key)
+            result[name, key.nested] = result.get((name, key.nested), 0) + value
+    return result
+
+
+def function_name(key: SlotKey) -> str:
+    """The function, and `` kind N`` where a direction was counted."""
+    base = key.operation // 10 * 10
+    kind = f" kind {key.operation - base - 1}" if key.operation != base else ""
+    return NAME[base] + kind
+
+
+def lost(kernel: KernelSide) -> dict[str, int]:
+    """What was lost since the previous call, without the zeros."""
+    return {name: count for name, count in kernel.losses().items() if count}
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Poll ``condition``; fails with ``what`` after a generous while."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.005)

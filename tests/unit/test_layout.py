@@ -1,0 +1,97 @@
+"""The structs that the kernel's programs and the monitor share are alike for the compiler and for numpy."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from model.hdr import COUNTERS, HIGHEST_NS, index_of
+from model.window import LOSSES
+from probes import layout
+from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Size
+from probes.programs import SOURCE, source_text
+
+STRUCTS = {
+    "slot": layout.SLOT,
+    "owner": layout.OWNER,
+    "slot_key": layout.OWNER,
+    "frame": layout.FRAME,
+    "thread": layout.THREAD,
+    "function": layout.FUNCTION,
+    "losses": layout.LOSSES,
+}
+
+
+def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler here")
+    source, program = into / "ask.c", into / "ask"
+    source.write_text(f"{includes}\nextern int printf(const char *, ...);\nint main(void)\n{{\n{body}\n}}\n")
+    # The compiler's own stddef.h, but the kernel headers of the programs: theirs are the types that count.
+    subprocess.run(
+        ["gcc", "-I", SOURCE / "headers/include", "-I", SOURCE, "-o", program, source], check=True, timeout=60
+    )
+    return subprocess.run([program], input=given, text=True, capture_output=True, check=True).stdout.split()
+
+
+def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
+    expected = []
+    lines = []
+    for name, dtype in STRUCTS.items():
+        lines.append(f'printf("%lu ", sizeof(struct {name}));')
+        expected.append(dtype.itemsize)
+        assert dtype.names is not None
+        for field in dtype.names:
+            if name == "slot_key" and field not in ("cgroup_id", "tgid", "operation"):
+                continue
+            kind, offset = dtype.fields[field][:2]  # type: ignore[index]
+            lines.append(f'printf("%lu %lu ", __builtin_offsetof(struct {name}, {field}), ')
+            lines.append(f"sizeof(((struct {name} *)0)->{field}));")
+            expected += [offset, kind.itemsize]
+    found = run_c(tmp_path, '#include "layout.h"', "\n".join(lines))
+    assert list(map(int, found)) == expected
+    assert layout.SLOT.itemsize == 16384
+
+
+def test_constants_are_the_same(tmp_path: Path) -> None:
+    names = ["COUNTERS", "SPLITS", "DEPTH", "CACHED", "ARGUMENTS", "FUNCTIONS", "NESTED", "KINDS"]
+    values = [COUNTERS, layout.SPLITS, layout.DEPTH, layout.CACHED, layout.ARGUMENTS, layout.FUNCTIONS]
+    values += [layout.NESTED, len(KINDS)]
+    enums = [f"SIZE_{size.name}" for size in Size] + [
+        f"DIRECTION_{direction.name}" for direction in Direction
+    ]
+    values += [*map(int, Size), *map(int, Direction)]
+    body = "\n".join(f'printf("%d ", {name});' for name in names + enums)
+    assert list(map(int, run_c(tmp_path, '#include "layout.h"', body))) == values
+    shifts = sum((size.bit_length() - 1) << (2 * number) for number, size in enumerate(NCCL_TYPE_BYTES))
+    assert f"#define NCCL_SHIFTS 0x{shifts:08x}ULL" in source_text()
+    assert f"#define NCCL_TYPES {len(NCCL_TYPE_BYTES)}\n" in source_text()
+
+
+def test_every_loss_has_a_counter() -> None:
+    # "missed" is told by the kernel itself.
+    assert {*(layout.LOSSES.names or ()), "missed"} == set(LOSSES)
+
+
+def test_the_kernel_finds_the_counter_of_a_duration_as_hdr_histogram_does(tmp_path: Path) -> None:
+    chosen = random.Random(37)
+    values = {0, 1, 127, 128, 255, 256, 257, 511, 512, HIGHEST_NS - 1, HIGHEST_NS}
+    values |= {near for bits in range(38) for near in ((1 << bits) - 1, 1 << bits, (1 << bits) + 1)}
+    values |= {chosen.getrandbits(chosen.randint(1, 37)) for _ in range(20_000)}
+    ordered = sorted(value for value in values if value <= HIGHEST_NS)
+    numbers = ",".join(f"{value}ULL" for value in ordered)
+    body = f"static const unsigned long long values[] = {{{numbers}}};\n"
+    body += 'for (unsigned long i = 0; i < sizeof(values) / 8; i++) printf("%u ", counter_of(values[i]));'
+    found = run_c(tmp_path, '#include "hdr.h"', body)
+    assert list(map(int, found)) == [index_of(value) for value in ordered]
+
+
+def test_the_source_is_one_text_with_every_header_once() -> None:
+    text = source_text()
+    assert '#include "' not in text
+    for guard in ("LAYOUT", "HDR", "ARGUMENTS", "MAPS", "THREADS", "SLOTS"):
+        assert text.count(f"#define STALLTOP_{guard}_H\n") == 1
