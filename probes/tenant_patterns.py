@@ -50,7 +50,7 @@ KUBERNETES_POD = re.compile(rf"/[^/]*kubepods[^:]*?[/-]pod(?P<pod>{_UID})(?:\.sl
 """A pod, by its UID (a hash for static pods), in any QoS class and with either cgroup driver."""
 PODMAN_POD = re.compile(r"/[^/]*libpod_pod_(?P<pod>[0-9a-f]{64})(?:\.slice)?" + _END)
 ECS_TASK = re.compile(
-    r"/(?:ecs|ecstasks\.slice)(?:/[^/]+?)??[/-](?P<pod>[0-9a-f-]{32,36})(?:\.slice)?" + _END
+    r"/(?:ecs|(?i:ecstasks)\.slice)(?:/[^/]+?)??[/-](?P<pod>[0-9a-f-]{32,36})(?:\.slice)?" + _END
 )
 
 _USER_SLICE = re.compile(r"/user-(?P<uid>\d+)\.slice/")
@@ -111,7 +111,7 @@ PATTERNS: tuple[Pattern, ...] = (
     # Of two matches of the same depth the earlier row wins: special before general.
     _row(
         "ECS, systemd driver",
-        rf"/ecstasks-[0-9a-f-]{{32,36}}\.slice/docker-{_HEX}\.scope{_END}",
+        rf"/(?i:ecstasks)-[0-9a-f-]{{32,36}}\.slice/docker-{_HEX}\.scope{_END}",
         _container("ecs"),
     ),
     _row("Docker, systemd driver", rf"/docker-{_HEX}\.scope{_END}", _container("docker")),

@@ -94,6 +94,9 @@ CASES = [
         "ECS, numbered container", f"/ecs/{TASK}/{TASK}-1234567890", "ecs", f"{TASK}-1234567890", pod=TASK
     ),
     container(
+        "ECS, systemd driver", f"/ECSTasks.slice/ECSTasks-{TASK}.slice/docker-{A}.scope", "ecs", pod=TASK
+    ),
+    container(
         "ECS, systemd driver", f"/ecstasks.slice/ecstasks-{TASK}.slice/docker-{A}.scope", "ecs", pod=TASK
     ),
     container(
