@@ -8,13 +8,16 @@ from dataclasses import replace
 
 from demo.build import compiler
 from demo.cgroups import hierarchy
+from demo.scenario import Scenario
+from demo.simulated import SimulatedSource
 from demo.tenants import DemoTenants
 from model.errors import Told
 from model.source import Source
 from model.tenant import Tenant
 from model.window import Window
+from probes.monitor import Monitor, MonitorOptions
 
-__all__ = ["DemoTenants", "NamedSource", "why_simulated"]
+__all__ = ["DemoSource", "DemoTenants", "NamedSource", "demo_source", "why_simulated"]
 
 
 def why_simulated() -> str:
@@ -32,6 +35,24 @@ def why_simulated() -> str:
     if not os.access(root, os.W_OK):
         return f"cgroups cannot be made in {root}"
     return ""
+
+
+def demo_source(scenario: Scenario, options: MonitorOptions) -> Source:
+    """Windows of the tenants of ``scenario``: really traced where that works, else simulated and why."""
+    reason = why_simulated()
+    if reason:
+        return SimulatedSource(reason=reason)
+    tenants = DemoTenants(scenario)
+    try:
+        tenants.start()
+    except Told as told:
+        return SimulatedSource(reason=told.reason)
+    monitor = Monitor(options)
+    if monitor.cannot_trace is not None:
+        tenants.close()
+        monitor.close()
+        return SimulatedSource(reason=monitor.cannot_trace.reason)
+    return DemoSource(monitor, tenants)
 
 
 class NamedSource:
@@ -57,3 +78,16 @@ class NamedSource:
     def _named(self, tenant: Tenant) -> Tenant:
         name = self._names.get(tenant.container_id) if tenant.container_id else None
         return replace(tenant, name=name) if name else tenant
+
+
+class DemoSource(NamedSource):
+    """The windows of a monitor while sample tenants run. Closing ends both."""
+
+    def __init__(self, monitor: Monitor, tenants: DemoTenants) -> None:
+        super().__init__(monitor, tenants.names)
+        self._running = tenants
+
+    def close(self) -> None:
+        """End the tenants, then the tracing."""
+        self._running.close()
+        super().close()

@@ -32,3 +32,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_screen_options(parser)
     add_tracing_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the sample tenants: on the screen, or one window of them on stdout."""
+    from demo.scenario import load_scenario, scenario_names
+
+    if options.list:
+        for name in scenario_names():
+            sys.stdout.write(f"{name:12} {load_scenario(name).about}\n")
+        return 0
+    scenario = load_scenario(options.scenario)
+
+    def start() -> Source:
+        from demo.simulated import SimulatedSource
+        from demo.source import demo_source
+
+        return SimulatedSource() if options.simulated else demo_source(scenario, monitor_options(options))
+
+    if options.once or options.json or not sys.stdout.isatty():
+        source = start()
+        try:
+            print_window(watch(source, float(options.seconds)), as_json=options.json)
+        finally:
+            source.close()
+        return 0
+    from tui.app import RunOptions, run
+    from tui.later import Later
+
+    return run(Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme))
