@@ -235,14 +235,20 @@ def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
 
 
 def _missing(window: Window, style: _Style) -> list[str]:
+    """What is not traced; many processes of one program take one entry."""
+    alike: dict[tuple[str, str, str], list[int]] = {}
+    for gap in window.coverage.missing:
+        alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap.pid)
     lines: list[str] = []
-    for gap in window.coverage.missing[:MOST_LISTED]:
-        pid = f" (process {gap.pid})" if gap.pid else ""
-        what = figures.middle(
-            gap.what, min(style.width - len(pid), cell_len(gap.what)), unicode=style.unicode
-        )
-        lines += style.wrapped([what.rstrip() + pid + ":", gap.reason, gap.remedy], indent="  ")
-    return _listed("not traced", lines, len(window.coverage.missing), style)
+    for (name, reason, remedy), pids in list(alike.items())[:MOST_LISTED]:
+        known = [str(pid) for pid in sorted(pids) if pid]
+        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+        processes = "process" if len(known) == 1 else "processes"
+        who = f" ({processes} {', '.join(known[:3])}{more})" if known else ""
+        room = max(style.width - len(who) - 1, 8)
+        what = figures.middle(name, min(room, cell_len(name)), unicode=style.unicode)
+        lines += style.wrapped([what + who + ":", reason, remedy], indent="  ")
+    return _listed("not traced", lines, len(alike), style)
 
 
 def _losses(window: Window, style: _Style) -> list[str]:

@@ -105,6 +105,12 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert text.count("and 12 more") == 2
 
 
+def test_many_processes_of_one_program_take_one_entry() -> None:
+    gaps = tuple(Missing("runtime of train", "no symbols", "keep them", pid) for pid in (30, 10, 50, 20, 40))
+    text = plain(replace(window(), coverage=Coverage(missing=(*gaps, Missing("/lib", "broken")))))
+    assert "runtime of train (processes 10, 20, 30 and 2 more):  no symbols  keep them\n/lib:  broken" in text
+
+
 def test_colour_changes_nothing_but_colour() -> None:
     coloured = table(full_window(), width=80, colour=True)
     assert COLOUR.sub("", coloured) == plain(full_window())
