@@ -41,10 +41,12 @@ class Histograms:
         """From counters of shape (n, COUNTERS), any integer type."""
         if dense.ndim != 2 or dense.shape[1] != COUNTERS:
             raise ValueError(f"expected shape (n, {COUNTERS}), got {dense.shape}")
-        row, index = np.nonzero(dense)
+        # Through one dimension of truth values: several times as fast as np.nonzero of the counters.
+        place = np.flatnonzero(dense != 0)
+        row, index = np.divmod(place, COUNTERS)
         start = np.zeros(len(dense) + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=len(dense)), out=start[1:])
-        return Histograms(start, index.astype(np.uint16), dense[row, index].astype(np.uint64))
+        return Histograms(start, index.astype(np.uint16), dense.reshape(-1)[place].astype(np.uint64))
 
     @staticmethod
     def concatenate(parts: Sequence[Histograms]) -> Histograms:
@@ -85,7 +87,7 @@ class Histograms:
         if cells <= min(_DENSE_CELLS, 32 * len(place)):
             sums = np.zeros(cells, np.uint64)
             np.add.at(sums, place, count)
-            places = np.flatnonzero(sums)
+            places = np.flatnonzero(sums != 0)
             sums = sums[places]
         else:
             places, inverse = np.unique(place, return_inverse=True)
