@@ -159,7 +159,9 @@ class KernelSide:
         with self._attaching:
             if self._closed:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
-            attachment = self._attacher.attach(path, points)
+            # Two names of one function would be two calls at one place.
+            places = {point.offset: point for point in reversed(points)}
+            attachment = self._attacher.attach(path, [*reversed(places.values())])
             self._attachments = [other for other in self._attachments if other.attached] + [attachment]
             return attachment
 

@@ -173,17 +173,7 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
     calls = np.concatenate([part.calls for part in parts])
     totals = np.concatenate([part.totals for part in parts])
     max_ns = np.concatenate([part.max_ns for part in parts])
-    before = np.cumsum([0, *(part.histograms.start[-1] for part in parts)])
-    histograms = Histograms(
-        np.concatenate(
-            [
-                np.zeros(1, np.int64),
-                *(part.histograms.start[1:] + rest for part, rest in zip(parts, before[:-1], strict=True)),
-            ]
-        ),
-        np.concatenate([part.histograms.index for part in parts]),
-        np.concatenate([part.histograms.count for part in parts]),
-    )
+    histograms = Histograms.concatenate([part.histograms for part in parts])
     owner = owners[slots]
     operation = owner["operation"]
     keys = [

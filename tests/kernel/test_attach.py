@@ -12,7 +12,7 @@ from model.errors import CannotTrace
 from probes import bpf_calls, kernel_side
 from probes.calibration import OwnFunction
 from probes.kernel_side import KernelSide, Point, Way
-from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, points, wait_until
+from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
 
 WAYS = ["multi", pytest.param("perf", marks=pytest.mark.perf)]
 
@@ -86,6 +86,27 @@ def test_what_cannot_be_probed_costs_only_itself(driver: Path, way: Way) -> None
         assert nothing.count == 0
         assert {point for point, _ in nothing.failed} == set(good)
         assert kernel.attach(str(library), []).count == 0
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_probed_twice_is_counted_once(driver: Path, way: Way) -> None:
+    library = driver.with_name("libtraced.so")
+    chosen = points(library, FUNCTIONS[:2])
+    kernel = KernelSide(way=way, slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        alias = chosen[0]._replace(cookie=FUNCTIONS[3].id)
+        assert kernel.attach(str(library), [*chosen, alias]).count == 4
+        with Program(driver) as program:
+            program("call plain 3")
+            assert calls_of(kernel, program.pid) == {("plain", False): 3}
+            assert lost(kernel) == {}
+            kernel.attach(f"/proc/self/root{library}", chosen)
+            program("call plain 3")
+            program("call pushing 2")
+            assert calls_of(kernel, program.pid) == {("plain", False): 3, ("pushing", False): 2}
+            assert lost(kernel) == {"abandoned": 5, "no_entry": 5}
     finally:
         kernel.close()
 
