@@ -54,7 +54,9 @@ def is_alive(pid: int) -> bool:
     """Whether a process of this number runs now (a zombie does not)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            state = file.read().rpartition(b")")[2].split()[0]
+            fields = file.read().rpartition(b")")[2].split()
+        state, threads = fields[0], int(fields[17])
     except (OSError, IndexError):
         return False
-    return state not in (b"Z", b"X")
+    # A process whose first thread has ended looks like a zombie, with more threads than that one.
+    return state not in (b"Z", b"X") or threads > 1

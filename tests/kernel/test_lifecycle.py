@@ -1,0 +1,236 @@
+"""Processes that are killed, fork, run other programs, change cgroups, come, go: nothing is lost or kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.build import Built, build, compiler
+from demo.caller import Caller
+from demo.latencies import Latency
+from probes.monitor import Monitor, MonitorOptions
+from tests.kernel.harness import Workplace, wait_until, workplace_in
+from tests.kernel.watched import Watched
+
+SLOTS = 512
+LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
+"""A function of the runtime, and the driver's that it calls."""
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build()
+
+
+@pytest.fixture(scope="module")
+def monitor(built: Built) -> Iterator[Monitor]:
+    monitor = Monitor(MonitorOptions(slots=SLOTS, threads=256))
+    try:
+        assert monitor.cannot_trace is None, str(monitor.cannot_trace)
+        # Somebody who keeps the libraries in use: whoever comes later is traced from its first call on.
+        with Caller(built, name="keeper") as keeper:
+            keeper.do(f"load {LAUNCH} {INNER}")
+            watched = Watched(monitor)
+            watched.until(lambda: watched.traces(built.cudart, built.cuda), "both libraries are probed")
+            yield monitor
+    finally:
+        monitor.close()
+
+
+@pytest.fixture
+def watched(monitor: Monitor) -> Watched:
+    return Watched(monitor)
+
+
+@pytest.fixture
+def workplace(built: Built) -> Iterator[Workplace]:
+    with workplace_in(built) as workplace:
+        yield workplace
+
+
+def held(workplace: Workplace) -> dict[str, Latency]:
+    """Latencies with which a synchronisation never returns."""
+    hold = workplace.folder / "hold"
+    hold.touch()
+    return {"cuCtxSynchronize": Latency("hold", path=hold)}
+
+
+def process_descriptors() -> int:
+    """Descriptors of this process that stand for processes."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            count += "pidfd" in os.readlink(f"/proc/self/fd/{name}")
+    return count
+
+
+def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
+    caller = workplace.caller(latencies=held(workplace))
+    caller.run(f"{LAUNCH}:100", threads=3, cycles=10)
+    caller.start("cudaDeviceSynchronize", threads=2)
+    both = ["cudaDeviceSynchronize", "cuCtxSynchronize"] * 2
+    watched.until(lambda: watched.open_calls(caller.pid) == both, "both threads hang")
+    caller.kill()
+    watched.until(lambda: not watched.open_calls(caller.pid), "the calls are gone")
+    assert watched.calls(LAUNCH, caller.pid) == watched.calls(INNER, caller.pid) == 3000
+    assert watched.calls("cudaDeviceSynchronize", caller.pid) == 0
+    assert watched.lost == {"abandoned": 4}
+
+
+def test_killed_while_it_calls(workplace: Workplace, watched: Watched) -> None:
+    caller = workplace.caller()
+    caller.run(LAUNCH, cycles=1000)
+    caller.start(LAUNCH, threads=4)
+    watched.until(lambda: watched.calls(LAUNCH, caller.pid) > 3000, "it calls")
+    caller.kill()
+    watched.read()
+    total = watched.calls(LAUNCH, caller.pid)
+    # A thread may have died between the return of the driver's call and that of the runtime's.
+    assert 0 <= watched.calls(INNER, caller.pid) - total <= 4
+    for _ in range(2):
+        watched.read()
+    assert watched.calls(LAUNCH, caller.pid) == total
+    assert not watched.open_calls(caller.pid)
+    assert not watched.lost.keys() - {"abandoned"}
+    assert watched.lost["abandoned"] <= 8
+
+
+@pytest.mark.parametrize("command", ["exec", "exec-thread"])
+def test_another_program(workplace: Workplace, watched: Watched, command: str) -> None:
+    caller = workplace.caller(latencies=held(workplace))
+    caller.run(f"{LAUNCH}:7", threads=2, cycles=10)
+    caller.start("cudaDeviceSynchronize")
+    watched.until(lambda: len(watched.open_calls(caller.pid)) == 2, "a thread hangs")
+    assert caller.do(command) == [str(caller.pid)], "the new program greets"
+    watched.read()
+    assert not watched.open_calls(caller.pid)
+    caller.run(f"{LAUNCH}:9", threads=2, cycles=10)
+    watched.read()
+    assert watched.calls(LAUNCH, caller.pid) == watched.calls(INNER, caller.pid) == 140 + 180
+    assert watched.lost == {"abandoned": 2}
+
+
+def test_forks(workplace: Workplace, watched: Watched) -> None:
+    cgroup = workplace.cgroup()
+    caller = workplace.caller(cgroup=cgroup)
+    caller.run(f"{LAUNCH}:5")
+    caller.do(f"children 20 3 {LAUNCH}:2")
+    caller.run(f"{LAUNCH}:5")
+    watched.read()
+    assert watched.calls(LAUNCH, caller.pid) == 10
+    assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 10 + 20 * 6
+    assert len(watched.pids(cgroup)) == 21
+    assert not watched.lost
+
+
+def test_two_thousand_processes(workplace: Workplace, watched: Watched) -> None:
+    watches_before = process_descriptors()
+    cgroup = workplace.cgroup()
+    caller = workplace.caller(cgroup=cgroup)
+    # Each takes two slots: all of them together eight times as many as there are.
+    for _ in range(20):
+        caller.do(f"children 100 1 {LAUNCH}:3")
+        watched.read()
+        watched.read()
+    assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 6000
+    assert len(watched.pids(cgroup)) == 2000
+    assert not watched.lost
+    watched.until(lambda: not watched.remembers(cgroup), "all are forgotten")
+    assert process_descriptors() <= watches_before
+
+
+def test_short_programs(workplace: Workplace, watched: Watched) -> None:
+    commands = workplace.folder / "commands"
+    commands.write_text(f"burst 1 5 {LAUNCH}\nburst 2 1 {LAUNCH}\n")
+    loop = """
+        echo $$ >"$3/cgroup.procs"
+        n=0
+        while [ $n -lt 300 ]; do "$0" "$1" <"$2" >/dev/null || exit 1; n=$((n + 1)); done
+    """
+    built, cgroup = workplace.built, workplace.cgroup("containerd")
+    arguments = (built.caller, built.folder, commands, cgroup)
+    with subprocess.Popen(["/bin/sh", "-c", loop, *arguments]) as shell:
+        watched.until(lambda: shell.poll() is not None, "all programs have run")
+        assert shell.returncode == 0
+    watched.read()
+    assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 300 * 7
+    assert not watched.lost
+
+
+def test_its_cgroup_is_removed(workplace: Workplace, watched: Watched) -> None:
+    first, later = workplace.cgroup(), workplace.cgroup("podman")
+    caller = workplace.caller(cgroup=first)
+    caller.run(f"{LAUNCH}:100")
+    watched.read()
+    (later / "cgroup.procs").write_text(str(caller.pid))
+    first.rmdir()
+    caller.run(f"{LAUNCH}:30", threads=2)
+    watched.read()
+    assert watched.calls(LAUNCH, first) == 100
+    assert watched.calls(LAUNCH, later) == 60
+    assert watched.calls(INNER, caller.pid) == 160
+    assert not watched.lost
+
+
+def test_its_cgroup_went_before_it_was_seen(workplace: Workplace, watched: Watched) -> None:
+    folder = workplace.cgroup()
+    caller = workplace.caller(cgroup=folder)
+    caller.run(f"{LAUNCH}:50")
+    caller.kill()
+    wait_until(lambda: "populated 0" in (folder / "cgroup.events").read_text(), what="an empty cgroup")
+    folder.rmdir()
+    watched.read()
+    assert watched.calls(LAUNCH, caller.pid) == 50
+    assert not watched.lost
+
+
+def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) -> None:
+    last_number = Path("/proc/sys/kernel/ns_last_pid")
+    cgroup = workplace.cgroup()
+    early = workplace.caller(cgroup=cgroup, name="early")
+    early.run(f"{LAUNCH}:100")
+    early.kill()
+    later = None
+    for _ in range(1000):  # others start processes too
+        last_number.write_text(str(early.pid - 1))
+        later = Caller(workplace.built, cgroup=cgroup, name="later")
+        if later.pid == early.pid:
+            break
+        later.close()
+    assert later is not None
+    with later:
+        assert later.pid == early.pid
+        later.run(f"{LAUNCH}:10")
+        watched.read()
+        assert watched.calls(LAUNCH, early.pid) == 110, "nothing tells the two apart before the first look"
+        later.run(f"{LAUNCH}:1")
+        watched.read()
+        assert watched.calls(LAUNCH, later.pid) == 111
+    watched.until(lambda: not watched.remembers(cgroup), "both are forgotten")
+    assert not watched.lost
+
+
+def test_its_first_thread_has_ended(workplace: Workplace, watched: Watched) -> None:
+    """Such a process has no memory map of its own to look at, and looks dead at first sight."""
+    program = workplace.folder / "leaderless"
+    source = Path(__file__).parent / "native" / "leaderless.c"
+    subprocess.run([*compiler(), "-o", program, source, "-lpthread", "-ldl"], check=True, timeout=60)
+    with subprocess.Popen(
+        [program, workplace.built.cudart, LAUNCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: ") Z " in stat.read_text(), what="the end of the first thread")
+        for made in range(1, 4):
+            process.stdin.write(b"x" * 100)
+            assert process.stdout.read(1) == b"."
+            watched.read()
+            assert watched.calls(LAUNCH, process.pid) == 100 * made
+        assert {key.process for key in watched.last.rows.keys if key.pid == process.pid} == {"leaderless"}
+    assert not watched.lost

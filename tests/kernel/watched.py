@@ -1,0 +1,73 @@
+"""A monitor whose windows are added up, so that a test can ask what was counted in all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from model.tenant import Tenant
+from model.window import RowKey, Window
+from probes.monitor import Monitor
+from tests.kernel.harness import wait_until
+
+
+class Watched:
+    """Reads ``monitor`` and keeps the sums of what it told."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._made = Counter[RowKey]()
+        self.lost = Counter[str]()
+        self.tenants: dict[str, Tenant] = {}
+        """Everybody who was counted, by id."""
+        self.last = self.read()
+        self._made.clear()
+        self.lost.clear()
+        self.tenants.clear()
+
+    def read(self) -> Window:
+        """One more window."""
+        self.last = self._monitor.read()
+        for key, calls in zip(self.last.rows.keys, self.last.rows.calls.tolist(), strict=True):
+            self._made[key] += calls
+        self.lost.update({name: count for name, count in self.last.loss.items() if count})
+        counted = {key.tenant for key in self.last.rows.keys}
+        self.tenants.update({name: self.last.tenants[name] for name in counted})
+        return self.last
+
+    def calls(self, operation: str, of: int | Path) -> int:
+        """Calls counted so far of one process, or of all in a cgroup."""
+        return sum(
+            calls for key, calls in self._made.items() if key.operation == operation and self._is_of(key, of)
+        )
+
+    def pids(self, cgroup: Path) -> set[int]:
+        """Processes in a cgroup that were seen to call anything."""
+        return {key.pid for key in self._made if self._is_of(key, cgroup)}
+
+    def remembers(self, cgroup: Path) -> bool:
+        """Whether the last window still knew the cgroup."""
+        return any(tenant.cgroup_path.endswith(cgroup.name) for tenant in self.last.tenants.values())
+
+    def traces(self, *files: Path) -> bool:
+        """Whether all these files were probed at the last read."""
+        return {str(file) for file in files} <= {row.path for row in self.last.coverage.libraries}
+
+    def open_calls(self, pid: int) -> list[str]:
+        """Operations that the process was inside of at the last read, the outer ones first."""
+        return [call.operation for call in self.last.open_calls if call.pid == pid]
+
+    def _is_of(self, key: RowKey, of: int | Path) -> bool:
+        if isinstance(of, int):
+            return key.pid == of
+        return self.tenants[key.tenant].cgroup_path.endswith(of.name)
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        """Read until ``condition`` holds; fails with ``what`` after a generous while."""
+
+        def look() -> object:
+            self.read()
+            return condition()
+
+        wait_until(look, what=what)
