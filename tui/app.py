@@ -81,7 +81,8 @@ class StalltopApp(App[None]):
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
         theme = chosen(options.theme)
-        super().__init__()
+        # Asked for no colours, Textual leaves those out that a theme in the terminal's own colours has.
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.animation_level = "none"
         self.options = options
         self.unicode = not options.ascii and speaks_unicode()
@@ -220,10 +221,14 @@ def run(source: Source, options: RunOptions | None = None) -> int:
         raise
     app = StalltopApp(source, options)
     with Leaving(app.interrupt, lambda: app.collector.stop(0.2)) as leaving:
-        app.run(mouse=options.mouse)
+        try:
+            app.run(mouse=options.mouse)
+        except OSError:
+            if not leaving.lost():
+                raise
         app.finish(CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
-    if leaving.terminal_lost:
-        return INTERRUPTED
+        if leaving.lost():
+            return INTERRUPTED
     _print_last(app)
     if app.failure is not None:
         return _explain(app.failure)

@@ -12,6 +12,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -19,15 +20,17 @@ from typing import Any, Self
 INTERRUPTED = 130
 GRACE_SECONDS = 0.7
 """Time that the app has to end after a request."""
+RESTORE_SECONDS = 0.5
+"""Time that a terminal which takes nothing is tried to be put right."""
 LOOK_SECONDS = 0.5
 """Time between two looks at the terminal."""
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 RESTORE = (
-    "\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
+    "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
 )
-"""Turns off, in this order: bracketed paste, no wrapping, mouse and its encodings, resize and focus
-reports, the keyboard protocol, the alternate screen; shows the cursor."""
+"""Ends what was half written, then turns off: bracketed paste, no wrapping, mouse and its encodings, resize
+and focus reports, the keyboard protocol, the alternate screen; shows the cursor."""
 
 
 class Leaving:
@@ -41,7 +44,6 @@ class Leaving:
         self._before: dict[int, Any] = {}
         self._attributes: list[Any] | None = None
         self._descriptor = _descriptor()
-        self.terminal_lost = False
 
     @property
     def requested(self) -> bool:
@@ -84,31 +86,42 @@ class Leaving:
         self._last_steps()
         os._exit(INTERRUPTED)
 
-    def _watch(self) -> None:
-        """Notice that the terminal is gone: with SIGHUP ignored (nohup) nothing else would tell."""
+    def lost(self) -> bool:
+        """Whether the terminal is gone."""
         if self._descriptor is None:
-            return
+            return False
         poll = select.poll()
         poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
+        return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+
+    def _watch(self) -> None:
+        """Notice that the terminal is gone: with SIGHUP ignored (nohup) nothing else would tell."""
         while not self._done.wait(LOOK_SECONDS):
-            if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
-                self.terminal_lost = True
+            if self.lost():
                 self.request()
                 return
 
     def _restore(self) -> None:
-        """Put the terminal right without ever waiting for it."""
+        """Put the terminal right, waiting for it no longer than ``RESTORE_SECONDS``."""
         if self._descriptor is None:
             return
         try:
-            if self._attributes is not None:
-                termios.tcsetattr(self._descriptor, termios.TCSANOW, self._attributes)
-            termios.tcflush(self._descriptor, termios.TCOFLUSH)  # what a stalled line did not take yet
             # A description of our own: O_NONBLOCK on the shared one would stay for the shell.
             own = os.open(
                 os.ttyname(self._descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
-            os.write(own, RESTORE.encode())
+            # The screen's own thread may sit in a write: what it holds is dropped, what follows goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._descriptor)
+            if self._attributes is not None:
+                termios.tcsetattr(own, termios.TCSANOW, self._attributes)
+            end = time.monotonic() + RESTORE_SECONDS
+            while time.monotonic() < end:
+                termios.tcflush(own, termios.TCOFLUSH)
+                try:
+                    os.write(own, RESTORE.encode())
+                    return
+                except BlockingIOError:
+                    time.sleep(0.01)
         except (OSError, termios.error):
             pass  # the terminal is gone
 

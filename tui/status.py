@@ -61,6 +61,8 @@ def header_state(
     coverage = window.coverage
     untraced = len({missing.pid or missing.what for missing in coverage.missing})
     traced = f"traced {coverage.processes}/{coverage.processes + untraced}"
+    if not coverage.processes + untraced:
+        traced = "nothing to trace"
     if coverage.tracing:
         traced = "NOT TRACING"
     return HeaderState(

@@ -49,6 +49,7 @@ _CONTRAST = {
     "role-bar": "#ffffff on #303030",
 }
 _TERMINAL = {
+    "role-ground": "ansi_default",
     "role-text": "ansi_default",
     "role-dim": "ansi_default",
     "role-label": "ansi_cyan",

@@ -38,7 +38,7 @@ class Lines(Widget):
             return
         paint = palette(self.app)
         new = list(self.lines(width, height, paint))[:height]
-        new.extend([Strip.blank(width)] * (height - len(new)))
+        new.extend([Strip.blank(width, paint.ground)] * (height - len(new)))
         new = [strip.apply_style(paint.ground) for strip in new]
         old, self._shown = self._shown, new
         if len(old) != len(new) or not old or old[0].cell_length != width:

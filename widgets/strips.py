@@ -12,6 +12,9 @@ from textual.strip import Strip
 Part = tuple[str, Style | None]
 """A piece of a line: its text and style (None: the widget's own)."""
 
+PLAIN = Style.null()
+"""The style of text without one: filters of Textual cannot take None."""
+
 
 def printable(text: str) -> str:
     """``text`` with everything that could steer a terminal replaced by a question mark.
@@ -27,9 +30,11 @@ def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> St
     """The parts as one line of exactly ``width`` cells; neighbours of one style become one segment."""
     segments: list[Segment] = []
     used = 0
+    fill = fill or PLAIN
     for text, style in parts:
         if not text or used >= width:
             continue
+        style = style or PLAIN
         length = len(text) if text.isascii() else cell_len(text)
         if used + length > width:
             length = width - used

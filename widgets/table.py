@@ -6,6 +6,7 @@ widths; only cells that differ are repainted; nothing is animated. Line 0 is the
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -220,8 +221,10 @@ class Table(Lines, can_focus=True):
             return shown
         shown.append(self._head(columns, more_left, more_right, width, paint))
         if not data.rows:
-            shown.append(Strip.blank(width))
-            shown.extend(strip_of([("   " + line, paint.dim)], width) for line in data.empty)
+            shown.append(strip_of((), width))
+            for line in data.empty:
+                parts = textwrap.wrap(printable(line), max(width - 6, 10))
+                shown.extend(strip_of([("   " + part, paint.dim)], width) for part in parts)
             return shown
         for at in range(self._top, min(self._top + self._page, len(data.rows))):
             cursor = at == self._cursor

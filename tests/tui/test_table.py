@@ -28,7 +28,7 @@ class Recording(Table):
         super().__init__()
         self.regions: list[Region] = []
 
-    def refresh(self, *regions: Region, **rest: Any) -> Any:  # type: ignore[override]
+    def refresh(self, *regions: Region, **rest: Any) -> Any:
         if hasattr(self, "regions"):
             self.regions += regions or [Region(0, 0, 999, 999)]
         return super().refresh(*regions, **rest)
@@ -53,7 +53,8 @@ async def shown(size: tuple[int, int]) -> AsyncIterator[tuple[Pilot[None], Recor
 def data(names: list[str], values: dict[str, int] | None = None, **rest: Any) -> TableData:
     values = values or {}
     rows = tuple(
-        TableRow((name,), (Cell(name), Cell(str(values.get(name, 1))), Cell("2"), Cell("3"))) for name in names
+        TableRow((name,), (Cell(name), Cell(str(values.get(name, 1))), Cell("2"), Cell("3")))
+        for name in names
     )
     return TableData((("title", "head"),), COLUMNS, rows, "a", **rest)
 

@@ -141,7 +141,7 @@ def test_every_width_and_grouping_has_as_many_cells_as_columns() -> None:
     one = full_window()
     for by in ("container", "operation", "process", "layer", "pod", "namespace", "host"):
         for width in (40, 80, 120, 200):
-            data = table(one, View(by=by), width=width, unicode=False)  # type: ignore[arg-type]
+            data = table(one, View(by=by), width=width, unicode=False)
             assert data.rows
             assert {len(row.cells) for row in data.rows} == {len(data.columns)}
             assert all(cell.text.isascii() for row in data.rows for cell in row.cells)

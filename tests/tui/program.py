@@ -1,0 +1,63 @@
+"""The screen as a program of its own, for tests in a real terminal: ``python -m tests.tui.program KIND``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from demo.simulated import SimulatedSource
+from model.errors import CannotTrace, Told
+from model.source import Source
+from model.window import Window
+from tests.tui.sources import numbered
+from tui.app import RunOptions, run
+
+
+class Kinds:
+    """A source that behaves as ``kind`` says after its first window."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._reads = 0
+
+    def read(self) -> Window:
+        self._reads += 1
+        if self._reads > 1:
+            if self._kind == "hang":
+                threading.Event().wait()
+            if self._kind == "raise":
+                raise ValueError("the probe broke")
+            if self._kind == "cannot":
+                raise CannotTrace("no eBPF here", "use another kernel")
+        return numbered(self._reads - 1)
+
+    def close(self) -> None:
+        # Seen by the test where the screen was: the source was closed.
+        path = os.environ.get("CLOSED_FILE")
+        if path:
+            with open(path, "w") as file:
+                file.write(str(time.monotonic()))
+
+
+def main() -> int:
+    kind = sys.argv[1]
+    if kind == "nohup":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    flood = kind == "flood"
+    source: Source = SimulatedSource() if flood else Kinds(kind)
+    options = RunOptions(interval=0.02 if flood else 0.2, ascii="ascii" in sys.argv[2:])
+    try:
+        code = run(source, options)
+    except Told as told:
+        print(f"told: {told}", file=sys.stderr)
+        return told.exit_code
+    if code == 0:
+        print("left in order", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""A program in a terminal of its own: keys go in, what it shows is read with an emulator."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyte
+
+DEADLINE = 60.0
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
+CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
+MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
+
+
+class Terminal:
+    """``arguments`` of Python in a new session, whose controlling terminal this is."""
+
+    def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
+        self.ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        self.attributes = termios.tcgetattr(theirs)
+        self.theirs_name = os.ttyname(theirs)
+        self.raw = bytearray()
+        self._screen = pyte.Screen(*size)
+        self._stream = pyte.ByteStream(self._screen)
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=ROOT,
+            env=_environment(environment),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        self._theirs: int | None = theirs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Take the terminal away, as a lost line does."""
+        for descriptor in (self.ours, self._theirs):
+            if descriptor is not None and descriptor >= 0:
+                os.close(descriptor)
+        self.ours, self._theirs = -1, None
+
+    def read(self, seconds: float = 0.05) -> bool:
+        """Take in what was written; False where nothing came within ``seconds``."""
+        poll = select.poll()
+        poll.register(self.ours, select.POLLIN)
+        if not poll.poll(int(seconds * 1000)):
+            return False
+        data = os.read(self.ours, 65536)
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    def unread(self) -> int:
+        """Bytes that the program wrote and nobody read yet."""
+        number = array.array("i", [0])
+        fcntl.ioctl(self.ours, termios.FIONREAD, number)
+        return number[0]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._screen.display)
+
+    def until(self, condition: Callable[[], Any], what: str = "") -> None:
+        """Read until ``condition`` holds."""
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end, f"{what}\n{self.text}\n{bytes(self.raw[-600:])!r}"
+            self.read()
+
+    def sees(self, text: str) -> None:
+        self.until(lambda: text in self.text, f"never saw {text!r}")
+
+    def press(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def wait(self) -> int:
+        """Read on until the program has ended; its exit code."""
+        self.until(lambda: self.process.poll() is not None, "never ended")
+        while self.read(0.1):
+            pass
+        assert self.process.returncode is not None
+        return int(self.process.returncode)
+
+    def restored(self) -> bool:
+        """Whether the terminal is as it was before."""
+        assert self._theirs is not None
+        raw = bytes(self.raw)
+        return (
+            termios.tcgetattr(self._theirs) == self.attributes
+            and raw.rfind(ALTERNATE_OFF) > raw.rfind(ALTERNATE_ON)
+            and raw.rfind(CURSOR_ON) > raw.rfind(CURSOR_OFF)
+            and raw.rfind(MOUSE_OFF) > raw.rfind(MOUSE_ON)
+        )
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    dropped = ("NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT), **more}

@@ -1,0 +1,116 @@
+"""The thread that reads: lengths, failures, hung reads."""
+
+from __future__ import annotations
+
+import queue
+from typing import TypeVar
+
+import pytest
+from textual.message import Message
+
+from tests.tui.sources import Fed, Made, numbered
+from tui.collector import Collector, Failed, Tick
+
+DEADLINE = 30.0
+Kind = TypeVar("Kind", bound=Message)
+
+
+class Inbox:
+    """What the collector posted, in order."""
+
+    def __init__(self) -> None:
+        self._messages: queue.Queue[Message] = queue.Queue()
+
+    def __call__(self, message: Message) -> None:
+        self._messages.put(message)
+
+    def next(self, kind: type[Kind]) -> Kind:
+        message = self._messages.get(timeout=DEADLINE)
+        assert isinstance(message, kind)
+        return message
+
+
+def test_windows_of_every_length_end_at_the_same_moment() -> None:
+    inbox = Inbox()
+    source = Fed(*(numbered(i) for i in range(20)))
+    collector = Collector(source, inbox, interval=0.0, length=10.0)
+    collector.start()
+    for _ in range(19):
+        inbox.next(Tick)
+    snapshot = inbox.next(Tick).snapshot
+    calls = int(numbered(0).rows.calls.sum())
+    for length, seconds in ((10.0, 10), (1.0, 1), (60.0, 20), (None, 20)):
+        one = snapshot.of_length(length)
+        assert one.seconds == pytest.approx(seconds)
+        assert int(one.rows.calls.sum()) == seconds * calls
+        assert one.end == pytest.approx(numbered(19).end)
+    source.release()
+    assert collector.stop(DEADLINE)
+    assert source.closed.is_set()
+
+
+def test_another_length_comes_without_another_read() -> None:
+    inbox = Inbox()
+    source = Made(numbered)
+    collector = Collector(source, inbox, interval=3600.0, length=10.0)
+    collector.start()
+    assert inbox.next(Tick).snapshot.length == 10.0
+    collector.choose(None)
+    assert inbox.next(Tick).snapshot.length is None
+    assert source.reads == 1
+    assert collector.stop(DEADLINE)
+
+
+def test_a_failing_source_is_told_and_closed() -> None:
+    inbox = Inbox()
+    source = Fed(numbered(0))
+    source.put(OSError("broken"))
+    collector = Collector(source, inbox, interval=0.0)
+    collector.start()
+    inbox.next(Tick)
+    assert str(inbox.next(Failed).error) == "broken"
+    assert collector.stop(DEADLINE)
+    assert source.closed.is_set()
+
+
+def test_stop_does_not_wait_for_a_hung_read() -> None:
+    source = Fed()
+    collector = Collector(source, Inbox(), interval=0.0)
+    collector.start()
+    assert not collector.stop(0.05)
+    source.release()
+    assert collector.stop(DEADLINE)
+    assert source.closed.is_set()
+
+
+def test_still_sources_are_read_once() -> None:
+    inbox = Inbox()
+    source = Made(numbered)
+    collector = Collector(source, inbox, interval=0.0, still=True)
+    collector.start()
+    inbox.next(Tick)
+    collector.choose(1.0)
+    inbox.next(Tick)
+    assert source.reads == 1
+    assert collector.stop(DEADLINE)
+
+
+def test_a_collector_that_never_began_stops() -> None:
+    assert Collector(Fed(), Inbox()).stop(0.0)
+
+
+def test_memory_of_kept_windows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tui import collector as module
+
+    monkeypatch.setattr(module, "KEPT_BYTES", 3 * module.held_bytes(numbered(0)))
+    inbox = Inbox()
+    source = Fed(*(numbered(i) for i in range(10)))
+    collector = Collector(source, inbox, interval=0.0)
+    collector.start()
+    for _ in range(9):
+        inbox.next(Tick)
+    snapshot = inbox.next(Tick).snapshot
+    assert len(snapshot.parts) == 3
+    assert snapshot.whole.seconds == pytest.approx(10)
+    source.release()
+    assert collector.stop(DEADLINE)

@@ -1,0 +1,369 @@
+"""The screen by its keys, on sources that a test feeds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from model.errors import CannotTrace
+from model.source import Source
+from model.window import Window
+from outputs.saved import load
+from tests.tui.sources import Fed, Made, many, numbered
+from tests.unit.windows import full_window, window
+from tui.app import RunOptions, StalltopApp
+from tui.theme import NAMES
+from widgets.lines import Lines
+from widgets.table import Table
+
+DEADLINE = 60.0
+
+
+@dataclass
+class Screen:
+    """A running app and its source."""
+
+    app: StalltopApp
+    pilot: Pilot[None]
+    source: Fed
+
+    def text(self) -> str:
+        """Everything on the screen."""
+        lines = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in lines)
+
+    def line(self, number: int) -> str:
+        return self.text().splitlines()[number]
+
+    def names(self, table: str = "main") -> list[str]:
+        """Names of the rows of a table."""
+        return [row.cells[0].text for row in self.app.main.query_one(f"#{table}", Table).data.rows]
+
+    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
+        """Wait for ``condition``."""
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end, f"{what}\n{self.text()}"
+            await self.pilot.pause(0.02)
+
+    async def sees(self, text: str) -> None:
+        """Wait for ``text`` on the screen."""
+        await self.until(lambda: text in self.text(), f"never saw {text!r}")
+
+    async def feed(self, one: Window) -> None:
+        """Let the source give ``one`` and wait for the screen to have it."""
+        self.source.put(one)
+        await self.until(
+            lambda: self.app.main._snapshot is not None and self.app.main._snapshot.parts[-1] is one,
+            "no tick",
+        )
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def running(
+    *windows: Window, size: tuple[int, int] = (120, 40), options: RunOptions | None = None
+) -> AsyncIterator[Screen]:
+    source = Fed()
+    app = StalltopApp(source, options or RunOptions(interval=0.0, theme="dark"))
+    app.unicode = not (options and options.ascii)
+    async with app.run_test(size=size) as pilot:
+        screen = Screen(app, pilot, source)
+        for one in windows:
+            await screen.feed(one)
+        await pilot.pause()
+        try:
+            yield screen
+        finally:
+            source.release()
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (120, 40), (200, 60)])
+async def test_every_size_shows_what_matters(size: tuple[int, int]) -> None:
+    async with running(numbered(0), numbered(1), size=size) as screen:
+        text = screen.text()
+        lines = text.splitlines()
+        assert len(lines) == size[1]
+        assert "gpu7" in lines[0]
+        assert "LIVE" in lines[0]
+        assert "last 2s of 10s" in lines[0]
+        for word in ("CPU", "GPU0", "CONTAINER", "train", "serve", "P50", "P95", "P99", "MAX", "q Quit"):
+            assert word in text
+        assert "ncclCommInitRank open for 42.0s" in text
+        assert ("OPERATION" in text) == (size[1] >= 40)
+        assert all(column in text for column in ("TOTAL", "SHARE", "ERR")) == (size[0] >= 80)
+
+
+async def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
+    async with running(numbered(0), size=(30, 5)) as screen:
+        assert "too small" in screen.text()
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.sees("train")
+        assert "too small" not in screen.text()
+        await screen.pilot.resize_terminal(120, 45)
+        await screen.sees("OPERATION")
+
+
+async def test_pivots_and_the_way_down_and_up() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        assert screen.names() == ["serve", "train"]
+        await screen.press("o")
+        assert "cudaStreamSynchronize" in screen.names()
+        await screen.press("p")
+        assert screen.names() == ["tritonserver 200", "python3 100"]
+        await screen.press("l")
+        assert set(screen.names()) == {"runtime", "nccl", "↳ driver"}
+        await screen.press("n")
+        assert "llm-0" in screen.names()
+        await screen.press("c", "down", "enter")
+        await screen.sees("containers › train › operations")
+        assert "cudaMemcpyAsync HtoD" in screen.names()
+        await screen.press("enter")
+        await screen.sees("› processes")
+        await screen.press("enter")
+        await screen.sees("nothing below")
+        await screen.press("escape", "escape")
+        assert screen.names() == ["serve", "train"]
+        assert screen.app.main.query_one("#main", Table).cursor_key == ("docker:aa",)
+        await screen.press("escape")
+        assert screen.names() == ["serve", "train"]
+
+
+async def test_sorting() -> None:
+    async with running(many(5), size=(120, 24)) as screen:
+        await screen.press("o")
+        names = [f"operation{number:03}" for number in range(5)]
+        assert screen.names() == names[::-1]
+        await screen.press("r")
+        assert screen.names() == names
+        assert "▲TOTAL" in screen.text()
+        await screen.press("S")
+        assert "▼MAX" in screen.text()
+        await screen.press("s", "s", "s", "s", "s")
+        assert screen.names() == names
+        assert "OPERATION▲" in screen.text()
+        head = next(line for line in screen.text().splitlines() if "P99" in line)
+        await screen.pilot.click("#main", offset=(head.index("P99"), 1))
+        await screen.pilot.pause()
+        assert "▼P99" in screen.text()
+
+
+async def test_two_tables_and_tab() -> None:
+    async with running(numbered(0), size=(120, 42)) as screen:
+        await screen.press("tab", "r")
+        assert screen.app.main.query_one("#second").has_focus
+        lines = [line for line in screen.text().splitlines() if "TOTAL" in line]
+        assert "▼TOTAL" in lines[0]
+        assert "▲TOTAL" in lines[1]
+        await screen.press("end", "enter")
+        await screen.sees("operations › cudaStreamSynchronize › containers")
+        assert screen.app.main.query_one("#main").has_focus
+        await screen.press("escape", "e")
+        assert "CPU" not in screen.text()
+        await screen.press("e")
+        await screen.sees("CPU")
+
+
+async def test_filter_as_you_type() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        await screen.press("slash", "s", "e", "r")
+        assert screen.names() == ["serve"]
+        # Keys are text now, not commands.
+        await screen.press("q")
+        assert screen.names() == []
+        await screen.sees("Nothing here matches")
+        await screen.press("backspace", "enter")
+        assert screen.names() == ["serve"]
+        assert screen.app.main.query_one("#main").has_focus
+        await screen.press("down", "escape")
+        assert len(screen.names()) == 2
+        await screen.press("slash", "slash", "left_parenthesis", "slash")
+        await screen.sees("no regular expression")
+        await screen.press("escape")
+        assert not screen.app.main.query_one("#filter", Input).display
+        assert len(screen.names()) == 2
+
+
+async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
+    async with running(numbered(0), size=(120, 24)) as screen:
+        await screen.press("space")
+        assert "FROZEN" in screen.line(0)
+        before = screen.text().splitlines()[5:-1]
+        for number in range(1, 4):
+            await screen.feed(replace(numbered(number), rows=many(9).rows))
+        assert screen.text().splitlines()[5:-1] == before
+        # What is frozen is fully usable.
+        await screen.press("o")
+        assert "operation000" not in screen.names()
+        await screen.press("c", "space")
+        assert "LIVE" in screen.line(0)
+        await screen.press("o")
+        assert "operation000" in screen.names()
+
+
+async def test_window_lengths() -> None:
+    async with running(*(numbered(i) for i in range(12)), size=(120, 24)) as screen:
+        assert "last 10s" in screen.line(0)
+        await screen.press("minus", "minus", "minus")
+        await screen.sees("last 1s ")
+        await screen.press("plus", "plus", "plus")
+        await screen.sees("last 12s of 300s")
+        await screen.press("equals_sign")
+        await screen.sees("since start 12.0s")
+        # A frozen picture changes its length too, and still ends where it was frozen.
+        await screen.press("space")
+        await screen.feed(numbered(12))
+        await screen.press("minus", "minus", "minus")
+        await screen.sees("last 10s")
+        await screen.until(lambda: screen.app.main.shown is not None and screen.app.main.shown.seconds == 10)
+        assert screen.app.main.shown is not None
+        assert screen.app.main.shown.end == pytest.approx(numbered(11).end)
+
+
+async def test_save_writes_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with running(numbered(0), size=(200, 24)) as screen:
+        await screen.press("space", "w")
+        await screen.sees("saved ")
+        (path,) = (tmp_path / "stalltop").glob("*.stalltop")
+        assert path.name in screen.text()
+        shown = screen.app.main.shown
+        assert shown is not None
+        assert load(path).rows.keys == shown.rows.keys
+
+
+async def test_a_save_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stalltop").write_text("in the way")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with running(numbered(0), size=(200, 24)) as screen:
+        await screen.press("w")
+        await screen.sees("not saved")
+    async with running(size=(120, 24)) as screen:
+        await screen.press("w")
+        await screen.sees("nothing to save yet")
+
+
+async def test_help_and_warnings_pages() -> None:
+    lossy = replace(full_window(), loss={"no_slot": 5})
+    async with running(lossy, size=(100, 30)) as screen:
+        assert "lost 5" in screen.line(0)
+        await screen.press("question_mark")
+        await screen.sees("Hold the picture")
+        await screen.press("end")
+        await screen.sees("regular expression")
+        await screen.press("q")
+        await screen.sees("CONTAINER")
+        await screen.press("a")
+        await screen.sees("all histogram slots are in use")
+        await screen.sees("ncclCommInitRank open for 42.0s in serve: tritonserver 200")
+        await screen.feed(replace(numbered(1), loss={"no_slot": 7}))
+        await screen.press("escape")
+        await screen.sees("lost 12")
+
+
+async def test_themes_go_round_and_keep_the_text() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        before = screen.names()
+        seen = []
+        for _ in NAMES:
+            await screen.press("t")
+            seen.append(screen.app.theme)
+        assert sorted(seen) == sorted(NAMES)
+        assert screen.names() == before
+
+
+async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(numbered(0), size=(80, 24)) as screen:
+        assert screen.app.theme == "terminal"
+        await screen.press("down")
+        for widget in screen.app.main.query(Lines):
+            for strip in widget.render_lines(Region(0, 0, *widget.size)):
+                for segment in strip:
+                    style = segment.style
+                    assert style is None or all(
+                        colour is None or colour.is_default for colour in (style.color, style.bgcolor)
+                    )
+        await screen.press("t")
+        assert screen.app.theme == "terminal"
+
+
+async def test_ascii_only() -> None:
+    async with running(
+        numbered(0), size=(120, 40), options=RunOptions(interval=0.0, ascii=True, theme="dark")
+    ) as screen:
+        assert screen.text().isascii()
+        await screen.press("down", "enter")
+        assert screen.text().isascii()
+        await screen.press("question_mark")
+        assert screen.text().isascii()
+
+
+async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(numbered(0), size=(120, 24)) as screen:
+        assert screen.app.main._snapshot is not None
+        old = replace(screen.app.main._snapshot, at=time.monotonic() - 100)
+        screen.app.main._snapshot = old
+        await screen.sees("NO DATA 10")
+        await screen.press("o")
+        assert "cudaStreamSynchronize" in screen.names()
+        await screen.press("plus")
+        await screen.sees("of 60s")
+
+
+async def test_before_the_first_data_and_with_none() -> None:
+    async with running(size=(80, 24)) as screen:
+        assert "STARTING" in screen.line(0)
+        assert "loading probes" in screen.text()
+        await screen.feed(window())
+        await screen.sees("No process here uses CUDA")
+        assert "demo" in screen.text()
+        assert "GPU none found" in screen.text()
+
+
+async def test_not_tracing_and_simulated_are_said() -> None:
+    one = window(simulated=True)
+    one = replace(one, coverage=replace(one.coverage, tracing="needs root"))
+    async with running(one, size=(120, 24)) as screen:
+        assert "SIMULATED" in screen.line(0)
+        assert "NOT TRACING" in screen.line(0)
+        await screen.sees("not tracing: needs root")
+
+
+async def test_a_failing_source_ends_the_app_with_its_exit_code() -> None:
+    for error, code in ((ValueError("broken"), 1), (CannotTrace("no eBPF", "be root"), 3)):
+        source = Fed(numbered(0))
+        app = StalltopApp(source, RunOptions(interval=0.0))
+        async with app.run_test(size=(80, 24)):
+            source.put(error)
+            end = time.monotonic() + DEADLINE
+            while app.failure is None and time.monotonic() < end:
+                await asyncio.sleep(0.02)
+        assert app.failure is error
+        assert app.return_code == code
+
+
+async def test_leaving() -> None:
+    for key, code in (("q", 0), ("ctrl+c", 130)):
+        source: Source = Made(numbered)
+        app = StalltopApp(source, RunOptions(interval=0.05))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("slash" if key == "ctrl+c" else "down")
+            await pilot.press(key)
+            await pilot.pause()
+        assert (app.return_code or 0) == code
+        app.finish(30.0)
+        assert isinstance(source, Made)
+        assert source.closed.is_set()

@@ -1,0 +1,141 @@
+"""The program in a real terminal: however it ends, the terminal is as it was and the source is closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tui.terminal import Terminal
+
+PROGRAM = ("-m", "tests.tui.program")
+
+
+def test_leaving_with_q_keeps_the_last_table(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    with Terminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
+        terminal.sees("train")
+        terminal.press("o")
+        terminal.sees("cudaStreamSynchronize")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+        assert closed.exists()
+        terminal.sees("left in order")
+        after = bytes(terminal.raw).rpartition(b"\x1b[?1049l")[2].decode()
+        assert "serve" in after
+        assert "cudaStream" in after
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_restore_the_terminal(number: signal.Signals, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    with Terminal(*PROGRAM, "normal", CLOSED_FILE=str(closed)) as terminal:
+        terminal.sees("train")
+        terminal.signal(number)
+        assert terminal.wait() == 130
+        assert terminal.restored()
+        assert closed.exists()
+
+
+def test_ctrl_c_leaves_from_anywhere() -> None:
+    with Terminal(*PROGRAM, "normal") as terminal:
+        terminal.sees("train")
+        terminal.press("/")
+        terminal.sees("Enter keeps")
+        terminal.press("\x03")
+        assert terminal.wait() == 130
+        assert terminal.restored()
+
+
+def test_an_exception_beside_the_screen_is_one_clear_line() -> None:
+    with Terminal(*PROGRAM, "raise") as terminal:
+        assert terminal.wait() == 1
+        assert terminal.restored()
+        raw = bytes(terminal.raw)
+        assert b"stalltop: reading failed: ValueError: the probe broke (program.py:" in raw
+        assert b"Traceback" not in raw
+    with Terminal(*PROGRAM, "cannot") as terminal:
+        assert terminal.wait() == 3
+        assert b"stalltop: no eBPF here" in bytes(terminal.raw)
+        assert b"use another kernel" in bytes(terminal.raw)
+
+
+def test_a_hung_source_keeps_neither_the_screen_nor_the_terminal() -> None:
+    with Terminal(*PROGRAM, "hang", size=(100, 24)) as terminal:
+        terminal.sees("train")
+        terminal.press("o")
+        terminal.sees("cudaStreamSynchronize")
+        terminal.sees("NO DATA")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+
+
+def test_a_lost_terminal_ends_the_program_even_where_sighup_is_ignored() -> None:
+    for kind in ("normal", "nohup"):
+        with Terminal(*PROGRAM, kind) as terminal:
+            terminal.sees("train")
+            terminal.hang_up()
+            assert terminal.process.wait(60) == 130
+
+
+def test_a_line_that_takes_nothing_does_not_keep_the_program() -> None:
+    with Terminal(*PROGRAM, "flood", size=(200, 60)) as terminal:
+        terminal.sees("CONTAINER")
+        # Nobody reads from here on: buffers and queues fill up until the screen's own thread waits.
+        end = time.monotonic() + 30
+        waiting, since = -1, time.monotonic()
+        while time.monotonic() < min(end, since + 3):
+            time.sleep(0.1)
+            now = terminal.unread()
+            if now != waiting:
+                waiting, since = now, time.monotonic()
+        terminal.signal(signal.SIGTERM)
+        assert terminal.process.wait(60) == 130
+        while terminal.read(0.1):
+            pass
+        assert terminal.restored()
+
+
+def test_suspend_and_resume() -> None:
+    with Terminal(*PROGRAM, "normal") as terminal:
+        terminal.sees("train")
+        terminal.press("\x1a")
+        terminal.until(lambda: _state(terminal.process.pid) == "T", "never stopped")
+        while terminal.read(0.1):
+            pass
+        assert terminal.restored()
+        terminal.raw.clear()
+        terminal.signal(signal.SIGCONT)
+        terminal.until(lambda: b"\x1b[?1049h" in bytes(terminal.raw))
+        terminal.until(lambda: b"serve" in bytes(terminal.raw), "never painted again")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+
+
+def test_terminals_that_cannot_show_a_screen_are_told() -> None:
+    with Terminal(*PROGRAM, "normal", TERM="dumb") as terminal:
+        assert terminal.wait() == 2
+        assert "stalltop once" in terminal.text
+        assert b"\x1b[?1049h" not in bytes(terminal.raw)
+
+
+def test_no_color_and_ascii_on_the_wire() -> None:
+    with Terminal(*PROGRAM, "normal", "ascii", NO_COLOR="1", LANG="en_US.ISO-8859-1") as terminal:
+        terminal.sees("train")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        raw = bytes(terminal.raw)
+        assert all(byte < 128 for byte in raw)
+        assert b"\x1b[38" not in raw
+        assert b";38;" not in raw
+
+
+def _state(pid: int) -> str:
+    os.kill(pid, 0)
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
