@@ -1,4 +1,4 @@
-"""What ``stalltop demo`` needs: whether real tenants can run, and windows in which they have their names."""
+"""Windows of sample tenants: really traced where that is possible, else simulated, with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,24 @@ from model.tenant import Tenant
 from model.window import Window
 from probes.monitor import Monitor, MonitorOptions
 
-__all__ = ["DemoSource", "DemoTenants", "NamedSource", "demo_source", "why_simulated"]
+
+def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
+    """Start the tenants of ``scenario`` and trace them; where either is impossible, simulate a host instead.
+
+    The windows say which of the two they are, and ``coverage.tracing`` why they are simulated.
+    """
+    reason = why_simulated()
+    if not reason:
+        tenants = DemoTenants(scenario)
+        try:
+            tenants.start()
+            return TracedTenants(tenants, options)
+        except Told as told:
+            reason = told.reason
+        except BaseException:
+            tenants.close()
+            raise
+    return SimulatedSource(reason=f"simulated: {reason}")
 
 
 def why_simulated() -> str:
@@ -37,33 +54,12 @@ def why_simulated() -> str:
     return ""
 
 
-def demo_source(scenario: Scenario, options: MonitorOptions) -> Source:
-    """Windows of the tenants of ``scenario``: really traced where that works, else simulated and why."""
-    reason = why_simulated()
-    if reason:
-        return SimulatedSource(reason=reason)
-    tenants = DemoTenants(scenario)
-    try:
-        tenants.start()
-    except Told as told:
-        return SimulatedSource(reason=told.reason)
-    monitor = Monitor(options)
-    if monitor.cannot_trace is not None:
-        tenants.close()
-        monitor.close()
-        return SimulatedSource(reason=monitor.cannot_trace.reason)
-    return DemoSource(monitor, tenants)
-
-
 class NamedSource:
-    """A source whose tenants get names by container id: sample tenants have no runtime that would know them.
-
-    ``names`` is looked at again at every read.
-    """
+    """Gives tenants names by container id: sample tenants have no runtime that would know them."""
 
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self._source = source
-        self._names = names
+        self._names = dict(names)
 
     def read(self) -> Window:
         """The next window of the source, with names."""
@@ -80,14 +76,20 @@ class NamedSource:
         return replace(tenant, name=name) if name else tenant
 
 
-class DemoSource(NamedSource):
-    """The windows of a monitor while sample tenants run. Closing ends both."""
+class TracedTenants(NamedSource):
+    """Running tenants under a tracer. Raises CannotTrace, having ended them, where they cannot be traced."""
 
-    def __init__(self, monitor: Monitor, tenants: DemoTenants) -> None:
+    def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
+        self._tenants = tenants
+        monitor = Monitor(options)
         super().__init__(monitor, tenants.names)
-        self._running = tenants
+        if monitor.cannot_trace is not None:
+            self.close()
+            raise monitor.cannot_trace
 
     def close(self) -> None:
-        """End the tenants, then the tracing."""
-        self._running.close()
-        super().close()
+        """End the tenants, then the tracer: probes are removed faster where nobody runs into them."""
+        try:
+            self._tenants.close()
+        finally:
+            super().close()

@@ -83,8 +83,10 @@ static const char *start_threads(char *text, int timed, uint64_t *began)
     if (!plan)
         return "no memory";
     const char *error = parse_plan(plan, rest);
-    if (error)
+    if (error) {
+        free(plan);
         return error;
+    }
     pthread_barrier_t barrier;
     pthread_barrier_init(&barrier, NULL, (unsigned)count + 1);
     struct work shared = {plan, cycles, timed, &barrier};

@@ -1,0 +1,203 @@
+"""Sample tenants run in real cgroups, are traced under their names, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import demo.source
+from demo.build import Built
+from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy, sweep
+from demo.scenario import load_scenario, parse_scenario
+from demo.source import TracedTenants, demo_source, why_simulated
+from demo.tenants import DemoTenants
+from model.errors import CannotTrace, Told
+from probes.cgroups import membership
+from probes.monitor import Monitor, MonitorOptions
+from probes.tenants import Tenants
+from tests.kernel.harness import Workplace, wait_until
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make cgroups")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def own_cgroups(root: Path) -> set[str]:
+    """The cgroups that this process has made and not removed."""
+    found = set()
+    for path, _, _ in os.walk(root):
+        with contextlib.suppress(OSError):
+            if os.getxattr(path, MARK).startswith(b"%d " % os.getpid()):
+                found.add(path)
+    return found
+
+
+@pytest.mark.parametrize("runtime", ["docker", "podman", "containerd", "cri-o", "slurm"])
+def test_a_caller_belongs_to_its_container(workplace: Workplace, runtime: str) -> None:
+    identity = "90210" if runtime == "slurm" else container_id()
+    cgroup = workplace.cgroup(runtime, identity)
+    caller = workplace.caller(cgroup=cgroup)
+    assert (cgroup / "cgroup.procs").read_text().split() == [str(caller.pid)]
+    found = membership(caller.pid)
+    assert found is not None
+    assert found.unified == "/" + container_path(runtime, identity)
+    tenant = Tenants().find(caller.pid, cgroup.stat().st_ino)
+    assert tenant.runtime == runtime
+    assert tenant.container_id == ("" if runtime == "slurm" else identity)
+
+
+def test_cgroups_are_removed_with_parents_and_processes(built: Built) -> None:
+    root = hierarchy()
+    parent = f"stalltop-test-{os.getpid()}.slice"
+    with Cgroups() as cgroups:
+        place = cgroups.make(f"/{parent}/inner/docker-{container_id()}.scope")
+        sleeper = subprocess.Popen(["sleep", "600"])
+        (place / "cgroup.procs").write_text(str(sleeper.pid))
+        with pytest.raises(Told, match="File exists"):
+            cgroups.make(str(place.relative_to(root)))
+        # Another's cgroup below the same parent keeps it in place.
+        with Cgroups() as others:
+            others.make(f"/{parent}/other.scope")
+        assert (root / parent).is_dir()
+    assert sleeper.wait(30) == -signal.SIGKILL
+    assert not (root / parent).exists()
+    cgroups.close()
+
+
+def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
+    root = hierarchy()
+    parent = root / f"stalltop-test-{os.getpid()}.slice"
+    program = (
+        "import os, subprocess; from demo.cgroups import Cgroups\n"
+        f"place = Cgroups().make('{parent.name}/inner/left.scope')\n"
+        "sleeper = subprocess.Popen(['sleep', '600'], stdin=-3, stdout=-3, stderr=-3)\n"
+        "(place / 'cgroup.procs').write_text(str(sleeper.pid))\n"
+        "print(sleeper.pid, flush=True); os.kill(os.getpid(), 9)\n"
+    )
+    with Cgroups() as mine:
+        kept = mine.make(f"{parent.name}/kept.scope")
+        ended = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, timeout=60, check=False
+        )
+        assert ended.returncode == -signal.SIGKILL
+        left = parent / "inner/left.scope"
+        assert left.is_dir()
+        assert is_running(int(ended.stdout))
+        assert sweep(root) >= 2
+        assert not (parent / "inner").exists()
+        assert kept.is_dir()
+        wait_until(lambda: not is_running(int(ended.stdout)), what="the end of the swept process")
+    assert not parent.exists()
+
+
+def test_tenants_run_as_written_and_leave_nothing(
+    built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert why_simulated() == ""
+    root = hierarchy()
+    tenants = DemoTenants("trio", built=built)
+    tenants.start()
+    try:
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in tenants.pids]
+        assert names == ["train.py", "serve.py", "ipykernel"]
+        groups = own_cgroups(root)
+        assert sum(any(path.endswith(f"{key}.scope") for path in groups) for key in tenants.names) == 3
+        assert sorted(tenants.names.values()) == ["bert-trainer", "chat-server", "notebook-anna"]
+    finally:
+        pids = tenants.pids
+        began = time.monotonic()
+        tenants.close()
+        took = time.monotonic() - began
+    tenants.close()
+    assert took < 10  # a second on a machine with nothing else to do
+    assert not any(map(is_running, pids))
+    assert own_cgroups(root) == set()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_start_leaves_nothing(built: Built) -> None:
+    scenario = parse_scenario(
+        "broken",
+        """
+        [[tenant]]
+        name = "good"
+        runtime = "docker"
+        process = [{ name = "p", cycle = ["cuInit", "~1000"] }]
+        [[tenant]]
+        name = "bad"
+        runtime = "docker"
+        process = [{ name = "p", cycle = ["cuNothing"] }]
+        """,
+    )
+    tenants = DemoTenants(scenario, built=built)
+    with pytest.raises(Told, match="no function cuNothing"):
+        tenants.start()
+    assert tenants.pids == ()
+    assert own_cgroups(hierarchy()) == set()
+
+
+def test_the_trio_is_traced_under_its_names() -> None:
+    """From the start of the tenants to rows: every habit of the scenario is seen in its container."""
+    source = demo_source(load_scenario("trio"))
+    assert isinstance(source, TracedTenants)
+    wanted = {
+        ("bert-trainer", "nccl", "ncclAllReduce", False),
+        ("bert-trainer", "driver", "cuStreamSynchronize", True),
+        ("bert-trainer", "runtime", "cudaMemcpyAsync HtoD", False),
+        ("chat-server", "runtime", "cudaLaunchKernel", False),
+        ("chat-server", "driver", "cuGraphLaunch", True),
+        ("notebook-anna", "runtime", "cudaMemcpy DtoH", False),
+        ("notebook-anna", "driver", "cuMemAlloc", True),
+    }
+    seen: set[tuple[str, str, str, bool]] = set()
+    processes: set[str] = set()
+
+    def look() -> bool:
+        window = source.read()
+        assert not window.simulated
+        for key, calls in zip(window.rows.keys, window.rows.calls, strict=True):
+            if calls:
+                seen.add((window.tenants[key.tenant].name, key.layer, key.operation, key.nested))
+                processes.add(key.process)
+        return wanted <= seen
+
+    try:
+        wait_until(look, step=0.3, what="rows of all tenants")
+        assert {"train.py", "serve.py", "ipykernel"} <= processes
+        assert len(own_cgroups(hierarchy())) >= 3
+    finally:
+        source.close()
+    source.close()
+    assert own_cgroups(hierarchy()) == set()
+
+
+def test_where_tracing_fails_the_demo_is_simulated_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Untraced(Monitor):
+        def __init__(self, options: MonitorOptions | None = None) -> None:
+            self.cannot_trace = CannotTrace("the kernel is too old", "upgrade it")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(demo.source, "Monitor", Untraced)
+    source = demo_source(load_scenario("trio"))
+    window = source.read()
+    assert window.simulated
+    assert window.coverage.tracing == "simulated: the kernel is too old"
+    assert own_cgroups(hierarchy()) == set()

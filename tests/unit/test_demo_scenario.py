@@ -1,0 +1,121 @@
+"""Scenario files are understood or refused with the place that is wrong; names are put where they belong."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from demo import source as demo_source
+from demo.build import NATIVE
+from demo.cgroups import container_id, container_path
+from demo.latencies import Latency
+from demo.scenario import load_scenario, parse_scenario, scenario_names
+from demo.simulated import SimulatedSource
+from demo.source import NamedSource, why_simulated
+from model.errors import BadUsage, Told
+from probes.tenant_patterns import parse_best
+
+TENANT = """
+about = "one"
+[[tenant]]
+name = "a"
+runtime = "docker"
+[[tenant.process]]
+name = "p"
+threads = 2
+cycle = ["cudaMalloc:2:64", "~100"]
+[tenant.latency]
+cuMemAlloc = { how = "futex", shape = "uniform", us = 3, longest_us = 9, spike = [0.1, 4], error_share = 0.2 }
+"""
+
+
+def test_every_scenario_is_understood() -> None:
+    assert "trio" in scenario_names()
+    for name in scenario_names():
+        scenario = load_scenario(name)
+        assert scenario.about
+        assert scenario.tenants
+        # Every function that gets a latency exists in a library, and every tenant can have a cgroup.
+        sources = "".join(path.read_text() for path in NATIVE.glob("*.c"))
+        for tenant in scenario.tenants:
+            assert container_path(tenant.runtime, container_id())
+            assert tenant.processes
+            for symbol in tenant.latencies:
+                assert f", {symbol})" in sources or f", {symbol}," in sources or f"({symbol}," in sources, (
+                    symbol
+                )
+
+
+def test_scenario_is_read_as_written() -> None:
+    (tenant,) = parse_scenario("x", TENANT).tenants
+    (process,) = tenant.processes
+    assert (tenant.name, tenant.runtime, process.name, process.threads) == ("a", "docker", "p", 2)
+    assert process.cycle == "cudaMalloc:2:64 ~100"
+    expected = Latency("futex", "uniform", 3000.0, 9000.0, 0.1, 4, 0.2, 1)
+    assert dict(tenant.latencies) == {"cuMemAlloc": expected}
+    assert expected.line("cuMemAlloc") == "cuMemAlloc futex uniform 3000.0 9000.0 0.1 4.0 0.2 1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ('about = "one"', "about = ", "Invalid value"),
+        ('name = "p"', "", "'name' is missing"),
+        ('runtime = "docker"', "", "'runtime' is missing"),
+        ("~100", "sleep 3", "not an item of a cycle"),
+        ("futex", "dance", "latency of cuMemAlloc is not understood"),
+        ("us = 3", "seconds = 3", "latency of cuMemAlloc is not understood"),
+        ("threads = 2", 'threads = "many"', "scenario x: invalid literal"),
+    ],
+)
+def test_what_is_wrong_is_said(before: str, after: str, complaint: str) -> None:
+    with pytest.raises(BadUsage, match=complaint):
+        parse_scenario("x", TENANT.replace(before, after))
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(BadUsage, match="no scenario is called nothing") as told:
+        load_scenario("nothing")
+    assert "trio" in told.value.remedy
+    with pytest.raises(ValueError, match="'rkt'"):
+        container_path("rkt", container_id())
+    with pytest.raises(ValueError, match="space"):
+        Latency("hold", path=NATIVE / "a b").line("cuInit")
+
+
+@pytest.mark.parametrize("runtime", ["docker", "podman", "containerd", "cri-o", "slurm"])
+def test_paths_are_those_of_the_runtime(runtime: str) -> None:
+    identity = "4711" if runtime == "slurm" else container_id("seed")
+    found = parse_best(["/" + container_path(runtime, identity)])
+    assert found is not None
+    assert found.runtime == runtime
+    assert found.container_id == ("" if runtime == "slurm" else identity)
+    if runtime == "slurm":
+        assert found.id == "slurm:job_4711/step_0"
+    assert container_id("seed") == container_id("seed") != container_id()
+
+
+def test_tenants_get_their_names_by_container_id() -> None:
+    plain = SimulatedSource(1, tenants=4, operations=3)
+    tenants = plain.read().tenants
+    names = {tenant.container_id: tenant.name.upper() for tenant in tenants.values() if tenant.container_id}
+    named = NamedSource(plain, names)
+    window = named.read()
+    assert len(names) == 3
+    for key, tenant in tenants.items():
+        expected = tenant.name.upper() if tenant.container_id else tenant.name
+        assert window.tenants[key].name == expected
+    named.close()
+
+
+def test_reason_for_simulating(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert why_simulated() == "not started as root"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def missing() -> None:
+        raise Told("no C compiler on this host", "apt install gcc")
+
+    monkeypatch.setattr(demo_source, "compiler", missing)
+    assert why_simulated() == "no C compiler on this host"
