@@ -21,9 +21,10 @@ from probes.process_maps import LAYERS_OF_EXECUTABLE, Mapping, libraries_of, pro
 from probes.processes import Processes
 from probes.text import clean
 
-LINGER_SECONDS: Final = 10.0
-"""How long a file keeps its probes when nobody uses it: they hold its file system, but a job that is started
-again and again should not cost a look at its libraries each time."""
+LINGER_SECONDS: Final = 5.0
+"""How long a file keeps its probes when nobody uses it. They hold its file system, and break programs that
+map the file after it was written anew in place; but a job that starts again and again should not cost a look
+at its libraries each time."""
 RECHECK_SECONDS: Final = 20.0
 """How often processes that use a probed file are looked at anew: nothing tells when they unload it."""
 BUDGET_SECONDS: Final = 0.25
@@ -120,8 +121,8 @@ class Libraries:
             for pid in looks.libraries:
                 self._waiting[pid] = _TRIES
             self._unseen_programs |= looks.programs - looks.gone
-            changed |= self._look(now + budget_seconds)
             changed |= self._let_go(now)
+            changed |= self._look(now + budget_seconds)
             if changed:
                 self._publish()
 
@@ -157,11 +158,9 @@ class Libraries:
             if version in self._plain:
                 return before is not None
             mapping = next(iter(program_of(pid)), None)
+            file = self._file(f"/proc/{pid}/exe", mapping) if mapping is not None else None
         except OSError:  # it has ended, or is a thread of the kernel
             return before is not None
-        if mapping is None:
-            return before is not None
-        file = self._file(f"/proc/{pid}/exe", mapping)
         if file is not None:
             self._programs[pid] = version
         return file is not None or before is not None
@@ -270,14 +269,14 @@ class Libraries:
             file.idle_since = time.monotonic()
 
     def _let_go(self, now: float) -> bool:
-        idle = {
+        dropped = {
             file
             for file in self._files.values()
-            if not file.users and now - file.idle_since >= LINGER_SECONDS
+            if (not file.users and now - file.idle_since >= LINGER_SECONDS) or file.is_rewritten()
         }
-        for file in idle:
+        for file in dropped:
             self._drop(file)
-        return bool(idle)
+        return bool(dropped)
 
     def _drop(self, file: ProbedFile) -> None:
         file.close()

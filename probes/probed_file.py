@@ -66,6 +66,7 @@ class ProbedFile:
         self.probes: Probes | None = None
         self.identity: FileIdentity | None = None
         self._originals: tuple[tuple[int, bytes], ...] = ()
+        self._fd = -1
         try:
             self._probe(fd, mapping, attach)
         except Unreadable as reason:
@@ -82,6 +83,13 @@ class ProbedFile:
     def probed(self) -> bool:
         """Whether its functions are counted."""
         return self.probes is not None
+
+    def is_rewritten(self) -> bool:
+        """Whether the file's content is not what it was: its probes lie anywhere then, and must go."""
+        if self._fd < 0:
+            return False
+        status = os.fstat(self._fd)
+        return (status.st_size, status.st_mtime_ns) != self.version[2:]
 
     def is_in_place(self, pid: int, mapping: Mapping) -> bool:
         """Whether the process really has a probe: its memory differs from the file there.
@@ -100,8 +108,11 @@ class ProbedFile:
         """Remove the probes and let go of the file. May be called twice."""
         probes, self.probes = self.probes, None
         identity, self.identity = self.identity, None
+        fd, self._fd = self._fd, -1
         if probes is not None:
             probes.close()
+        if fd >= 0:
+            os.close(fd)
         if identity is not None:
             identity.close()
 
@@ -116,6 +127,7 @@ class ProbedFile:
             (place.offset, os.pread(fd, 4, place.offset)) for place in (chosen[0], chosen[-1])
         )
         self.identity = FileIdentity(fd)
+        self._fd = os.dup(fd)
         points = [Point(place.offset, place.found.function.id) for place in chosen]
         self.probes = probes = attach(f"/proc/self/fd/{fd}", points)
         failed = {point.offset: reason for point, reason in probes.failed}
