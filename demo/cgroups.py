@@ -17,7 +17,8 @@ from model.errors import Told
 from probes.cgroups import layout
 
 MARK = "trusted.stalltop"
-"""The attribute: process id, its start time and PID namespace."""
+"""The attribute: ``own`` (a tenant's cgroup) or ``parent``, and the maker's process id, start time and PID
+namespace. Others may have come to use a parent: it is removed when empty, nothing in it is ever killed."""
 REMOVE_SECONDS = 5.0
 """How long killed processes may take to leave a cgroup."""
 _WALK_DIRECTORIES = 65_536
@@ -93,8 +94,9 @@ class Cgroups:
         made, self._made = self._made, []
         for place in made:
             kill_all(place)
-        for place in reversed(made):
-            _remove(place, self._root)
+        for place in made:
+            _remove(place)
+            _remove_empty_parents(place)
 
     def _make(self, place: Path) -> None:
         # Another process may remove an empty parent between two steps: begin again.
@@ -104,7 +106,7 @@ class Cgroups:
                 while not missing[-1].parent.exists():
                     missing.append(missing[-1].parent)
                 for directory in reversed(missing):
-                    _make_marked(directory, must_be_new=directory == place)
+                    _make_marked(directory, own=directory == place)
             except FileNotFoundError:
                 if attempt == 19:
                     raise
@@ -126,51 +128,54 @@ def kill_all(place: Path) -> None:
 
 def sweep(root: Path) -> int:
     """Remove the marked cgroups whose makers are gone, with the processes in them; returns how many."""
-    found: list[Path] = []
+    own: list[Path] = []
+    parents: list[Path] = []
     for count, (directory, _, _) in enumerate(os.walk(root)):
         if count >= _WALK_DIRECTORIES:
             break
         with contextlib.suppress(OSError, ValueError):
-            if _abandoned(os.getxattr(directory, MARK).decode()):
-                found.append(Path(directory))
-    deepest_first = sorted(found, key=lambda place: len(place.parts), reverse=True)
-    leaves = [place for place in deepest_first if not any(place in other.parents for other in found)]
-    for place in leaves:
+            role, _, maker = os.getxattr(directory, MARK).decode().partition(" ")
+            if _is_gone(maker):
+                (own if role == "own" else parents).append(Path(directory))
+    for place in own:
         kill_all(place)
-    for place in leaves:
-        _remove(place, root)
-    return len(found)
+    for place in own:
+        _remove(place)
+    for place in reversed(parents):  # the walk goes from the root down
+        with contextlib.suppress(OSError):
+            place.rmdir()
+    return sum(not place.exists() for place in own + parents)
 
 
-def _make_marked(directory: Path, *, must_be_new: bool) -> None:
+def _make_marked(directory: Path, *, own: bool) -> None:
     try:
         directory.mkdir()
     except FileExistsError:
-        if must_be_new:
+        if own:
             raise
         return
     try:
-        os.setxattr(directory, MARK, _owner().encode())
+        os.setxattr(directory, MARK, f"{'own' if own else 'parent'} {_maker()}".encode())
     except OSError:
         with contextlib.suppress(OSError):
             directory.rmdir()
         raise
 
 
-def _owner(pid: int | None = None) -> str:
+def _maker(pid: int | None = None) -> str:
     pid = pid if pid is not None else os.getpid()
     stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     started = stat.rpartition(")")[2].split()[19]
     return f"{pid} {started} {os.readlink(f'/proc/{pid}/ns/pid')}"
 
 
-def _abandoned(mark: str) -> bool:
-    """Whether the process of this mark is gone. Of another PID namespace's nothing can be said."""
-    pid, _, space = mark.split(" ")
+def _is_gone(maker: str) -> bool:
+    """Whether this process has ended. Of another PID namespace's nothing can be said."""
+    pid, _, space = maker.split(" ")
     if space != os.readlink("/proc/self/ns/pid"):
         return False
     try:
-        return _owner(int(pid)) != mark
+        return _maker(int(pid)) != maker
     except OSError:
         return True
 
@@ -182,23 +187,23 @@ def _processes(place: Path) -> list[int]:
         return []
 
 
-def _remove(place: Path, root: Path) -> None:
-    """Remove this cgroup, and the parents that were made for it and are empty now."""
+def _remove(place: Path) -> None:
     deadline = time.monotonic() + REMOVE_SECONDS
-    while True:
+    while time.monotonic() < deadline:
         try:
             place.rmdir()
-            break
         except FileNotFoundError:
-            break
+            return
         except OSError:
-            if time.monotonic() > deadline:
-                return
             kill_all(place)
             time.sleep(0.005)
-    for parent in place.parents:
-        if parent == root:
+        else:
             return
+
+
+def _remove_empty_parents(place: Path) -> None:
+    """Those that were made for any tenant; one that the hierarchy had before carries no mark."""
+    for parent in place.parents:
         try:
             os.getxattr(parent, MARK)
             parent.rmdir()

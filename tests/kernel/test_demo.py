@@ -42,7 +42,7 @@ def own_cgroups(root: Path) -> set[str]:
     found = set()
     for path, _, _ in os.walk(root):
         with contextlib.suppress(OSError):
-            if os.getxattr(path, MARK).startswith(b"%d " % os.getpid()):
+            if os.getxattr(path, MARK).split(b" ")[1] == b"%d" % os.getpid():
                 found.add(path)
     return found
 
@@ -98,9 +98,21 @@ def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
         left = parent / "inner/left.scope"
         assert left.is_dir()
         assert is_running(int(ended.stdout))
-        assert sweep(root) >= 2
-        assert not (parent / "inner").exists()
+        # Somebody else has come to use a parent that the killed one made: neither is touched.
+        other = subprocess.Popen(["sleep", "600"])
+        used = parent / "inner/used.scope"
+        used.mkdir()
+        (used / "cgroup.procs").write_text(str(other.pid))
+        assert sweep(root) >= 1
+        assert not left.exists()
         assert kept.is_dir()
+        assert other.poll() is None
+        other.kill()
+        other.wait()
+        wait_until(lambda: not (used / "cgroup.procs").read_text(), what="an empty cgroup")
+        used.rmdir()
+        assert sweep(root) >= 1
+        assert not (parent / "inner").exists()
         wait_until(lambda: not is_running(int(ended.stdout)), what="the end of the swept process")
     assert not parent.exists()
 
