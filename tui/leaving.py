@@ -110,8 +110,12 @@ class Leaving:
             own = os.open(
                 os.ttyname(self._descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             )
-            # The screen's own thread may sit in a write: what it holds is dropped, what follows goes nowhere.
+            # Textual's writing thread may sit in a write, with the terminal locked. A signal interrupts that,
+            # and what is left to write goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._descriptor)
+            for thread in threading.enumerate():
+                if thread.name == "textual-output" and thread.ident is not None:
+                    signal.pthread_kill(thread.ident, SIGNALS[0])
             if self._attributes is not None:
                 termios.tcsetattr(own, termios.TCSANOW, self._attributes)
             end = time.monotonic() + RESTORE_SECONDS
