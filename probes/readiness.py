@@ -19,7 +19,7 @@ OLDEST_KERNEL = (5, 15)
 """The first kernel with attach cookies for uprobes."""
 UPROBE_MULTI_KERNEL = (6, 6)
 MACHINES = ("x86_64", "aarch64")
-CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 21, 38, 39
+CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 19, 21, 38, 39
 """Bits of capability sets (linux/capability.h)."""
 INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "cgroup": 0xEFFFFFFB}
 """Inodes of the host's own namespaces (linux/proc_ns.h)."""
@@ -85,7 +85,15 @@ def _privileges(surroundings: Surroundings) -> Finding:
     held = int(effective[1], 16) if effective else 0
     root = users is not None and users[1] == "0"
     if held >> CAP_SYS_ADMIN & 1 or (held >> CAP_BPF & 1 and held >> CAP_PERFMON & 1):
-        return Finding("privileges", "ok", "root" if root else "CAP_BPF and CAP_PERFMON")
+        who = "root" if root else "not root, but with the capabilities that tracing needs"
+        if not held >> CAP_SYS_PTRACE & 1:
+            return Finding(
+                "privileges",
+                "warn",
+                "without CAP_SYS_PTRACE: libraries of other users' processes are not found",
+                "grant CAP_SYS_PTRACE too, or run with sudo",
+            )
+        return Finding("privileges", "ok", who)
     if root:
         return Finding(
             "privileges",
@@ -95,7 +103,9 @@ def _privileges(surroundings: Surroundings) -> Finding:
         )
     paranoid = surroundings.text("proc/sys/kernel/perf_event_paranoid")
     seen = "not root" + (f" (kernel.perf_event_paranoid is {paranoid})" if paranoid else "")
-    return Finding("privileges", "fail", seen, "run with sudo, or grant CAP_BPF and CAP_PERFMON")
+    return Finding(
+        "privileges", "fail", seen, "run with sudo, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+    )
 
 
 def _namespaces(surroundings: Surroundings) -> Finding:
