@@ -1,0 +1,154 @@
+"""Processes that load libraries, call functions, fork and exec when told to; and small libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+DEADLINE_SECONDS = 60.0
+"""For whatever happens by itself in an instant: only a hung test waits so long."""
+
+_CHILD = """
+import ctypes, json, mmap, os, sys
+loaded = {}
+held = []
+
+def load(path):
+    loaded[path] = ctypes.CDLL(path)
+
+def call(path, symbol, times, *arguments):
+    function = getattr(loaded[path], symbol)
+    values = [ctypes.c_void_p(argument) for argument in arguments]
+    return [function(*values) for _ in range(times)].count(0)
+
+def unload(path):
+    ctypes.CDLL(None).dlclose(ctypes.c_void_p(loaded.pop(path)._handle))
+
+def map_file(path):
+    with open(path, "rb") as file:
+        held.append(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
+
+def map_writable(path):
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        held.append(mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE,
+                              mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC))
+
+def pid():
+    return os.getpid()
+
+def execute(*command):
+    sys.stdout.write("null\\n")
+    sys.stdout.flush()
+    os.execv(command[0], command)
+
+for line in sys.stdin:
+    name, *rest = json.loads(line)
+    if name == "fork":  # the child answers from now on; its parent waits for its end
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        result = os.getpid()
+    elif name == "end":
+        os._exit(0)
+    else:
+        result = globals()[name](*rest)
+    sys.stdout.write(json.dumps(result) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+class Child:
+    """One such process; ends with its ``with`` block. ``before`` is a command that starts it."""
+
+    def __init__(self, before: Sequence[str] = ()) -> None:
+        self._process = subprocess.Popen(
+            [*before, sys.executable, "-I", "-S", "-u", "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.own_pid = self.do("pid")
+        """Its number in its own PID namespace."""
+
+    @property
+    def pid(self) -> int:
+        """Its number here (that of ``before``, where that forks)."""
+        return self._process.pid
+
+    def do(self, name: str, *arguments: object) -> int:
+        """Have it done; the result, or AssertionError where the process failed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, *map(_plain, arguments)]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the child ended at {name} {arguments}"
+        result = json.loads(line)
+        return int(result) if result is not None else 0
+
+    def load(self, path: Path | str) -> None:
+        self.do("load", path)
+
+    def call(self, path: Path | str, symbol: str, times: int, *arguments: int) -> int:
+        return self.do("call", path, symbol, times, *arguments)
+
+    def tell(self, name: str) -> None:
+        """Have something done that gives no answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([name]) + "\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self.kill()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _plain(argument: object) -> object:
+    return str(argument) if isinstance(argument, Path) else argument
+
+
+def compile_library(source: str, path: Path, *options: str) -> Path:
+    """Compile C to a shared library (or, with ``-no-shared``, a program) at ``path``."""
+    kind = [] if "-no-shared" in options else ["-shared", "-fPIC"]
+    options = tuple(option for option in options if option != "-no-shared")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["cc", "-O1", "-fno-optimize-sibling-calls", *kind, *options, "-x", "c", "-", "-o", str(path)],
+        input=source,
+        text=True,
+        check=True,
+    )
+    return path
+
+
+def until(condition: Callable[[], bool], act: Callable[[], object] = lambda: None) -> bool:
+    """Whether ``condition`` came true; ``act`` is done before each look."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        act()
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
