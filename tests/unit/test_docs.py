@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
 KEYS = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", re.DOTALL)
-OTHERS = {"--pid", "--privileged", "--rm", "--system-site-packages"}
+OTHERS = {"--cgroupns", "--pid", "--privileged", "--rm", "--system-site-packages"}
 """Options of other programs that documents mention."""
 
 
