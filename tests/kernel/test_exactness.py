@@ -1,0 +1,150 @@
+"""The main promise: of ten million calls, each is counted once, and where it belongs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from demo.caller import Caller
+from demo.latencies import Latency
+from model.histograms import Histograms
+from model.window import UNCOUNTED, RowKey, Window
+from probes import monitor as monitor_module
+from probes.kernel_side import Attachment, KernelSide, Point, Way
+from probes.monitor import Monitor, MonitorOptions
+from tests.kernel.harness import Workplace, wait_until
+
+CYCLES = 125_000
+THREADS = (3, 3, 2)
+ITEMS = (
+    "cudaLaunchKernel cudaLaunchKernel_ptsz cudaMemcpyAsync:1:4096:1 cuLaunchKernel_ptsz "
+    "cuMemcpyHtoDAsync_v2:1:1000 cuMemcpyHtoDAsync_v2_ptsz:1:24 cuStreamSynchronize"
+)
+A_CYCLE = {
+    # (operation, nested): calls and bytes of one cycle of ITEMS, with the driver's calls inside the runtime's
+    ("cudaLaunchKernel", False): (2, 0),
+    ("cudaMemcpyAsync HtoD", False): (1, 4096),
+    ("cuLaunchKernel", True): (2, 0),
+    ("cuMemcpyHtoDAsync", True): (1, 4096),
+    ("cuLaunchKernel", False): (1, 0),
+    ("cuMemcpyHtoDAsync", False): (2, 1024),
+    ("cuStreamSynchronize", False): (1, 0),
+}
+TRACED = {operation.split()[0] for operation, _ in A_CYCLE} | {"cudaStreamSynchronize"}
+
+
+@dataclass
+class Told:
+    """Everything that a monitor's windows told, added up."""
+
+    monitor: Monitor
+    calls: dict[RowKey, int] = field(default_factory=lambda: defaultdict(int))
+    bytes: dict[RowKey, int] = field(default_factory=lambda: defaultdict(int))
+    histograms: dict[RowKey, list[Histograms]] = field(default_factory=lambda: defaultdict(list))
+    loss: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def read(self) -> Window:
+        window = self.monitor.read()
+        rows = window.rows
+        assert rows.calls.tolist() == rows.histograms.totals().tolist()
+        assert (rows.errors <= rows.calls).all()
+        for place, key in enumerate(rows.keys):
+            self.calls[key] += int(rows.calls[place])
+            self.bytes[key] += int(rows.bytes[place])
+            self.histograms[key].append(rows.histograms.take(np.array([place])))
+        for name, count in window.loss.items():
+            self.loss[name] += count
+        return window
+
+
+class FewFunctions(KernelSide):
+    """Probes only what this test calls: removing perf events takes the kernel long."""
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        traced = {function.id for function in self.functions if function.symbol in TRACED}
+        return super().attach(path, [point for point in points if point.cookie in traced])
+
+
+@pytest.fixture(params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
+def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    way: Way = request.param
+    if way == "perf":
+        monkeypatch.setattr(monitor_module, "KernelSide", FewFunctions)
+    monitor = Monitor(MonitorOptions(attach=way, slots=256, threads=64))
+    try:
+        assert monitor.cannot_trace is None, str(monitor.cannot_trace)
+        yield Told(monitor)
+    finally:
+        monitor.close()
+
+
+def start(
+    workplace: Workplace, told: Told, n: int, latencies: dict[str, Latency] | None = None
+) -> list[Caller]:
+    """Callers in ``n`` cgroups, traced from their first call on."""
+    callers = [
+        workplace.caller(
+            cgroup=workplace.cgroup(),
+            latencies=latencies,
+            load="cudaLaunchKernel cuLaunchKernel",
+            name=f"caller{i}",
+        )
+        for i in range(n)
+    ]
+
+    own = {str(workplace.built.cudart), str(workplace.built.cuda)}
+
+    def traced() -> bool:
+        libraries = told.read().coverage.libraries
+        return {row.path for row in libraries if row.processes >= n} >= own
+
+    wait_until(traced, what="all callers traced")
+    return callers
+
+
+@pytest.mark.timeout(300)
+def test_ten_million_calls_are_counted_to_the_call(told: Told, workplace: Workplace) -> None:
+    callers = start(workplace, told, len(THREADS))
+    for caller, threads in zip(callers, THREADS, strict=True):
+        caller.tell(f"burst {threads} {CYCLES} {ITEMS}")
+    expected = {
+        (caller.pid, operation, nested): (threads * CYCLES * calls, threads * CYCLES * size)
+        for caller, threads in zip(callers, THREADS, strict=True)
+        for (operation, nested), (calls, size) in A_CYCLE.items()
+    }
+    assert sum(calls for calls, _ in expected.values()) == 10_000_000
+    wait_until(lambda: told.read().rows.calls.any(), what="calls counted while they are made")
+    for _ in range(20):
+        told.read()
+    for caller in callers:
+        caller.answer(240.0)
+    told.read()
+    own = {key: calls for key, calls in told.calls.items() if key.pid in {caller.pid for caller in callers}}
+    found = {(key.pid, key.operation, key.nested): (calls, told.bytes[key]) for key, calls in own.items()}
+    assert found == expected
+    assert len({key.tenant for key in own}) == len(THREADS)
+    assert {key.process for key in own} == {f"caller{i}" for i in range(len(THREADS))}
+    assert {name: count for name, count in told.loss.items() if name in UNCOUNTED and count} == {}
+
+
+def test_percentiles_are_those_of_the_callers_clock(told: Told, workplace: Workplace) -> None:
+    latencies = {"cuStreamSynchronize": Latency("spin", "lognormal", 60_000, 0.5)}
+    (caller,) = start(workplace, told, 1, latencies)
+    caller.run("cuStreamSynchronize", cycles=3000)
+    told.read()
+    ((key, parts),) = [item for item in told.histograms.items() if item[0].pid == caller.pid]
+    counted = Histograms.concatenate(parts).grouped(np.zeros(len(parts), np.int64), 1)
+    exact = caller.report()["cuStreamSynchronize"].histogram()
+    assert (key.operation, counted.totals().tolist()) == ("cuStreamSynchronize", [3000])
+    assert exact.totals().tolist() == [3000]
+    percents = [50, 95, 99]
+    measured, real = counted.percentiles(percents)[0], exact.percentiles(percents)[0]
+    # The caller's clock runs while the probes do, the kernel's does not; either counter stands for 0.8 %.
+    probe_ns = told.monitor.read().coverage.probe_ns
+    assert probe_ns > 0
+    assert (measured <= real * 1.008).all()
+    assert (measured >= real * 0.984 - 3 * probe_ns).all(), (measured, real, probe_ns)
