@@ -1,0 +1,312 @@
+"""The real libraries of CUDA 12 and 13 and of a driver, called on a machine without a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes import operations
+from probes.elf import Image, read_image
+from probes.kernel_side import KernelSide
+from probes.libraries import Libraries
+from probes.operations import FUNCTIONS, Direction, Function, Size, match
+from probes.placement import places
+from tests.kernel.children import Child
+from tests.kernel.vendor import CUDART12, CUDART13, HEADERS, LIBCUDA
+
+LIBRARIES = [
+    pytest.param(
+        path,
+        layer,
+        at_least,
+        id=name,
+        marks=pytest.mark.skipif(path is None, reason=f"{name} was not fetched"),
+    )
+    for name, path, layer, at_least in [
+        ("libcudart 12", CUDART12, "runtime", 110),
+        ("libcudart 13", CUDART13, "runtime", 115),
+        ("libcuda", LIBCUDA, "driver", 165),
+    ]
+]
+with_headers = pytest.mark.skipif(not HEADERS, reason="CUDA's headers were not fetched")
+
+
+def read(path: Path, layer: str) -> tuple[int, Image]:
+    fd = os.open(path, os.O_RDONLY)
+    return fd, read_image(fd, (layer,), "x86_64")
+
+
+@pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
+def test_every_variant_of_the_traced_families_is_known(path: Path, layer: str, at_least: int) -> None:
+    fd, image = read(path, layer)
+    os.close(fd)
+    assert len(image.functions) >= at_least
+    exported = {
+        line.split()[-1].split("@")[0]
+        for line in subprocess.run(
+            ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+    }
+    # What moves data, allocates, launches, waits or loads; but for what only asks, sets or describes.
+    families = re.compile(
+        r"cu(da)?(Launch|Memcpy|Memset|MemPrefetch|MemAlloc|MemFree|Malloc|Free|HostAlloc|MemHostAlloc"
+        r"|HostRegister|MemHostRegister|MemCreate|MemMap|MemUnmap|MemSetAccess|MemPool(Create|Destroy|Trim)"
+        r"|GraphLaunch|GraphInstantiate|StreamSynchronize|DeviceSynchronize|CtxSynchronize"
+        r"|EventSynchronize|StreamWaitEvent|ModuleLoad|LibraryLoad|StreamBeginCapture|StreamEndCapture)"
+    )
+    left_out = re.compile(r"LaunchHostFunc|CaptureToCig|Memcpy3DOperand|MemAllocation")
+    untraced = {
+        symbol
+        for symbol in exported
+        if families.match(symbol) and not left_out.search(symbol) and match(symbol, layer) is None
+    }
+    if layer == "runtime" or "535." in path.name:  # the versions that the table was written for
+        assert untraced == set()
+    traced = {symbol for symbol in exported if match(symbol, layer) is not None}
+    found = {function.symbol for function in image.functions}
+    assert found <= traced
+    assert len(traced) - len(found) <= 2  # names that share an address
+
+
+@pytest.mark.parametrize(("path", "layer", "at_least"), LIBRARIES)
+def test_every_function_has_its_probe_on_an_emulated_instruction(
+    path: Path, layer: str, at_least: int
+) -> None:
+    fd, image = read(path, layer)
+    try:
+        chosen = places(fd, image)
+        assert len(chosen) == len(image.functions)
+        for place in chosen:
+            code = os.pread(fd, 2, place.offset)
+            emulated = code[0] in range(0x50, 0x58) or code[0] in (0x90, 0xE8, 0xE9, 0xEB)
+            emulated |= code[0] in range(0x70, 0x80) or code[0] == 0x0F
+            assert emulated, place.found.symbol
+            assert 0 <= place.offset - place.found.offset <= 16
+    finally:
+        os.close(fd)
+
+
+SIZES = {
+    "size", "bytesize", "count", "ByteCount", "N", "Width", "width", "Height", "height", "WidthInBytes",
+}  # fmt: skip
+
+
+@with_headers
+@pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
+def test_sizes_and_directions_stand_where_the_headers_say(headers: Path) -> None:
+    prototypes = declared(headers / "cuda.h") | declared(headers / "cuda_runtime_api.h")
+    checked = 0
+    for function in FUNCTIONS:
+        names = prototypes.get(newest(function.symbol, prototypes))
+        if names is None or function.size in (Size.ARGUMENT32, Size.PRODUCT32, Size.STRUCT, Size.PRODUCT3):
+            continue
+        if function.size is Size.ARGUMENT:
+            assert names[function.a] in SIZES, function
+        elif function.size is Size.PRODUCT:
+            assert {names[function.a].lower()[:5], names[function.b].lower()} == {"width", "height"}, function
+        elif not re.search("Batch|Destroy|Free|Unregister|Release|Array|3D", function.symbol):
+            assert not {"size", "bytesize", "ByteCount", "count"} & set(names) or is_old(function), function
+        if function.direction is Direction.KIND:
+            assert names[function.d] == "kind", function
+        checked += 1
+    assert checked > 100
+
+
+def declared(header: Path) -> dict[str, list[str]]:
+    """Names of the parameters of every function of a header."""
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(errors="replace"), flags=re.DOTALL)
+    found: dict[str, list[str]] = {}
+    for name, parameters in re.findall(r"(?:CUDAAPI|CUDARTAPI)\s+(cu\w+)\s*\(([^;]*)\)\s*;", text):
+        plain = re.sub(r"__dv\([^)]*\)", "", parameters)
+        found.setdefault(name, [re.split(r"[\s*]+", part.strip())[-1] for part in plain.split(",")])
+    return found
+
+
+def newest(symbol: str, prototypes: dict[str, list[str]]) -> str:
+    return next((name for name in (f"{symbol}_v2", symbol) if name in prototypes), symbol)
+
+
+def is_old(function: Function) -> bool:
+    """Whether this is CUDA 3.1's function of that name, whose struct is not read."""
+    return (
+        match(function.symbol, function.layer) == function != match(f"{function.symbol}_v2", function.layer)
+    )
+
+
+STRUCTS = """
+#include <stddef.h>
+#include <stdio.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#define SHOW(type, first, second) printf("%s %zu %zu\\n", #type, offsetof(type, first), offsetof(type, second));
+typedef struct cudaMemcpy3DParms Parms;
+typedef struct cudaMemcpy3DPeerParms Peer;
+int main(void)
+{
+    SHOW(CUDA_MEMCPY2D, WidthInBytes, Height)
+    SHOW(CUDA_MEMCPY3D, WidthInBytes, Height)
+    SHOW(CUDA_MEMCPY3D_PEER, WidthInBytes, Depth)
+    SHOW(Parms, extent.width, kind)
+    SHOW(Peer, extent.width, extent.depth)
+    printf("extent %zu %zu\\n", sizeof(struct cudaExtent), sizeof(struct cudaPitchedPtr));
+    return 0;
+}
+"""  # noqa: E501
+
+
+NO_WORDS = [
+    f"-D{word}="
+    for word in (
+        "CUDARTAPI",
+        "CUDARTAPI_CDECL",
+        "__align__(x)",
+        "__builtin_align__(x)",
+        "__cudart_builtin__",
+        "__CUDA_DEPRECATED",
+        "__device_builtin__",
+        "__device_builtin_surface_type__",
+        "__device_builtin_texture_type__",
+        "__host__",
+    )
+]
+"""Words that only CUDA's compiler knows; none of them changes these structs."""
+
+
+@with_headers
+@pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
+def test_structs_lie_as_the_compiler_lays_them(headers: Path, tmp_path: Path) -> None:
+    # The packages leave out what the headers pull in from CUDA's compiler: nothing of it is needed here.
+    (tmp_path / "crt").mkdir()
+    for name in ("host_defines.h", "host_config.h"):
+        if not (headers / "crt" / name).exists():
+            (tmp_path / "crt" / name).write_text("")
+    program = tmp_path / "structs"
+    compiled = subprocess.run(
+        ["cc", "-w", f"-I{headers}", f"-I{tmp_path}", *NO_WORDS, "-x", "c", "-", "-o", str(program)],
+        input=STRUCTS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert compiled.returncode == 0, compiled.stderr[:2000]
+    shown = {
+        name: (int(first), int(second))
+        for name, first, second in (
+            line.split()
+            for line in subprocess.run(
+                [str(program)], capture_output=True, text=True, check=True
+            ).stdout.splitlines()
+        )
+    }
+    assert shown == {
+        "CUDA_MEMCPY2D": (112, 120),
+        "CUDA_MEMCPY3D": (176, 184),
+        "CUDA_MEMCPY3D_PEER": (176, 192),
+        "Parms": (128, 152),
+        "Peer": (144, 160),
+        "extent": (24, 32),
+    }
+    for symbol, layer, offset in [
+        ("cuMemcpy2D_v2", "driver", 112),
+        ("cuMemcpy3D_v2", "driver", 176),
+        ("cuMemcpy3DPeer", "driver", 176),
+        ("cudaMemcpy3D", "runtime", 128),
+        ("cudaMemcpy3DPeer", "runtime", 144),
+    ]:
+        function = match(symbol, layer)
+        assert function is not None
+        assert function.b == offset
+    directed = match("cudaMemcpy3D", "runtime")
+    assert directed is not None
+    assert 8 * directed.d == 152
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[KernelSide]:
+    kernel = KernelSide()
+    yield kernel
+    kernel.close()
+
+
+def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
+    """(calls, errors, bytes) of a process by operation, those inside other traced calls apart."""
+    counts = kernel.read()
+    return {
+        operations.operation(key.operation).name + (" nested" if key.nested else ""): (
+            int(calls), int(errors), int(size),
+        )
+        for key, calls, errors, size in zip(
+            counts.keys, counts.calls, counts.errors, counts.bytes, strict=True
+        )
+        if key.tgid == pid
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.skipif(path is None, reason="not fetched"), id=name)
+        for name, path in [("libcudart 12", CUDART12), ("libcudart 13", CUDART13)]
+    ],
+)
+def test_the_runtime_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide, path: Path) -> None:
+    tracing = Libraries(kernel.attach)
+    try:
+        tracing.start()
+        with Child() as child:
+            child.load(path)
+            tracing.update()
+            assert child.pid in tracing.traced_pids()
+            succeeded = {
+                "cudaMalloc": child.call(path, "cudaMalloc", 7, 0, 4096),
+                "cudaMemcpy HtoD": child.call(path, "cudaMemcpy", 5, 0, 0, 64, 1),
+                "cudaMemcpyAsync DtoH": child.call(path, "cudaMemcpyAsync_ptsz", 4, 0, 0, 64, 2, 0),
+                "cudaMemcpy": child.call(path, "cudaMemcpy_ptds", 2, 0, 0, 64, 77),
+                "cudaStreamSynchronize": child.call(path, "cudaStreamSynchronize", 3, 0),
+                "cudaDeviceSynchronize": child.call(path, "cudaDeviceSynchronize", 6),
+                "cudaLaunchKernel": child.call(path, "cudaLaunchKernel", 9, 0, 0, 0, 0, 0, 0),
+                "cudaStreamBeginCapture": child.call(path, "cudaStreamBeginCapture", 1, 0, 0),
+            }
+            calls = {
+                "cudaMalloc": 7, "cudaMemcpy HtoD": 5, "cudaMemcpyAsync DtoH": 4, "cudaMemcpy": 2,
+                "cudaStreamSynchronize": 3, "cudaDeviceSynchronize": 6, "cudaLaunchKernel": 9,
+                "cudaStreamBeginCapture": 1,
+            }  # fmt: skip
+            # What a call gave back is what the probes counted: without a GPU nearly all are errors.
+            got = counted(kernel, child.pid)
+            assert {name: (got[name][0], got[name][0] - got[name][1]) for name in calls} == {
+                name: (calls[name], succeeded[name]) for name in calls
+            }
+            assert sum(got[name][1] for name in calls) > 20
+    finally:
+        tracing.close()
+
+
+@pytest.mark.skipif(LIBCUDA is None, reason="libcuda was not fetched")
+def test_the_driver_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide, tmp_path: Path) -> None:
+    assert LIBCUDA is not None
+    path = tmp_path / "libcuda.so.1"
+    path.symlink_to(LIBCUDA)
+    tracing = Libraries(kernel.attach)
+    try:
+        tracing.start()
+        with Child() as child:
+            child.load(path)
+            tracing.update()
+            assert child.pid in tracing.traced_pids()
+            assert child.call(path, "cuMemAlloc_v2", 3, 0, 64) == 0
+            assert child.call(path, "cuMemAlloc", 2, 0, 64) == 0
+            assert child.call(path, "cuMemcpyHtoDAsync_v2_ptsz", 4, 0, 0, 64, 0) == 0
+            assert child.call(path, "cuCtxSynchronize", 5) == 0
+            assert {name: count[:2] for name, count in counted(kernel, child.pid).items()} == {
+                "cuMemAlloc": (5, 5),
+                "cuMemcpyHtoDAsync": (4, 4),
+                "cuCtxSynchronize": (5, 5),
+            }
+    finally:
+        tracing.close()
