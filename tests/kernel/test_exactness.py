@@ -74,7 +74,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     way: Way = request.param
     if way == "perf":
         monkeypatch.setattr(monitor_module, "KernelSide", FewFunctions)
-    monitor = Monitor(MonitorOptions(attach=way, slots=256, threads=64))
+    monitor = Monitor(MonitorOptions(attach=way))
     try:
         assert monitor.cannot_trace is None, str(monitor.cannot_trace)
         yield Told(monitor)
