@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 
 from model.errors import BadUsage
 
 
 def require_screen() -> None:
-    """Raise BadUsage, with what to do instead, where a full-screen program cannot work."""
+    """Raise BadUsage, with what to do instead, where a full-screen program cannot work.
+
+    A terminal without a size gets one.
+    """
     remedy = "stalltop once prints one window and needs no terminal"
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         name = os.environ.get("TERM") or "not set"
@@ -22,6 +26,23 @@ def require_screen() -> None:
             terminal = False
         if not terminal:
             raise BadUsage(f"{name} is not a terminal", remedy)
+    _settle_size()
+
+
+def _settle_size() -> None:
+    """Give the usual size to a terminal that says it has none (`script`, `expect`, serial lines).
+
+    Textual and rich assume different sizes for it, 24 and 25 rows, and would repaint without end.
+    """
+    assert sys.__stdin__ is not None
+    assert sys.__stderr__ is not None
+    for stream in (sys.__stdin__, sys.__stderr__):
+        try:
+            rows, columns = termios.tcgetwinsize(stream.fileno())
+            if not rows or not columns:
+                termios.tcsetwinsize(stream.fileno(), (rows or 24, columns or 80))
+        except (OSError, termios.error):
+            pass  # the terminal is going away; whoever draws on it will tell
 
 
 def speaks_unicode() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import termios
 import time
 from pathlib import Path
 
@@ -116,6 +117,18 @@ def test_suspend_and_resume() -> None:
         terminal.press("q")
         assert terminal.wait() == 0
         assert terminal.restored()
+
+
+def test_a_terminal_without_a_size_gets_the_usual_one() -> None:
+    sizeless = (
+        "import runpy, sys, termios; termios.tcsetwinsize(0, (0, 0)); sys.argv[:] = ['program', 'normal']\n"
+        "runpy.run_module('tests.tui.program', run_name='__main__')"
+    )
+    with Terminal("-c", sizeless) as terminal:
+        terminal.sees("train")
+        assert termios.tcgetwinsize(terminal.ours) == (24, 80)
+        terminal.press("q")
+        assert terminal.wait() == 0
 
 
 def test_terminals_that_cannot_show_a_screen_are_told() -> None:
