@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from probes.bpf_calls import attach_uprobe_multi
+
+_CLOSERS: Final = 32
+"""Descriptors closed at the same time."""
 
 
 class Point(NamedTuple):
@@ -95,9 +99,10 @@ class MultiAttacher:
         return Attachment(count, failed, links, self.close)
 
     def close(self, links: Sequence[int]) -> None:
-        """Remove the probes behind these descriptors: some 0.1 s at most."""
-        for link in links:
-            os.close(link)
+        """Remove the probes behind these descriptors: some 0.1 s, however many."""
+        # Pairs of entry and return: a call that began is still seen to return.
+        close_together(links[0::2])
+        close_together(links[1::2])
 
     def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
         offsets = [point.offset for point in points]
@@ -110,3 +115,30 @@ class MultiAttacher:
             os.close(returns)
             raise
         return entry, returns
+
+
+def close_together(descriptors: Sequence[int]) -> None:
+    """Close descriptors for each of which the kernel waits until nobody runs its program any more.
+
+    One after the other that takes some 0.05 s each, together hardly longer than for one.
+    """
+    left = list(descriptors)
+
+    def work() -> None:
+        while True:
+            try:
+                descriptor = left.pop()
+            except IndexError:
+                return
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    threads = []
+    with contextlib.suppress(RuntimeError):  # no more threads to be had, as when the interpreter ends
+        for _ in range(min(len(left), _CLOSERS) - 1):
+            thread = threading.Thread(target=work, name="closing", daemon=True)
+            thread.start()
+            threads.append(thread)
+    work()
+    for thread in threads:
+        thread.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ import numpy as np
 
 from model.errors import CannotTrace
 from probes import layout
-from probes.attach import Attacher, Attachment, MultiAttacher, Point
+from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
@@ -178,9 +177,7 @@ class KernelSide:
             links += self._own.take()
         if links:
             self._attacher.close(links)
-        for fd in self._tracepoints:
-            with contextlib.suppress(OSError):
-                os.close(fd)
+        close_together(self._tracepoints)
         self._tracepoints.clear()
         self._programs.close()
 

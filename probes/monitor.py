@@ -123,10 +123,10 @@ class Monitor:
     def _close_tracing(self) -> None:
         libraries, self._libraries = self._libraries, None
         kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            kernel.close()  # first: it removes the probes of all files together
         if libraries is not None:
             libraries.close()
-        if kernel is not None:
-            kernel.close()
 
     def _look(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
