@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from types import FrameType
 
 from textual import on
 from textual.app import App, SystemCommand
@@ -112,8 +114,30 @@ class StalltopApp(App[None]):
         if self.interrupted:
             self.exit(return_code=INTERRUPTED)
             return
+        self._guard_resume()
         self.began = time.monotonic()
         self.collector.start()
+
+    def _guard_resume(self) -> None:
+        """Resume after Ctrl-Z only.
+
+        Textual takes every SIGCONT for the end of a Ctrl-Z and starts its threads again. The kernel sends one
+        after SIGHUP too; a second thread that reads a dead terminal would then never end.
+        """
+        resume = signal.getsignal(signal.SIGCONT)
+        driver, loop = self._driver, self._loop_of_screen
+        if not callable(resume) or driver is None or loop is None:
+            return
+
+        def on_continue(number: int, frame: FrameType | None) -> None:
+            if self.interrupted or loop.is_closed():
+                return
+            if getattr(driver, "_must_signal_resume", True):
+                resume(number, frame)
+            else:
+                loop.call_soon_threadsafe(self.refresh)
+
+        signal.signal(signal.SIGCONT, on_continue)
 
     # ---- from other threads
 
@@ -137,7 +161,7 @@ class StalltopApp(App[None]):
         self.exit(return_code=message.error.exit_code if isinstance(message.error, Told) else 1)
 
     def interrupt(self) -> None:
-        """Leave because of a signal; may be called from any thread and from a signal's handler."""
+        """Leave because of a signal; may be called from any thread."""
         self.interrupted = True
         loop = self._loop_of_screen
         if loop is not None and not loop.is_closed():
@@ -220,12 +244,15 @@ def run(source: Source, options: RunOptions | None = None) -> int:
         source.close()
         raise
     app = StalltopApp(source, options)
-    with Leaving(app.interrupt, lambda: app.collector.stop(0.2)) as leaving:
+    with Leaving(app.interrupt, lambda: app.collector.stop(CLOSE_SECONDS)) as leaving:
         try:
             app.run(mouse=options.mouse)
         except OSError:
             if not leaving.lost():
                 raise
+        finally:
+            signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        leaving.screen_ended()
         app.finish(CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if leaving.lost():
             return INTERRUPTED

@@ -6,6 +6,7 @@ line, say - the terminal is put right from here and the process ends; probes end
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -22,8 +23,6 @@ GRACE_SECONDS = 0.7
 """Time that the app has to end after a request."""
 RESTORE_SECONDS = 0.5
 """Time that a terminal which takes nothing is tried to be put right."""
-LOOK_SECONDS = 0.5
-"""Time between two looks at the terminal."""
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
@@ -34,21 +33,21 @@ and focus reports, the keyboard protocol, the alternate screen; shows the cursor
 
 
 class Leaving:
-    """While entered, signals and a lost terminal end the app by ``leave``, called from any thread."""
+    """While entered, signals and a lost terminal end the app by ``leave``, called from a thread of its own.
+
+    A signal's handler only writes a byte: it may come while the main thread holds any lock.
+    """
 
     def __init__(self, leave: Callable[[], None], last_steps: Callable[[], object] = lambda: None) -> None:
         self._leave = leave
         self._last_steps = last_steps
         self._done = threading.Event()
-        self._requested = threading.Event()
+        self._screen_ended = threading.Event()
+        self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._before: dict[int, Any] = {}
         self._attributes: list[Any] | None = None
         self._descriptor = _descriptor()
-
-    @property
-    def requested(self) -> bool:
-        """Somebody wants to leave: the exit code is ``INTERRUPTED``."""
-        return self._requested.is_set()
+        self._thread = threading.Thread(target=self._watch, name="stalltop-leaving", daemon=True)
 
     def __enter__(self) -> Self:
         if self._descriptor is not None:
@@ -57,34 +56,50 @@ class Leaving:
             except termios.error:
                 self._descriptor = None
         for number in SIGNALS:
-            self._before[number] = signal.signal(number, self._on_signal)
-        threading.Thread(target=self._watch, name="stalltop-terminal", daemon=True).start()
+            # What was ignored from the start (nohup) stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._done.set()
+        self._screen_ended.set()
+        self._ring()
+        self._thread.join()
         for number, handler in self._before.items():
             signal.signal(number, handler)
-
-    def request(self) -> None:
-        """Leave now; by force if the app does not."""
-        if self._requested.is_set():
-            return
-        self._requested.set()
-        threading.Thread(target=self._insist, name="stalltop-leave", daemon=True).start()
-        self._leave()
+        for end in self._bell:
+            os.close(end)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.request()
+        self._ring()
 
-    def _insist(self) -> None:
-        if self._done.wait(GRACE_SECONDS):
+    def _ring(self) -> None:
+        # A full pipe has enough bytes in it to wake the thread.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._bell[1], b"!")
+
+    def _watch(self) -> None:
+        """Wait for a signal or for the terminal to go: with SIGHUP ignored nothing else would tell that."""
+        poll = select.poll()
+        poll.register(self._bell[0], select.POLLIN)
+        if self._descriptor is not None:
+            poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
+        poll.poll()
+        if self._done.is_set():
             return
-        self._restore()
-        self._last_steps()
-        os._exit(INTERRUPTED)
+        self._leave()
+        if not self._screen_ended.wait(GRACE_SECONDS):
+            self._restore()
+            self._last_steps()
+            os._exit(INTERRUPTED)
+
+    def screen_ended(self) -> None:
+        """The app has ended and given the terminal back; what is left to do bounds its own time."""
+        self._screen_ended.set()
 
     def lost(self) -> bool:
         """Whether the terminal is gone."""
@@ -93,13 +108,6 @@ class Leaving:
         poll = select.poll()
         poll.register(self._descriptor, 0)  # errors and hang-ups are reported unasked
         return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
-
-    def _watch(self) -> None:
-        """Notice that the terminal is gone: with SIGHUP ignored (nohup) nothing else would tell."""
-        while not self._done.wait(LOOK_SECONDS):
-            if self.lost():
-                self.request()
-                return
 
     def _restore(self) -> None:
         """Put the terminal right, waiting for it no longer than ``RESTORE_SECONDS``."""
