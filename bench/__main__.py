@@ -1,0 +1,84 @@
+"""``python -m bench``: see ``--help``; ``bench/run`` also installs what is needed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from bench import cost, start, watching
+from bench.machine import machine
+from bench.table import Table
+from demo.build import Built, build
+from model.errors import CannotTrace, Told
+
+
+class Measure(Protocol):
+    """A benchmark: gives its tables. The folder is empty and removed afterwards. Raises Told."""
+
+    def __call__(self, built: Built, folder: Path, *, quick: bool) -> list[Table]:
+        """Measure, quickly or well."""
+        ...
+
+
+BENCHES: Final[dict[str, tuple[str, Measure]]] = {
+    "cost": (cost.SUMMARY, cost.run),
+    "start": (start.SUMMARY, start.run),
+    "watching": (watching.SUMMARY, watching.run),
+}
+"""Every benchmark with what it measures."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    lines = "\n".join(f"  {name:10}{summary}" for name, (summary, _) in BENCHES.items())
+    made = argparse.ArgumentParser(
+        prog="bench/run",
+        description="Measure what stalltop costs on this machine. Needs root. Without names: everything.",
+        epilog=f"benchmarks:\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")
+    made.add_argument("--quick", action="store_true", help="few, short rounds: a first look")
+    made.add_argument("--list", action="store_true", help="list the benchmarks and exit")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
+    """Run the benchmarks that are asked for; returns the exit code."""
+    options = parser().parse_args(arguments)
+    if options.list:
+        for name, (summary, _) in BENCHES.items():
+            say(f"{name:10}{summary}")
+        return 0
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        print(f"bench: no such benchmark: {unknown[0]} (there are {', '.join(BENCHES)})", file=sys.stderr)
+        return 2
+    try:
+        if os.geteuid() != 0:
+            raise CannotTrace("measuring needs root", "run with sudo")
+        say(machine())
+        built = build()
+        for name in options.names or BENCHES:
+            folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
+            try:
+                for table in BENCHES[name][1](built, folder, quick=options.quick):
+                    say("\n" + table.text().rstrip())
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except Told as told:
+        print(f"bench: {told}", file=sys.stderr)
+        return told.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""What one traced call costs: ns that its probes add, against others that time the same function.
+
+Every contender has a copy of the library and a process of its own, so that all stay attached while they
+take turns: a round goes through all of them, and ratios are taken within a round. Times are CPU times of the
+calling process: probes run in its threads, and what else runs on the machine counts less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench.contenders import (
+    Bpftrace,
+    Contender,
+    Empty,
+    EmptyPrograms,
+    Nothing,
+    RingBuffer,
+    Stalltop,
+    StalltopKernel,
+    bpftrace_command,
+)
+from bench.cpu import cpu_ns
+from bench.spread import Spread, ratio
+from bench.table import Table
+from demo.build import Built
+from demo.caller import Caller
+from probes.attach import Point
+from probes.elf import FoundFunction, read_image
+from probes.placement import places
+
+SUMMARY: Final = "ns that tracing adds to a call, against an empty probe pair, bpftrace and a ring buffer"
+_BURST_SECONDS: Final = 0.1
+_WARM_UP_CALLS: Final = 10_000
+
+
+class Case(NamedTuple):
+    """A function that is timed."""
+
+    symbol: str
+    item: str
+    """As the caller takes it, without the number of calls."""
+    says: str
+    """What is special about it."""
+
+
+LAUNCH: Final = Case("cudaLaunchKernel", "", "begins with push: any tool's probe is emulated")
+COPY: Final = Case("cudaMemcpyAsync", ":4096:1", "the same; bytes and direction are read from its arguments")
+DRIVER: Final = Case("cuLaunchKernel", "", "begins with cmpl, which the kernel single-steps")
+CASES: Final = (LAUNCH, COPY, DRIVER)
+
+
+@dataclass
+class Entry:
+    """One contender on one function, with a process that calls it."""
+
+    case: Case
+    tool: str
+    place: str
+    """Where the probe is."""
+    way: str
+    caller: Caller
+    contender: Contender
+    ns: dict[int, list[float]] = field(default_factory=dict)
+    """ns a call of every round, by number of threads."""
+    made: int = 0
+    counted: int | None = None
+
+    def burst(self, threads: int, calls: int) -> float:
+        """ns of CPU time a call; every thread makes ``calls``."""
+        before = cpu_ns(self.caller.pid)
+        self.caller.run(f"{self.case.symbol}:{calls}{self.case.item}", threads=threads, timed=False)
+        spent = cpu_ns(self.caller.pid) - before
+        self.made += calls * threads
+        self.contender.settle()
+        return spent / (calls * threads)
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the tables. ``folder`` is for copies of the libraries. Raises Told."""
+    rounds = 5 if quick else 25
+    with contextlib.ExitStack() as stack:
+        contest = _Field(built, folder, stack)
+        entries = [entry for case in CASES for entry in contest.entries(case)]
+        for threads in (1, 2):
+            _take_turns([entry for entry in entries if _takes_part(entry, threads)], threads, rounds)
+        for entry in entries:
+            entry.counted = entry.contender.finish()
+    return [_table(entries, threads, rounds) for threads in (1, 2)]
+
+
+def _takes_part(entry: Entry, threads: int) -> bool:
+    return threads == 1 or (entry.way != "perf" or entry.tool == "bpftrace")
+
+
+def _take_turns(entries: list[Entry], threads: int, rounds: int) -> None:
+    calls = {}
+    for entry in entries:
+        ns = min(entry.burst(threads, _WARM_UP_CALLS) for _ in range(3))
+        calls[id(entry)] = max(_WARM_UP_CALLS, int(_BURST_SECONDS * 1e9 / ns))
+    order = random.Random(1)
+    for number in range(rounds):
+        print(f"cost: {threads} thread(s), round {number + 1} of {rounds}", file=sys.stderr)
+        for entry in order.sample(entries, len(entries)):
+            entry.ns.setdefault(threads, []).append(entry.burst(threads, calls[id(entry)]))
+        # sample() shuffles; the rounds of all entries still correspond by their index.
+
+
+class _Field:
+    """What all contenders share; everything is stopped with ``stack``."""
+
+    def __init__(self, built: Built, folder: Path, stack: contextlib.ExitStack) -> None:
+        self._built = built
+        self._folder = folder
+        self._stack = stack
+        self._made = 0
+        self._sides = {"multi": StalltopKernel("multi"), "perf": StalltopKernel("perf")}
+        self._empties = {way: EmptyPrograms(way) for way in self._sides}
+        for way, side in self._sides.items():
+            stack.callback(side.kernel.close)
+            stack.callback(self._empties[way].close)
+        self._bpftrace = bpftrace_command()
+
+    def entries(self, case: Case) -> Iterator[Entry]:
+        """Every contender on the function of ``case``."""
+        found, chosen = _find(self._built.folder / _library(self._built, case), case.symbol)
+        point, first = Point(chosen, found.function.id), Point(found.offset, found.function.id)
+        place = "first byte" if point == first else f"byte {chosen - found.offset}"
+        yield self._entry(case, "no probe", "", "", lambda path, _: Nothing())
+        yield from self._pair(case, point, place, "multi")
+        if case is COPY:
+            return
+        yield from self._pair(case, point, place, "perf")
+        if point != first:
+            yield from self._pair(case, first, "first byte", "multi")
+        yield self._entry(case, "ring buffer", place, "multi", lambda path, _: RingBuffer(path, chosen))
+        command = self._bpftrace
+        if command is not None:
+            yield self._entry(
+                case, "bpftrace", "first byte", "perf", lambda path, _: Bpftrace(command, path, case.symbol)
+            )
+
+    def _pair(self, case: Case, point: Point, place: str, way: str) -> Iterator[Entry]:
+        empty, side = self._empties[way], self._sides[way]
+        yield self._entry(case, "empty pair", place, way, lambda path, _: Empty(empty, path, point.offset))
+        yield self._entry(
+            case, "stalltop", place, way, lambda path, caller: Stalltop(side, path, point, caller.pid)
+        )
+
+    def _entry(
+        self, case: Case, tool: str, place: str, way: str, make: Callable[[Path, Caller], Contender]
+    ) -> Entry:
+        self._made += 1
+        own = self._folder / str(self._made)
+        shutil.copytree(self._built.folder, own)
+        caller = self._stack.enter_context(Caller(self._built, folder=own))
+        caller.do(f"load {case.symbol}")
+        contender = make(own / _library(self._built, case), caller)
+        self._stack.callback(contender.finish)
+        return Entry(case, tool, place, way, caller, contender)
+
+
+def _library(built: Built, case: Case) -> str:
+    return (built.cuda if case is DRIVER else built.cudart).name
+
+
+def _find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
+    """The function, and the offset in the file at which stalltop probes it."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        image = read_image(fd, ("runtime", "driver"))
+        for place in places(fd, image):
+            if place.found.symbol == symbol:
+                return place.found, place.offset
+    finally:
+        os.close(fd)
+    raise LookupError(f"{symbol} is not in {path}")
+
+
+def _table(entries: list[Entry], threads: int, rounds: int) -> Table:
+    """Added time: that of the contender less that without a probe, in the same round."""
+    table = Table(
+        f"cost, {threads} thread{'s' * (threads > 1)}: ns of CPU time a call, {rounds} interleaved rounds, "
+        "median (middle half of the rounds)",
+        ("function", "tool", "probe at", "way", "ns", "added ns", "/ empty pair", "/ bpftrace", "counted"),
+    )
+    for case in CASES:
+        own = [entry for entry in entries if entry.case is case and threads in entry.ns]
+        bare = next(entry for entry in own if entry.tool == "no probe").ns[threads]
+        added = {
+            id(entry): [ns - without for ns, without in zip(entry.ns[threads], bare, strict=True)]
+            for entry in own
+        }
+        rival = next((entry for entry in own if entry.tool == "bpftrace"), None)
+        for entry in own:
+            is_bare = entry.tool == "no probe"
+            empty = next(
+                (
+                    other
+                    for other in own
+                    if other.tool == "empty pair" and (other.way, other.place) == (entry.way, entry.place)
+                ),
+                None,
+            )
+            table.add(
+                case.symbol if is_bare else "",
+                entry.tool,
+                entry.place or "-",
+                entry.way or "-",
+                Spread.of(entry.ns[threads]).text(),
+                "-" if is_bare else Spread.of(added[id(entry)]).text(),
+                _quotient(added, entry, empty if entry is not empty else None),
+                _quotient(added, entry, rival if entry is not rival and not is_bare else None),
+                _share(entry),
+            )
+    table.notes += ["", *(f"{case.symbol}: {case.says}" for case in CASES)]
+    table.notes.append(
+        "counted: share of all calls made (with one thread and with two) that the tool has seen"
+    )
+    if rival is None:
+        table.notes.append("bpftrace is not installed, or cannot trace here: it is left out")
+    return table
+
+
+def _quotient(added: dict[int, list[float]], entry: Entry, other: Entry | None) -> str:
+    if other is None or entry.tool == "no probe":
+        return "-"
+    found = ratio(added[id(entry)], added[id(other)])
+    return found.text(".2f") if found else "-"
+
+
+def _share(entry: Entry) -> str:
+    if entry.counted is None:
+        return "-"
+    if entry.counted == entry.made:
+        return "all"
+    return f"{100 * entry.counted / entry.made:.1f} %"

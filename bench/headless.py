@@ -1,0 +1,41 @@
+"""The monitor without a screen: reads a window a second for as long as stdin is open.
+
+Prints a JSON line for each: its rows, tenants, calls, lost calls and seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+
+from probes.monitor import Monitor
+
+
+def main() -> None:
+    """Read until stdin ends."""
+    monitor = Monitor()
+    try:
+        if monitor.cannot_trace is not None:
+            raise monitor.cannot_trace
+        monitor.read()
+        due = time.monotonic() + 1.0
+        while not select.select([sys.stdin], [], [], max(due - time.monotonic(), 0.0))[0]:
+            due += 1.0
+            window = monitor.read()
+            line = {
+                "rows": len(window.rows),
+                "tenants": len({key.tenant for key in window.rows.keys}),
+                "calls": int(window.rows.calls.sum()),
+                "lost": window.lost,
+                "seconds": window.seconds,
+                "probe_percent": window.coverage.cost_percent,
+            }
+            print(json.dumps(line), flush=True)
+    finally:
+        monitor.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Tables as text: columns padded to their widest cell, figures to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Table:
+    """A title, a head, rows of cells, and notes below."""
+
+    title: str
+    head: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *cells: str) -> None:
+        """Append a row. ``-`` stands for what was not measured."""
+        if len(cells) != len(self.head):
+            raise ValueError(f"{len(cells)} cells for {len(self.head)} columns")
+        self.rows.append(cells)
+
+    def text(self) -> str:
+        """The whole table, ending with a newline."""
+        lines = [self.head, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.head))]
+        left = {
+            column
+            for column in range(len(self.head))
+            if not any(row[column][:1].isdigit() for row in self.rows)
+        }
+
+        def one(cells: Sequence[str]) -> str:
+            return "  ".join(
+                cell.ljust(width) if column in left else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            ).rstrip()
+
+        rule = "  ".join("-" * width for width in widths)
+        return "\n".join([self.title, "", one(self.head), rule, *map(one, self.rows), *self.notes]) + "\n"

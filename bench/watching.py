@@ -1,0 +1,158 @@
+"""What the monitor itself takes while it watches: CPU, memory, bytes to the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.cpu import cpu_ns
+from bench.screen import OnTerminal
+from bench.table import Table
+from bench.workload import OPERATIONS, TENANTS, scenario
+from demo.build import Built
+from demo.tenants import DemoTenants
+from model.errors import Told
+
+SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
+RATES: Final = (0, 1_000, 50_000, 500_000)
+"""Traced calls a second that are aimed at; 0: nobody to watch."""
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_SETTLE_SECONDS: Final = 12.0
+"""Until the sliding window of ten seconds is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Figures of one monitor at one load."""
+
+    cpu_percent: float
+    memory_mb: float
+    """Resident, with the mapped histograms."""
+    own_mb: float
+    """Resident and in no file or shared mapping."""
+    bytes_per_s: float = 0.0
+    calls_per_s: float = 0.0
+    rows: int = 0
+    tenants: int = 0
+    lost: int = 0
+    probe_percent: float = 0.0
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the table. Raises Told."""
+    seconds = 10.0 if quick else 40.0
+    table = Table(
+        f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
+        (
+            "calls/s",
+            "rows",
+            "lost",
+            "screen",
+            "CPU %",
+            "KB/s to terminal",
+            "resident MB",
+            "own MB",
+            "probes CPU %",
+        ),
+    )
+    for rate in RATES:
+        with contextlib.ExitStack() as stack:
+            if rate:
+                stack.enter_context(DemoTenants(scenario(rate), built=built))
+            print(f"watching: {rate} calls/s, without the screen", file=sys.stderr)
+            bare = _without_screen(seconds)
+            print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
+            full = _with_screen(seconds)
+        probes = f"{bare.probe_percent:.1f}"
+        for name, found in (("no", bare), ("120x40", full)):
+            table.add(
+                f"{bare.calls_per_s:,.0f}",
+                str(bare.rows),
+                str(bare.lost),
+                name,
+                f"{found.cpu_percent:.2f}",
+                f"{found.bytes_per_s / 1e3:.1f}" if found is full else "-",
+                f"{found.memory_mb:.0f}",
+                f"{found.own_mb:.0f}",
+                probes if found is bare else "-",
+            )
+    table.notes += [
+        "",
+        "calls/s: counted, those inside others included; CPU %: of one core, the monitor's process alone",
+        "resident: with the mapped histograms, 16 KiB a row; own: without anything shared",
+        "probes CPU %: what the probes take in the watched processes, of one core, by calibration",
+    ]
+    return [table]
+
+
+def _without_screen(seconds: float) -> Watched:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.headless"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=_ROOT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        time.sleep(_SETTLE_SECONDS)
+        cpu, memory = _measure(process.pid, seconds)
+        output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    windows = [json.loads(line) for line in output.splitlines()][int(_SETTLE_SECONDS) :]
+    if not windows:
+        raise Told("the monitor gave no windows", f"exit status {process.returncode}")
+    passed = sum(window["seconds"] for window in windows)
+    return Watched(
+        cpu,
+        *memory,
+        calls_per_s=sum(window["calls"] for window in windows) / passed,
+        rows=max(window["rows"] for window in windows),
+        tenants=max(window["tenants"] for window in windows),
+        lost=sum(window["lost"] for window in windows),
+        probe_percent=sum(window["probe_percent"] for window in windows) / len(windows),
+    )
+
+
+def _with_screen(seconds: float) -> Watched:
+    with OnTerminal([sys.executable, "-P", "-m", "tui", "live"]) as program:
+        program.wait_for("LIVE")
+        time.sleep(_SETTLE_SECONDS)
+        before = program.written_bytes
+        began = time.monotonic()
+        cpu, memory = _measure(program.pid, seconds)
+        written = (program.written_bytes - before) / (time.monotonic() - began)
+        program.leave()
+    return Watched(cpu, *memory, bytes_per_s=written)
+
+
+def _measure(pid: int, seconds: float) -> tuple[float, tuple[float, float]]:
+    """CPU in percent of a core over ``seconds``, and the memory at their end. Raises Told where it ends."""
+    try:
+        before, began = cpu_ns(pid), time.monotonic_ns()
+        time.sleep(seconds)
+        cpu = 100.0 * (cpu_ns(pid) - before) / (time.monotonic_ns() - began)
+        return cpu, _memory_mb(pid)
+    except OSError:
+        raise Told("the monitor ended while it was measured") from None
+
+
+def _memory_mb(pid: int) -> tuple[float, float]:
+    """Resident memory, and the anonymous part of it, in MB."""
+    sizes = {
+        name: int(value.split()[0]) * 1024 / 1e6
+        for name, _, value in (
+            line.partition(":") for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        )
+        if name in ("VmRSS", "RssAnon")
+    }
+    return sizes["VmRSS"], sizes["RssAnon"]

@@ -1,0 +1,84 @@
+"""The tenants that are watched: containers whose processes make forty operations each, at a chosen rate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from demo.latencies import Latency
+from demo.scenario import ProcessPlan, Scenario, TenantPlan
+
+TENANTS: Final = 10
+OPERATIONS: Final = 40
+"""Rows of every tenant."""
+
+# Twelve runtime functions with the twelve driver calls inside them, six collectives (whose launches are one
+# of those twelve), and ten driver functions that are called directly: 40 operations.
+_RUNTIME: Final = (
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaGraphLaunch",
+    "cudaMalloc:1:4096",
+    "cudaFree",
+    "cudaMallocAsync:1:65536",
+    "cudaFreeAsync",
+    "cudaMemcpyAsync:1:1048576:1",
+    "cudaMemcpy:1:4096:2",
+    "cudaMemsetAsync:1:4096",
+    "cudaStreamSynchronize",
+    "cudaEventSynchronize",
+)
+_NCCL: Final = (
+    "ncclAllReduce:1:1024:7",
+    "ncclReduce:1:1024:7",
+    "ncclReduceScatter:1:1024:7",
+    "ncclAllGather:1:1024:7",
+    "ncclBroadcast:1:1024:7",
+    "ncclSend:1:1024:7",
+)
+_DRIVER: Final = (
+    "cuLaunchKernel",
+    "cuMemAllocHost_v2:1:4096",
+    "cuMemFreeHost",
+    "cuMemcpyDtoDAsync_v2:1:65536",
+    "cuMemcpyHtoD_v2:1:4096",
+    "cuStreamWaitEvent",
+    "cuMemCreate:1:65536",
+    "cuMemMap:1:65536",
+    "cuCtxSynchronize",
+    "cuGraphLaunch",
+)
+_CALLS: Final = 2 * len(_RUNTIME) + 2 * len(_NCCL) + len(_DRIVER)
+"""Traced calls of a cycle."""
+_CALL_NS: Final = 2500
+"""About what a traced call takes: its own time, its probes, and its books."""
+_SHORTEST_PAUSE_US: Final = 500
+
+
+def scenario(calls_per_s: float) -> Scenario:
+    """Tenants that together make about ``calls_per_s`` traced calls a second, nested ones included."""
+    cycles_per_s = calls_per_s / TENANTS / _CALLS
+    repeats = 1
+    while (pause := _pause_us(cycles_per_s, repeats)) < _SHORTEST_PAUSE_US and repeats < 64:
+        repeats *= 2
+    names = (*_RUNTIME, *_NCCL, *_DRIVER)
+    items = [_repeated(item, repeats) for item in names]
+    cycle = " ".join([*items, f"~{max(pause, _SHORTEST_PAUSE_US)}"])
+    # Durations spread over three decades, as real ones do: every histogram has many counters in use.
+    latency = Latency("spin", "lognormal", 300.0, 1.0)
+    latencies = {item.partition(":")[0].removesuffix("_v2"): latency for item in names}
+    tenants = tuple(
+        TenantPlan(f"tenant-{number}", "docker", (ProcessPlan(f"worker-{number}", cycle),), latencies)
+        for number in range(TENANTS)
+    )
+    return Scenario("bench", "the load of the benchmark", tenants)
+
+
+def _pause_us(cycles_per_s: float, repeats: int) -> int:
+    """The pause after ``repeats`` cycles, us."""
+    return int(repeats * (1e6 / cycles_per_s - _CALLS * _CALL_NS / 1e3))
+
+
+def _repeated(item: str, repeats: int) -> str:
+    symbol, _, rest = item.partition(":")
+    _, _, sizes = rest.partition(":")
+    return f"{symbol}:{repeats}:{sizes}" if sizes else f"{symbol}:{repeats}"
