@@ -151,3 +151,10 @@ def groups() -> dict[str, list[Action]]:
     for action in ACTIONS:
         result.setdefault(action.where, []).append(action)
     return result
+
+
+def markdown() -> str:
+    """All keys as a Markdown table, for the README."""
+    lines = ["| key | what it does |", "|---|---|"]
+    lines += [f"| `{action.key}` | {action.help.replace('|', chr(92) + '|')} |" for action in ACTIONS]
+    return "\n".join(lines)

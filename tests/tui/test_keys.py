@@ -1,0 +1,52 @@
+"""One table of keys: what is bound, shown and documented is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.binding import Binding
+
+from scripts.write_keys import with_keys
+from tui.app import StalltopApp
+from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, bindings, footer, groups
+from tui.pages import help_page
+from tui.screens import GroupTable, MainScreen
+
+CONTRACT = "q ? Space / Enter Esc c o p n l s S r w a e + - t Ctrl-P Ctrl-Z".split()
+"""Keys that people rely on."""
+
+
+def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
+    keys = [key for action in ACTIONS for key in action.keys + action.also]
+    assert len(keys) == len(set(keys))
+    assert len(BY_ID) == len(ACTIONS)
+    assert set(CONTRACT) <= {action.key for action in ACTIONS}
+
+
+def test_every_action_exists_where_it_is_bound() -> None:
+    owners = {"screen": MainScreen, "table": GroupTable, "app": StalltopApp}
+    for action in ACTIONS:
+        name = action.action.partition("(")[0]
+        assert hasattr(owners[action.by], f"action_{name}"), action
+    for by, owner in owners.items():
+        bound = {binding.id for binding in bindings(by) if isinstance(binding, Binding)}
+        assert bound == {binding.id for binding in owner.BINDINGS if isinstance(binding, Binding)}
+
+
+def test_help_lists_exactly_the_keys() -> None:
+    text = "\n".join("".join(part for part, _ in line.parts) for line in help_page(unicode=True))
+    for action in ACTIONS:
+        assert f"  {action.key.ljust(14)} {action.help}" in text
+    assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)
+
+
+def test_the_line_of_keys_names_known_actions_and_says_how_to_go_on_after_a_freeze() -> None:
+    assert {name for names, _ in FOOTER for name in names} <= set(BY_ID)
+    assert ("Space", "Freeze") in {(key, label) for key, label, _ in footer()}
+    assert ("Space", "Live") in {(key, label) for key, label, _ in footer(frozen=True)}
+    assert all(len(key) == 1 or key in PRINTED for action in ACTIONS for key in action.keys)
+
+
+def test_readme_lists_exactly_the_keys() -> None:
+    text = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    assert with_keys(text) == text, "run scripts/write_keys.py"
