@@ -21,6 +21,8 @@ MARK = "trusted.stalltop"
 namespace. Others may have come to use a parent: it is removed when empty, nothing in it is ever killed."""
 REMOVE_SECONDS = 5.0
 """How long killed processes may take to leave a cgroup."""
+STARTED_SECONDS = 60.0
+"""A cgroup that has been empty for longer than any start takes belongs to nobody who runs."""
 _WALK_DIRECTORIES = 65_536
 
 
@@ -135,7 +137,7 @@ def sweep(root: Path) -> int:
             break
         with contextlib.suppress(OSError, ValueError):
             role, _, maker = os.getxattr(directory, MARK).decode().partition(" ")
-            if _is_gone(maker):
+            if _is_left(Path(directory), maker):
                 (own if role == "own" else parents).append(Path(directory))
     for place in own:
         kill_all(place)
@@ -169,11 +171,16 @@ def _maker(pid: int | None = None) -> str:
     return f"{pid} {started} {os.readlink(f'/proc/{pid}/ns/pid')}"
 
 
-def _is_gone(maker: str) -> bool:
-    """Whether this process has ended. Of another PID namespace's nothing can be said."""
+def _is_left(place: Path, maker: str) -> bool:
+    """Whether the maker of this cgroup has ended.
+
+    Of a process in another PID namespace that cannot be seen; but its tenants end with it, and a demo that
+    runs has processes in every cgroup.
+    """
     pid, _, space = maker.split(" ")
     if space != os.readlink("/proc/self/ns/pid"):
-        return False
+        empty = "populated 0" in (place / "cgroup.events").read_text()
+        return empty and time.time() - place.stat().st_ctime > STARTED_SECONDS
     try:
         return _maker(int(pid)) != maker
     except OSError:

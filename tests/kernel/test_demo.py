@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import demo.cgroups
 import demo.source
 from demo.build import Built
 from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy, sweep
@@ -115,6 +116,28 @@ def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
         assert not (parent / "inner").exists()
         wait_until(lambda: not is_running(int(ended.stdout)), what="the end of the swept process")
     assert not parent.exists()
+
+
+def test_empty_cgroups_of_other_namespaces_are_swept_when_they_are_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = hierarchy()
+    with Cgroups(root) as cgroups:
+        empty, used = (
+            cgroups.make(f"stalltop-test-{os.getpid()}-{name}.scope") for name in ("empty", "used")
+        )
+        sleeper = subprocess.Popen(["sleep", "600"])
+        (used / "cgroup.procs").write_text(str(sleeper.pid))
+        for place in (empty, used):
+            os.setxattr(place, MARK, b"own 12 34567 pid:[1]")
+        sweep(root)
+        assert empty.is_dir()
+        monkeypatch.setattr(demo.cgroups, "STARTED_SECONDS", -1.0)
+        sweep(root)
+        assert not empty.exists()
+        assert used.is_dir()
+        assert sleeper.poll() is None
+    assert sleeper.wait(30) == -signal.SIGKILL
 
 
 def test_tenants_run_as_written_and_leave_nothing(
