@@ -17,8 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
+from demo.cgroups import container_id, container_path
 from demo.latencies import How, Latency, Shape
 from model.errors import BadUsage
+from probes.text import clean
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 _ITEM = re.compile(r"[~!]\d+|[A-Za-z_]\w*(:\d+(:\d+(x\d+){0,2}(:\d+)?)?)?")
@@ -59,7 +61,12 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """The scenario ``name``. Raises BadUsage where there is none."""
+    """The scenario ``name``; one that ends in ``.toml`` is a file of one's own. Raises BadUsage without one."""
+    if name.endswith(".toml"):
+        try:
+            return parse_scenario(Path(name).stem, Path(name).read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadUsage(f"cannot read the scenario {name}: {error}") from error
     names = scenario_names()
     if name not in names:
         raise BadUsage(f"no scenario is called {name}", f"there are: {', '.join(names)}")
@@ -81,7 +88,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
 def _tenant(table: dict[str, Any]) -> TenantPlan:
     latencies = {symbol: _latency(symbol, entry) for symbol, entry in table.get("latency", {}).items()}
     processes = tuple(_process(entry) for entry in table["process"])
-    return TenantPlan(str(table["name"]), str(table["runtime"]), processes, MappingProxyType(latencies))
+    runtime = str(table["runtime"])
+    container_path(runtime, container_id())  # refuses what it does not know
+    return TenantPlan(clean(str(table["name"])), runtime, processes, MappingProxyType(latencies))
 
 
 def _process(table: dict[str, Any]) -> ProcessPlan:
@@ -89,10 +98,14 @@ def _process(table: dict[str, Any]) -> ProcessPlan:
     for item in cycle.split():
         if not _ITEM.fullmatch(item):
             raise ValueError(f"not an item of a cycle: {item!r}")
-    return ProcessPlan(str(table["name"]), cycle, int(table.get("threads", 1)))
+    if not cycle.strip():
+        raise ValueError("a cycle without items")
+    return ProcessPlan(clean(str(table["name"])), cycle, int(table.get("threads", 1)))
 
 
 def _latency(symbol: str, table: dict[str, Any]) -> Latency:
+    if not re.fullmatch(r"(cu|cuda|nccl)[A-Z]\w*", symbol):
+        raise ValueError(f"not the name of a function: {symbol!r}")
     unknown = set(table) - {"how", "shape", "us", "longest_us", "sigma", "spike", "error_share", "error_code"}
     how, shape = table.get("how", "sleep"), table.get("shape", "fixed")
     if unknown or how not in get_args(How) or shape not in get_args(Shape) or how == "hold":

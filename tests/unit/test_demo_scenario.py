@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -67,11 +68,24 @@ def test_scenario_is_read_as_written() -> None:
         ("futex", "dance", "latency of cuMemAlloc is not understood"),
         ("us = 3", "seconds = 3", "latency of cuMemAlloc is not understood"),
         ("threads = 2", 'threads = "many"', "scenario x: invalid literal"),
+        ("cuMemAlloc =", '"cuInit\\nx" =', "not the name of a function"),
+        ('"docker"', '"rkt"', "no cgroup path is known for the runtime 'rkt'"),
+        ('"cudaMalloc:2:64", "~100"', "", "a cycle without items"),
     ],
 )
 def test_what_is_wrong_is_said(before: str, after: str, complaint: str) -> None:
     with pytest.raises(BadUsage, match=complaint):
         parse_scenario("x", TENANT.replace(before, after))
+
+
+def test_a_file_of_ones_own_is_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(TENANT.replace('name = "a"', 'name = "a\\u001b[31m"'))
+    scenario = load_scenario(str(path))
+    assert scenario.name == "mine"
+    assert "\x1b" not in scenario.tenants[0].name
+    with pytest.raises(BadUsage, match="cannot read the scenario"):
+        load_scenario(str(tmp_path / "other.toml"))
 
 
 def test_unknown_names_are_refused() -> None:
