@@ -82,7 +82,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool)
                 (
                     (f"  {library.layer.ljust(14)} ", "label"),
                     (library.path, "text"),
-                    (f"  {library.functions} functions, {library.processes} processes", "dim"),
+                    (f"  {library.functions} functions, in use by {library.processes}", "dim"),
                 ),
                 indent=17,
             )

@@ -244,7 +244,9 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
         Column("n", "CALLS", 6),
     )
     if width >= 110:
-        return (first, *second, *middle, Column("bar", "", 10, right=False), *last)
+        # A container beside leaves no room for bars on 120 cells.
+        drawn = () if by == "process" and width < 130 else (Column("bar", "", 10, right=False),)
+        return (first, *second, *middle, *drawn, *last)
     return (first, *middle, *last, *second)
 
 

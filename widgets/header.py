@@ -60,7 +60,7 @@ class Header(Lines):
             right.append([(state.traced, bar + (paint.warn if state.partly else paint.dim))])
         if state.probe_percent is not None:
             cost = figures.percent(state.probe_percent, unicode=self.unicode)
-            right.append([("probes", bar + paint.dim), (cost, bar + paint.text)])
+            right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])
         left: list[Part] = [
             (f" {state.state} ", bar + getattr(paint, state.level)),
             (f" {state.window} " if state.window else "", bar + paint.text),
