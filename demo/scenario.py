@@ -61,7 +61,7 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """The scenario ``name``; one that ends in ``.toml`` is a file of one's own. Raises BadUsage without one."""
+    """The scenario ``name``; one that ends in ``.toml`` is a file. Raises BadUsage where there is none."""
     if name.endswith(".toml"):
         try:
             return parse_scenario(Path(name).stem, Path(name).read_text())
@@ -110,19 +110,16 @@ def _latency(symbol: str, table: dict[str, Any]) -> Latency:
     how, shape = table.get("how", "sleep"), table.get("shape", "fixed")
     if unknown or how not in get_args(How) or shape not in get_args(Shape) or how == "hold":
         raise ValueError(f"latency of {symbol} is not understood: {table}")
-    spread = {
-        "fixed": 0.0,
-        "uniform": 1e3 * table.get("longest_us", 0.0),
-        "lognormal": table.get("sigma", 0.0),
-    }
-    spike = table.get("spike", [0.0, 1.0])
+    longest_ns, sigma = 1e3 * table.get("longest_us", 0.0), table.get("sigma", 0.0)
+    spread = {"fixed": 0.0, "uniform": longest_ns, "lognormal": sigma}
+    spike_share, spike_factor = table.get("spike", (0.0, 1.0))
     return Latency(
         how=how,
         shape=shape,
-        ns=1e3 * table.get("us", 0.0),
-        spread=spread[shape],
-        spike_share=spike[0],
-        spike_factor=spike[1],
-        error_share=table.get("error_share", 0.0),
-        error_code=table.get("error_code", 1),
+        ns=float(1e3 * table.get("us", 0.0)),
+        spread=float(spread[shape]),
+        spike_share=float(spike_share),
+        spike_factor=float(spike_factor),
+        error_share=float(table.get("error_share", 0.0)),
+        error_code=int(table.get("error_code", 1)),
     )

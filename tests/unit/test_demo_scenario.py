@@ -69,6 +69,8 @@ def test_scenario_is_read_as_written() -> None:
         ("us = 3", "seconds = 3", "latency of cuMemAlloc is not understood"),
         ("threads = 2", 'threads = "many"', "scenario x: invalid literal"),
         ("cuMemAlloc =", '"cuInit\\nx" =', "not the name of a function"),
+        ("[0.1, 4]", "[0.1]", "not enough values"),
+        ("error_share = 0.2", 'error_share = "often"', "could not convert"),
         ('"docker"', '"rkt"', "no cgroup path is known for the runtime 'rkt'"),
         ('"cudaMalloc:2:64", "~100"', "", "a cycle without items"),
     ],
