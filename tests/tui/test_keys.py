@@ -21,7 +21,7 @@ def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
     keys = [key for action in ACTIONS for key in action.keys + action.also]
     assert len(keys) == len(set(keys))
     assert len(BY_ID) == len(ACTIONS)
-    assert CONTRACT <= {action.key for action in ACTIONS}
+    assert {action.key for action in ACTIONS} >= CONTRACT
 
 
 def test_every_action_exists_where_it_is_bound() -> None:
