@@ -21,7 +21,7 @@ from model.window import Coverage, OpenCall, RowKey, Rows, Window
 from probes import operations
 from probes.devices import DeviceReader
 from probes.host import HostReader
-from probes.kernel_side import Counts, KernelSide, RawOpenCall
+from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.libraries import Libraries
 from probes.process_watch import ProcessWatch, is_alive
 from probes.tenants import Tenants, process_name
@@ -56,6 +56,10 @@ class Monitor:
         self._tenants = Tenants()
         self._watch = ProcessWatch()
         self._names: dict[int, str] = {}
+        self._named_now: set[int] = set()
+        """Processes whose names were read for the window that is being made."""
+        self._keys: dict[int, dict[SlotKey, RowKey]] = {}
+        """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader()
         self._hosts = HostReader()
@@ -81,6 +85,7 @@ class Monitor:
         if self._failure is not None:
             raise self._failure
         self._tenants.refresh()
+        self._named_now.clear()
         ended: set[int] = set()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
@@ -141,19 +146,18 @@ class Monitor:
                 return
 
     def _rows(self, counts: Counts) -> Rows:
-        keys = [
-            RowKey(
-                self.host,
-                self._tenant(key.tgid, key.cgroup_id).id,
-                key.tgid,
-                self._name(key.tgid),
-                operations.operation(key.operation).layer,
-                operations.operation(key.operation).name,
-                key.nested,
-            )
-            for key in counts.keys
-        ]
+        keys = [self._row_key(key) for key in counts.keys]
         return added_up(keys, counts)
+
+    def _row_key(self, key: SlotKey) -> RowKey:
+        name, tenant = self._name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id
+        known = self._keys.setdefault(key.tgid, {})
+        row = known.get(key)
+        if row is None or row.process != name or row.tenant != tenant:
+            operation = operations.operation(key.operation)
+            row = RowKey(self.host, tenant, key.tgid, name, operation.layer, operation.name, key.nested)
+            known[key] = row
+        return row
 
     def _tenant(self, tgid: int, cgroup_id: int) -> Tenant:
         self._callers.add((tgid, cgroup_id))
@@ -183,9 +187,11 @@ class Monitor:
 
     def _name(self, tgid: int) -> str:
         # Read anew in every window: a program names itself after exec. The last name outlives the process.
-        name = process_name(tgid) if is_alive(tgid) else ""
-        if name:
-            self._names[tgid] = name
+        if tgid not in self._named_now:
+            self._named_now.add(tgid)
+            name = process_name(tgid) if is_alive(tgid) else ""
+            if name:
+                self._names[tgid] = name
         return self._names.get(tgid) or f"pid {tgid}"
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
@@ -212,6 +218,7 @@ class Monitor:
                 gone.add(tgid)
                 self._kernel.release(tgid)
                 self._names.pop(tgid, None)
+            self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 
     def _coverage(self, calls: int, seconds: float) -> Coverage:
