@@ -17,7 +17,7 @@ from typing import Final
 from model.window import Library, Missing
 from probes.file_identity import FileIdentity
 from probes.probed_file import Attach, ProbedFile, Version
-from probes.process_maps import LAYERS_OF_EXECUTABLE, Mapping, libraries_of, program_of
+from probes.process_maps import Mapping, libraries_of, program_of
 from probes.processes import Processes
 from probes.text import clean
 
@@ -27,6 +27,8 @@ map the file after it was written anew in place; but a job that starts again and
 at its libraries each time."""
 RECHECK_SECONDS: Final = 20.0
 """How often processes that use a probed file are looked at anew: nothing tells when they unload it."""
+START_SECONDS: Final = 1.0
+"""How long the first look may take."""
 BUDGET_SECONDS: Final = 0.25
 """How long one update may take before it leaves the remaining processes to the next one."""
 _PLAIN_FILES: Final = 8192
@@ -65,8 +67,8 @@ class Libraries:
         self._traced: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Probe what is in use now. Takes as long as it takes: some ms per file."""
-        self._update(float("inf"))
+        """Probe what is in use now. On a host of many thousand processes the first updates do the rest."""
+        self._update(START_SECONDS)
 
     def update(self) -> None:
         """Probe what came into use since, and let go of what nobody uses any more.
@@ -158,7 +160,7 @@ class Libraries:
             if version in self._plain:
                 return before is not None
             mapping = next(iter(program_of(pid)), None)
-            file = self._file(f"/proc/{pid}/exe", mapping) if mapping is not None else None
+            file = self._file(_source(mapping), mapping) if mapping is not None else None
         except OSError:  # it has ended, or is a thread of the kernel
             return before is not None
         if file is not None:
@@ -177,7 +179,7 @@ class Libraries:
         self._unopened.pop(pid, None)
         for mapping in mappings:
             try:
-                file = self._file(_source(pid, mapping), mapping)
+                file = self._file(_source(mapping), mapping)
             except OSError as error:
                 self._unopened[pid] = Missing(
                     clean(mapping.path), f"cannot be opened: {error.strerror or error}", "", pid
@@ -201,7 +203,7 @@ class Libraries:
     def _check_placed(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
         self._unplaced.pop(pid, None)
         for file, mapping in users.items():
-            if file.probed and not file.is_in_place(pid, mapping):
+            if file.probed and not file.is_in_place(mapping):
                 self._unplaced[pid] = Missing(
                     file.path,
                     "the kernel put no probe into this process's memory",
@@ -326,16 +328,16 @@ def _version(status: os.stat_result) -> Version:
     return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _source(pid: int, mapping: Mapping) -> str:
+def _source(mapping: Mapping) -> str:
     """A path that leads to the mapped file. Raises OSError where there is none."""
-    if mapping.layers is LAYERS_OF_EXECUTABLE:
-        return f"/proc/{pid}/exe"
-    exact = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
+    if not mapping.library:
+        return f"/proc/{mapping.thread}/exe"
+    exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
     with contextlib.suppress(PermissionError):
         os.stat(exact)
         return exact
     # Without CAP_SYS_ADMIN in the first user namespace only the path is left, if it still leads there.
-    return f"/proc/{pid}/root{mapping.path}"
+    return f"/proc/{mapping.thread}/root{mapping.path}"
 
 
 def _program_name(pid: int) -> str:

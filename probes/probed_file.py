@@ -88,20 +88,25 @@ class ProbedFile:
         """Whether the file's content is not what it was: its probes lie anywhere then, and must go."""
         if self._fd < 0:
             return False
-        status = os.fstat(self._fd)
+        try:
+            status = os.fstat(self._fd)
+        except OSError:  # a file system that is gone for now
+            return False
         return (status.st_size, status.st_mtime_ns) != self.version[2:]
 
-    def is_in_place(self, pid: int, mapping: Mapping) -> bool:
-        """Whether the process really has a probe: its memory differs from the file there.
+    def is_in_place(self, mapping: Mapping) -> bool:
+        """Whether the process of this mapping really has a probe: its memory differs from the file there.
 
         True also where its memory cannot be read any more, which ends by itself with the process.
         """
         for offset, original in self._originals:
             address = mapping.address(offset)
             if address is not None:
-                with contextlib.suppress(OSError, OverflowError), open(f"/proc/{pid}/mem", "rb", 0) as memory:
-                    return os.pread(memory.fileno(), len(original), address) != original
-                return True
+                try:
+                    with open(f"/proc/{mapping.thread}/mem", "rb", buffering=0) as memory:
+                        return os.pread(memory.fileno(), len(original), address) != original
+                except (OSError, OverflowError):
+                    return True
         return True
 
     def close(self) -> None:
@@ -112,7 +117,8 @@ class ProbedFile:
         if probes is not None:
             probes.close()
         if fd >= 0:
-            os.close(fd)
+            with contextlib.suppress(OSError):
+                os.close(fd)
         if identity is not None:
             identity.close()
 

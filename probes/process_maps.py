@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ class Mapping:
     deleted: bool
     layers: tuple[str, ...]
     """Layers that the file may hold."""
+    thread: int
+    """Whose ``/proc`` folder shows it: the process, or a thread of it where the first one has ended."""
 
     @property
     def library(self) -> bool:
@@ -65,25 +68,26 @@ def library_layers(name: bytes) -> tuple[str, ...]:
 
 def libraries_of(pid: int) -> list[Mapping]:
     """The executable mappings of CUDA's and NCCL's libraries. Raises OSError where the process is gone."""
-    maps = _maps(pid)
-    if b"/lib" not in maps or not (b"libcuda" in maps or b"libnccl" in maps or b"libtorch_cuda" in maps):
+    thread, maps = _maps(pid)
+    if not (b"libcuda" in maps or b"libnccl" in maps or b"libtorch_cuda" in maps):
         return []
     found = []
     for line in _LINE.finditer(maps):
         layers = library_layers(line.group(5))
         if layers:
-            found.append(_mapping(line, layers))
+            found.append(_mapping(line, layers, thread))
     return found
 
 
 def program_of(pid: int) -> list[Mapping]:
     """The executable mappings of the process's own program. Raises OSError where the process is gone."""
-    program = os.fsencode(os.readlink(f"/proc/{pid}/exe")).removesuffix(b" (deleted)")
+    thread, maps = _maps(pid)
+    program = os.fsencode(os.readlink(f"/proc/{thread}/exe")).removesuffix(b" (deleted)")
     # The kernel writes a newline in a name as \012 in maps, but as it is in the link.
     program = program.replace(b"\n", b"\\012")
     return [
-        _mapping(line, LAYERS_OF_EXECUTABLE)
-        for line in _LINE.finditer(_maps(pid))
+        _mapping(line, LAYERS_OF_EXECUTABLE, thread)
+        for line in _LINE.finditer(maps)
         if line.group(4) == program
     ]
 
@@ -93,15 +97,37 @@ def pids() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdecimal()}
 
 
-def _mapping(line: re.Match[bytes], layers: tuple[str, ...]) -> Mapping:
+def _mapping(line: re.Match[bytes], layers: tuple[str, ...], thread: int) -> Mapping:
     start, end, offset, path = line.group(1, 2, 3, 4)
     return Mapping(
-        int(start, 16), int(end, 16), int(offset, 16), os.fsdecode(path), line.group(6) is not None, layers
+        int(start, 16),
+        int(end, 16),
+        int(offset, 16),
+        os.fsdecode(path),
+        line.group(6) is not None,
+        layers,
+        thread,
     )
 
 
-def _maps(pid: int) -> bytes:
-    with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+def _maps(pid: int) -> tuple[int, bytes]:
+    """Text of the process's maps, and the thread that showed it."""
+    text = _read(pid)
+    if text:
+        return pid, text
+    # A process whose first thread has ended lives on, but shows nothing under its own number. (The kernel's
+    # threads and ended processes have a single thread, and no maps either.)
+    for name in os.listdir(f"/proc/{pid}/task"):
+        if int(name) != pid:
+            with contextlib.suppress(OSError):
+                text = _read(int(name))
+            if text:
+                return int(name), text
+    return pid, b""
+
+
+def _read(thread: int) -> bytes:
+    with open(f"/proc/{thread}/maps", "rb", buffering=0) as file:
         pieces = []
         while piece := file.read(1 << 20):
             pieces.append(piece)

@@ -481,11 +481,22 @@ def test_a_forked_child_is_traced(tracing: Tracing, library: Path) -> None:
         parent.call(library, "cudaMalloc", 12)  # answered by the forked child
         assert until(lambda: child in tracing.libraries.traced_pids(), tracing.update)
         assert tracing.calls(child) == {"cudaMalloc": 12}
-        parent.tell("end")
+        parent.do("end")
         parent.call(library, "cudaMalloc", 2)
         assert tracing.calls(parent.pid) == {"cudaMalloc": 2}
         assert until(lambda: child not in tracing.libraries.traced_pids(), tracing.update)
         assert parent.pid in tracing.libraries.traced_pids()
+
+
+def test_a_process_without_its_first_thread_is_traced(tracing: Tracing, library: Path) -> None:
+    with Child() as child:
+        child.tell("end_first_thread")
+        assert until(lambda: Path(f"/proc/{child.pid}/maps").read_bytes() == b"")
+        child.load(library)
+        tracing.libraries.start()
+        assert child.pid in tracing.libraries.traced_pids()
+        child.call(library, "cudaMalloc", 4)
+        assert tracing.calls(child.pid) == {"cudaMalloc": 4}
 
 
 def test_exec_ends_what_was_known_of_a_process(tracing: Tracing, library: Path) -> None:
