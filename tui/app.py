@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
@@ -18,7 +17,7 @@ from textual.app import App, SystemCommand
 from textual.message import Message
 from textual.screen import Screen
 
-from model.errors import Told
+from model.errors import Told, described
 from model.source import Source
 from model.window import Window
 from tui.collector import Collector, Failed, Snapshot, Tick
@@ -90,6 +89,7 @@ class StalltopApp(App[None]):
         self.unicode = not options.ascii and speaks_unicode()
         self.began = time.monotonic()
         self.failure: BaseException | None = None
+        self.failed_itself = False
         self.interrupted = False
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
         self._saving: list[threading.Thread] = []
@@ -159,6 +159,15 @@ class StalltopApp(App[None]):
         if self.failure is None:
             self.failure = message.error
         self.exit(return_code=message.error.exit_code if isinstance(message.error, Told) else 1)
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self.failure is None:
+            self.failure, self.failed_itself = error, True
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print its own insides, with the values of variables; one line is said after leaving.
+        self._close_messages_no_wait()
 
     def interrupt(self) -> None:
         """Leave because of a signal; may be called from any thread."""
@@ -258,7 +267,7 @@ def run(source: Source, options: RunOptions | None = None) -> int:
             return INTERRUPTED
     _print_last(app)
     if app.failure is not None:
-        return _explain(app.failure)
+        return _explain("the screen" if app.failed_itself else "reading", app.failure)
     return INTERRUPTED if app.interrupted else int(app.return_code or 0)
 
 
@@ -280,13 +289,11 @@ def _print_last(app: StalltopApp) -> None:
         pass  # the terminal went away
 
 
-def _explain(error: BaseException) -> int:
-    """Say on stderr why there is no more data, and return the exit code."""
+def _explain(what: str, error: BaseException) -> int:
+    """Say on stderr why there is no more data, or no more screen, and return the exit code."""
     if isinstance(error, Told):
         text, code = str(error), error.exit_code
     else:
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-        text, code = f"reading failed: {type(error).__name__}: {error}{where}", 1
+        text, code = f"{what} failed: {described(error)}", 1
     print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
     return code

@@ -7,13 +7,15 @@ stdout carries data, stderr narration. Exit codes: 0 ok; 1 failed as said; 2 bad
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from model.errors import Told
+from model.errors import Told, described
+from tui.interrupts import as_keyboard_interrupt
 
 COMMANDS = {
     "live": "the live screen (also without a command, on a terminal)",
@@ -69,20 +71,47 @@ def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    terminal = sys.stdout.isatty()
-    options = parser().parse_args(
-        with_command(sys.argv[1:] if arguments is None else arguments, terminal=terminal)
-    )
+    _open_standard_streams()
     try:
-        code = int(options.run(options))
+        options = parser().parse_args(
+            with_command(sys.argv[1:] if arguments is None else arguments, terminal=sys.stdout.isatty())
+        )
+        with as_keyboard_interrupt():
+            code = int(options.run(options))
         sys.stdout.flush()
         return code
     except Told as told:
-        print(f"stalltop: {told}", file=sys.stderr)  # noqa: T201
-        return told.exit_code
+        return _told(str(told), told.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has had enough (`| head`): say nothing more, not even in the interpreter's own flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has had enough (`| head`)
+        _drop_output()
         return 0
+    except Exception as error:
+        if sys.flags.dev_mode:  # python -X dev -m tui: all of it, for whoever looks for the mistake
+            raise
+        if isinstance(error, OSError):
+            _drop_output()  # it may be that stdout takes nothing, and would say so again at the end
+        return _told(described(error), Told.exit_code)
+
+
+def _told(text: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _drop_output() -> None:
+    """What stdout still holds goes nowhere: the interpreter's own flush would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Let streams that were closed (``>&-``) lead nowhere: else files opened later would be taken for them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115

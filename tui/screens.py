@@ -27,7 +27,7 @@ from widgets.bars import SystemBars
 from widgets.devices import DeviceRows
 from widgets.footer import KeyLine
 from widgets.header import Header
-from widgets.table import Table
+from widgets.table import HEAD_LINES, Table
 
 if TYPE_CHECKING:
     from tui.app import StalltopApp
@@ -69,6 +69,8 @@ class MainScreen(Screen[None]):
         self._frozen: _Frozen | None = None
         self._length = length
         self._enlarged = False
+        self._main_lines = 0
+        self._main_height = ""
         self._said_until = 0.0
 
     @property
@@ -196,9 +198,22 @@ class MainScreen(Screen[None]):
         window = self.shown
         if window is None:
             return
-        for widget, view in self._views():
+        pairs = self._views()
+        for widget, view in pairs:
             data = table(window, view, width=self.app.size.width, unicode=self.stalltop.unicode)
             widget.show(data)
+        self._share_room(len(pairs) > 1)
+
+    def _share_room(self, two: bool) -> None:
+        """What a short first table leaves over goes to the second; the border moves down only, and seldom."""
+        main = self.query_one("#main", GroupTable)
+        lines = -(-(len(main.data.rows) + HEAD_LINES + 1) // 4) * 4
+        self._main_lines = max(self._main_lines, lines)
+        half = (self.app.size.height - 8) // 2
+        wanted = f"{self._main_lines}" if two and self._main_lines < half else "1fr"
+        if wanted != self._main_height:
+            self._main_height = wanted
+            main.styles.height = wanted
 
     def _refresh_alert(self) -> None:
         found = warnings(self.shown, self.stalltop.options.notes, unicode=self.stalltop.unicode)
@@ -230,6 +245,7 @@ class MainScreen(Screen[None]):
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
         """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
         self._view = view
+        self._main_lines = 0
         self._arrange()
         main = self.query_one("#main", GroupTable)
         if cursor is not None or top:

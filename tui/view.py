@@ -251,8 +251,12 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
 
 
 def _bar(share: float, *, unicode: bool) -> str:
-    filled = round(min(max(share, 0.0), 1.0) * 10)
-    return ("━" if unicode else "#") * (filled if filled or share <= 0 else 1)
+    """``share`` (0 to 1) as a bar of up to ten cells, in half cells where the characters allow it."""
+    share = min(max(share, 0.0), 1.0)
+    if not unicode:
+        return "#" * round(share * 10)
+    halves = round(share * 20)
+    return "━" * (halves // 2) + "╸" * (halves % 2)
 
 
 def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from model.device import Device, Devices
@@ -73,7 +74,11 @@ class DeviceRows(Lines):
         )
         parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), None))
         if device.throttle_reasons:
-            parts.append(("  " + printable(", ".join(device.throttle_reasons)), paint.warn))
+            reasons = printable(", ".join(device.throttle_reasons))
+            room = width - 2 - sum(cell_len(text) for text, _ in parts)
+            parts.append(
+                ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)
+            )
         elif width >= 110:
             count = len(device.processes)
             parts.append((f"  {count} process{'' if count == 1 else 'es'}", paint.dim))

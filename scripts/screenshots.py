@@ -1,0 +1,99 @@
+"""Draws the pictures in docs/images from simulated tenants: ``python scripts/screenshots.py [FOLDER]``.
+
+The same program gives the same pictures: the tenants have a seed and a clock of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from demo.simulated import SimulatedSource  # noqa: E402
+from model.sliding import Sliding  # noqa: E402
+from model.window import Window  # noqa: E402
+from tui.app import RunOptions, StalltopApp  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture: its name, size of the terminal, colours, and the keys that lead to it."""
+
+    name: str
+    width: int
+    height: int
+    theme: str
+    keys: tuple[str, ...] = ()
+
+
+PICTURES = (
+    Picture("demo", 120, 40, "dark"),
+    Picture("operations", 80, 24, "dark", ("down", "enter")),
+    Picture("light", 100, 30, "light", ("o",)),
+    Picture("help", 80, 40, "dark", ("question_mark",)),
+)
+SETTLE_SECONDS = 0.3
+"""Time for the layout to settle before a picture or the next key."""
+READS = 34
+"""Seconds of simulated time before the picture: by then every part of the screen has something to show."""
+
+
+def window() -> Window:
+    """The last ten seconds of a simulated host, ``READS`` seconds after its start."""
+    ticks = itertools.count(1_700_000_000.0)
+    source = SimulatedSource(seed=7, tenants=3, clock=lambda: next(ticks))
+    sliding = Sliding(10.0)
+    for _ in range(READS):
+        sliding.push(source.read())
+    return sliding.window
+
+
+class Still:
+    """A source of one window."""
+
+    def __init__(self, one: Window) -> None:
+        self._window = one
+
+    def read(self) -> Window:
+        """The window."""
+        return self._window
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+async def draw(picture: Picture) -> str:
+    """The picture as SVG."""
+    app = StalltopApp(Still(window()), RunOptions(interval=3600.0, theme=picture.theme))
+    app.unicode = True
+    async with app.run_test(size=(picture.width, picture.height)) as pilot:
+        while app.main.shown is None:
+            await pilot.pause(0.02)
+        await pilot.pause(SETTLE_SECONDS)
+        for key in picture.keys:
+            await pilot.press(key)
+            await pilot.pause(SETTLE_SECONDS)
+        svg = app.export_screenshot(title="stalltop")
+    # No font from elsewhere, and blanks that every renderer keeps.
+    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    return svg.replace("<text ", '<text xml:space="preserve" ')
+
+
+def main(folder: Path) -> None:
+    """Draw all pictures into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.pop("NO_COLOR", None)
+    os.environ["COLORTERM"] = "truecolor"
+    for picture in PICTURES:
+        (folder / f"{picture.name}.svg").write_text(asyncio.run(draw(picture)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")
