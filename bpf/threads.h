@@ -23,6 +23,8 @@ INLINE struct thread *find_thread(u32 tid)
 	return index ? threads.lookup(index) : NULL;
 }
 
+#define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
+
 /* A record for the current thread, or NULL where all are in use. */
 INLINE struct thread *new_thread(u64 pid_tgid)
 {
@@ -39,7 +41,7 @@ INLINE struct thread *new_thread(u64 pid_tgid)
 		return NULL;
 	}
 	thread->depth = 0;
-	thread->cgroup_id = 0;
+	thread->cgroup_id = NO_CGROUP;
 	thread->tgid = pid_tgid >> 32;
 	BARRIER();
 	thread->tid = tid;

@@ -88,7 +88,7 @@ def delete(map_fd: int, key: bytes) -> None:
             raise
 
 
-def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_char]:
+def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:
     """The memory of an array map made with BPF_F_MMAPABLE, ``size`` bytes of it, for reading and writing.
 
     It stays mapped as long as the result is referred to, and needs the descriptor no more: Python's own mmap
@@ -105,7 +105,7 @@ def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_char]:
     if address in (None, _MAP_FAILED):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    memory = (ctypes.c_char * size).from_address(address)
+    memory = (ctypes.c_ubyte * size).from_address(address)
     weakref.finalize(memory, _LIBC.munmap, ctypes.c_void_p(address), ctypes.c_size_t(size)).atexit = False
     return memory
 

@@ -17,7 +17,7 @@ from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.operations import FUNCTIONS, Function
-from probes.programs import Programs, check_host, load
+from probes.programs import Programs, check_host, explained, load
 from probes.slots import Counts, SlotKey, Slots
 
 __all__ = ["Attachment", "Counts", "KernelSide", "Point", "RawOpenCall", "SlotKey", "Way"]
@@ -77,9 +77,9 @@ class KernelSide:
             try:
                 self._begin(slots, threads, choice)
                 return
-            except CannotTrace:
+            except CannotTrace as reason:
                 if choice == ways[-1]:
-                    raise
+                    raise explained(reason) from reason
 
     def _begin(self, slots: int, threads: int, way: str) -> None:
         self.way = way

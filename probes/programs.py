@@ -135,7 +135,8 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
     """The array of a map, which lives as long as it is referred to; ``fd`` is closed."""
     try:
-        return np.frombuffer(map_memory(fd, dtype.itemsize * n), dtype, n)
+        memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
+        return memory.view(dtype)
     finally:
         os.close(fd)
 
@@ -189,12 +190,9 @@ def _reason(failed: str, detail: str, told: str) -> CannotTrace:
 
 def check_host() -> None:
     """Raise CannotTrace where it is plain beforehand that nothing can be traced here."""
-    machine, release = platform.machine(), platform.release()
+    machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
         raise CannotTrace(f"{machine} is not supported", "x86-64 and aarch64 are")
-    version = re.match(r"(\d+)\.(\d+)", release)
-    if version and (int(version[1]), int(version[2])) < OLDEST_KERNEL:
-        raise CannotTrace(f"the kernel ({release}) is too old", "tracing needs Linux 5.15 or later")
     capabilities = _capabilities()
     if not capabilities >> _CAP_SYS_ADMIN & 1 and not (
         capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1
@@ -208,6 +206,20 @@ def check_host() -> None:
                 "the kernel is locked down (confidentiality): it lets no program read other processes",
                 "boot with lockdown=integrity or without Secure Boot's lockdown",
             )
+
+
+def explained(reason: CannotTrace) -> CannotTrace:
+    """Why tracing failed: an old kernel rather than what it could not do.
+
+    Its number alone tells too little: distributions bring newer parts of the kernel to older ones.
+    """
+    release = platform.release()
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if version and (int(version[1]), int(version[2])) < OLDEST_KERNEL:
+        return CannotTrace(
+            f"the kernel ({release}) is too old: {reason.reason}", "tracing needs Linux 5.15 or later"
+        )
+    return reason
 
 
 def _capabilities() -> int:
