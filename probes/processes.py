@@ -36,8 +36,10 @@ class Processes:
 
     def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
         self._watch: MmapWatch | None = None
-        self._known: set[int] = set()
-        self._listed = float("-inf")
+        self._listed: set[int] = set()
+        self._listed_at = float("-inf")
+        self._named: set[int] = set()
+        """Named since the list was made; they may end before they are ever listed."""
         if watch is not None:
             with contextlib.suppress(OSError):
                 self._watch = watch()
@@ -57,16 +59,17 @@ class Processes:
                 looks.libraries.add(mapped.pid)
             elif name and b".so" not in name:
                 looks.programs.add(mapped.pid)
+        self._named |= looks.libraries | looks.programs
         now = time.monotonic()
-        if changes.lost or now - self._listed >= LIST_SECONDS:
-            self._listed = now
+        if changes.lost or now - self._listed_at >= LIST_SECONDS:
+            self._listed_at = now
             present = pids()
-            look_at_all = changes.lost or self._watch is None
-            new = present if look_at_all else present - self._known
+            new = present if changes.lost or self._watch is None else present - self._listed
             looks.libraries |= new
             looks.programs |= new
-            looks.gone = self._known - present
-            self._known = present
+            looks.gone = (self._listed | self._named) - present
+            self._listed = present
+            self._named = set()
         return looks
 
     def close(self) -> None:
