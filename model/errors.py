@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 class Told(Exception):
     """Ends the program with one clear message and a documented exit code, never a traceback."""
@@ -27,3 +30,11 @@ class CannotTrace(Told):
     """This host, kernel or user cannot trace; the rest of the program works."""
 
     exit_code = 3
+
+
+def described(error: BaseException) -> str:
+    """One line on an error that nobody expected: what it is, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

@@ -107,7 +107,7 @@ def _drop_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Let streams that were closed (``>&-``) lead nowhere: else files opened later would be taken for them."""
+    """Let streams that were closed (``>&-``) lead nowhere: else later files were taken for them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
