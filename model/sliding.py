@@ -32,8 +32,8 @@ class Sliding:
     for the longest durations, which cannot be taken away and are looked up again where they may have left.
     """
 
-    def __init__(self, seconds: float | None, windows: Iterable[Window] = ()) -> None:
-        """Start with ``windows`` (oldest first), such as those a history still has."""
+    def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:
+        """Start with ``windows`` (oldest first), such as those a history still has, packed or not."""
         if seconds is not None and not seconds > 0:
             raise ValueError(f"seconds must be above 0, got {seconds}")
         self.seconds = seconds
@@ -41,26 +41,24 @@ class Sliding:
         self._last: Window | None = None
         self._sum: Window | None = None
         self._clear()
-        begin = list(windows)
-        for window in begin:
-            self._check(window)
-            self._last = window
+        begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
+        for packed in begin:
+            self._check(packed.window)
+            self._last = packed.window
         self._start_with(begin)
 
-    def _start_with(self, windows: Sequence[Window]) -> None:
+    def _start_with(self, begin: Sequence[Packed]) -> None:
         """The same as taking in one after the other, but quicker."""
-        places = [self._columns_of(window.rows.keys) for window in windows]
+        parts = [(packed, self._columns_of(packed.keys)) for packed in begin]
         if self.seconds is not None:
-            self._parts.extend(map(self._packed, windows, places))
-            gone = len(self._leaving())
-            windows, places = windows[gone:], places[gone:]
-        rows = [window.rows for window in windows]
-        for first in range(0, len(rows), _AT_ONCE):
-            some = slice(first, first + _AT_ONCE)
-            self._add(list(zip(rows[some], places[some], strict=True)))
-        if self.seconds is None and windows:
-            self._sum = self._described(windows)
-            self._bound(windows[-1])
+            self._parts.extend(parts)
+            parts = parts[len(self._leaving()) :]
+        # Some at a time: unpacked, hundreds of windows would take a hundred MB.
+        for first in range(0, len(parts), _AT_ONCE):
+            self._add([(packed.rows(), places) for packed, places in parts[first : first + _AT_ONCE]])
+        if self.seconds is None and begin:
+            self._sum = self._described([packed.window for packed in begin])
+            self._bound(begin[-1].window, begin[-1].keys)
 
     def _clear(self) -> None:
         """Forget all counts."""
@@ -100,7 +98,7 @@ class Sliding:
         if self.seconds is None:
             self._add([(window.rows, columns)])
             self._sum = self._described([window] if self._sum is None else [self._sum, window])
-            self._bound(window)
+            self._bound(window, window.rows.keys)
             return
         self._parts.append(self._packed(window, columns))
         self._add([(window.rows, columns)], self._leaving())
@@ -187,10 +185,10 @@ class Sliding:
             simulated=any(window.simulated for window in windows),
         )
 
-    def _bound(self, window: Window) -> None:
-        """Keep a sum without end from growing without end."""
+    def _bound(self, window: Window, keys: Sequence[RowKey]) -> None:
+        """Keep a sum without end from growing without end. ``keys`` are those of ``window``, the newest."""
         if len(self._keys) > MOST_ROWS:
-            self._fold({key.pid for key in window.rows.keys})
+            self._fold({key.pid for key in keys})
         described = self._sum
         if described is not None and len(described.tenants) > len(window.tenants) + 256:
             needed = {key.tenant for key in self._keys} | set(window.tenants)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
 
+from model.packing import Packed, pack
 from model.sliding import Sliding
 from model.source import Source
 from model.window import Window
@@ -21,8 +22,9 @@ from model.window import Window
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 """Lengths of the window that can be chosen, seconds; None: since the start."""
 KEPT_SECONDS = 300.0
-KEPT_BYTES = 64 << 20
-"""Windows kept for longer lengths: as many seconds, but not more memory than this."""
+KEPT_BYTES = 32 << 20
+"""Windows kept for longer lengths: as many seconds, but not more memory than this. Enough for 400 rows whose
+durations are spread widely."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +34,10 @@ class Snapshot:
     window: Window
     """Of the length that was chosen."""
     length: float | None
-    parts: tuple[Window, ...]
-    """The latest windows as they were read, oldest first."""
+    newest: Window
+    """As it was read."""
+    parts: tuple[Packed, ...]
+    """The latest windows, oldest first, ending with the newest."""
     whole: Window
     """Since the start."""
     at: float
@@ -43,7 +47,7 @@ class Snapshot:
         """The window of another length that ends at the same moment. Takes up to a second for long ones."""
         if length == self.length:
             return self.window
-        return self.whole if length is None else Sliding(length, self.parts).window
+        return self.whole if length is None else Sliding(length, _latest(self.parts, length)).window
 
 
 class Tick(Message):
@@ -64,14 +68,6 @@ class Failed(Message):
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
-
-
-def held_bytes(window: Window) -> int:
-    """Memory of a window's rows, bytes, near enough."""
-    histograms = window.rows.histograms
-    return int(
-        histograms.index.nbytes + histograms.count.nbytes + histograms.start.nbytes + 64 * len(window.rows)
-    )
 
 
 class Collector:
@@ -96,7 +92,7 @@ class Collector:
         self._length = length
         self._stopping = False
         self._wake = threading.Event()
-        self._parts: deque[Window] = deque()
+        self._parts: deque[Packed] = deque()
         self._bytes = 0
         self._thread = threading.Thread(target=self._run, name="stalltop-collector", daemon=True)
 
@@ -141,28 +137,41 @@ class Collector:
             if sliding is not whole:
                 sliding.push(window)
             at = time.monotonic()
-            self._tell(sliding, whole, at)
+            self._tell(sliding, whole, window, at)
             due = max(due + self._interval, at)
             while not self._stopping and (self._still or time.monotonic() < due):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()
                 length = self._length
                 if length != sliding.seconds and not self._stopping:
-                    sliding = whole if length is None else Sliding(length, self._parts)
-                    self._tell(sliding, whole, at)
+                    sliding = whole if length is None else Sliding(length, _latest(self._parts, length))
+                    self._tell(sliding, whole, window, at)
 
-    def _tell(self, sliding: Sliding, whole: Sliding, at: float) -> None:
+    def _tell(self, sliding: Sliding, whole: Sliding, newest: Window, at: float) -> None:
         all_of_it = whole.window
         window = all_of_it if sliding is whole else sliding.window
-        self._post(Tick(Snapshot(window, sliding.seconds, tuple(self._parts), all_of_it, at)))
+        self._post(Tick(Snapshot(window, sliding.seconds, newest, tuple(self._parts), all_of_it, at)))
 
     def _keep(self, window: Window) -> None:
-        self._parts.append(window)
-        self._bytes += held_bytes(window)
-        seconds = sum(part.seconds for part in self._parts)
+        newest = pack(window)
+        self._parts.append(newest)
+        self._bytes += newest.bytes
+        seconds = sum(part.window.seconds for part in self._parts)
         while len(self._parts) > 1 and (
-            seconds - self._parts[0].seconds >= KEPT_SECONDS or self._bytes > KEPT_BYTES
+            seconds - self._parts[0].window.seconds >= KEPT_SECONDS or self._bytes > KEPT_BYTES
         ):
             oldest = self._parts.popleft()
-            seconds -= oldest.seconds
-            self._bytes -= held_bytes(oldest)
+            seconds -= oldest.window.seconds
+            self._bytes -= oldest.bytes
+
+
+def _latest(parts: Sequence[Packed], length: float) -> list[Packed]:
+    """The newest of ``parts`` that a window of ``length`` seconds may reach back to."""
+    found: list[Packed] = []
+    seconds = 0.0
+    for part in reversed(parts):
+        found.append(part)
+        seconds += part.window.seconds
+        if seconds >= length:
+            break
+    return found[::-1]

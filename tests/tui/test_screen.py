@@ -63,7 +63,7 @@ class Screen:
         """Let the source give ``one`` and wait for the screen to have it."""
         self.source.put(one)
         await self.until(
-            lambda: self.app.main._snapshot is not None and self.app.main._snapshot.parts[-1] is one,
+            lambda: self.app.main._snapshot is not None and self.app.main._snapshot.newest is one,
             "no tick",
         )
 
