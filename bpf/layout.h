@@ -13,6 +13,7 @@
 #define DEPTH 16            /* traced calls that a thread can be inside of at once; a power of two */
 #define CACHED 16           /* slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
+#define LIKELY 4096         /* thread ids told apart before the hash is asked; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
