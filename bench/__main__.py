@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -81,4 +82,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
 
 
 if __name__ == "__main__":
+    # Whatever ends it, what it started has to end too.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: sys.exit(128 + received))
     sys.exit(main())

@@ -131,7 +131,7 @@ class _Field:
 
     def entries(self, case: Case) -> Iterator[Entry]:
         """Every contender on the function of ``case``."""
-        found, chosen = _find(self._built.folder / _library(self._built, case), case.symbol)
+        found, chosen = find(self._built.folder / _library(self._built, case), case.symbol)
         point, first = Point(chosen, found.function.id), Point(found.offset, found.function.id)
         place = "first byte" if point == first else f"byte {chosen - found.offset}"
         yield self._entry(case, "no probe", "", "", lambda path, _: Nothing())
@@ -172,7 +172,7 @@ def _library(built: Built, case: Case) -> str:
     return (built.cuda if case is DRIVER else built.cudart).name
 
 
-def _find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
+def find(path: Path, symbol: str) -> tuple[FoundFunction, int]:
     """The function, and the offset in the file at which stalltop probes it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

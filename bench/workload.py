@@ -47,23 +47,23 @@ _DRIVER: Final = (
     "cuCtxSynchronize",
     "cuGraphLaunch",
 )
-_CALLS: Final = 2 * len(_RUNTIME) + 2 * len(_NCCL) + len(_DRIVER)
+CALLS: Final = 2 * len(_RUNTIME) + 2 * len(_NCCL) + len(_DRIVER)
 """Traced calls of a cycle."""
-_CALL_NS: Final = 2500
+CALL_NS: Final = 2500
 """About what a traced call takes: its own time, its probes, and its books."""
 _SHORTEST_PAUSE_US: Final = 500
 
 
 def scenario(calls_per_s: float) -> Scenario:
     """Tenants that together make about ``calls_per_s`` traced calls a second, nested ones included."""
-    cycles_per_s = calls_per_s / TENANTS / _CALLS
+    cycles_per_s = calls_per_s / TENANTS / CALLS
     repeats = 1
     while (pause := _pause_us(cycles_per_s, repeats)) < _SHORTEST_PAUSE_US and repeats < 64:
         repeats *= 2
     names = (*_RUNTIME, *_NCCL, *_DRIVER)
     items = [_repeated(item, repeats) for item in names]
     cycle = " ".join([*items, f"~{max(pause, _SHORTEST_PAUSE_US)}"])
-    # Durations spread over three decades, as real ones do: every histogram has many counters in use.
+    # Spread widely, as real durations are: every histogram has many counters in use.
     latency = Latency("spin", "lognormal", 300.0, 1.0)
     latencies = {item.partition(":")[0].removesuffix("_v2"): latency for item in names}
     tenants = tuple(
@@ -75,7 +75,7 @@ def scenario(calls_per_s: float) -> Scenario:
 
 def _pause_us(cycles_per_s: float, repeats: int) -> int:
     """The pause after ``repeats`` cycles, us."""
-    return int(repeats * (1e6 / cycles_per_s - _CALLS * _CALL_NS / 1e3))
+    return int(repeats * (1e6 / cycles_per_s - CALLS * CALL_NS / 1e3))
 
 
 def _repeated(item: str, repeats: int) -> str:
