@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
 
+from rich.console import RenderableType
 from textual import on
 from textual.app import App, SystemCommand
 from textual.message import Message
@@ -30,7 +31,7 @@ from tui.theme import NAMES, THEMES, chosen
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
 SAVE_SECONDS = 5.0
-"""How long leaving waits for a file that is being saved."""
+"""How long leaving waits for files that are being saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class StalltopApp(App[None]):
         self.began = time.monotonic()
         self.failure: BaseException | None = None
         self.failed_itself = False
+        self._leaving = False
         self.interrupted = False
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
         self._saving: list[threading.Thread] = []
@@ -160,7 +162,15 @@ class StalltopApp(App[None]):
             self.failure = message.error
         self.exit(return_code=message.error.exit_code if isinstance(message.error, Told) else 1)
 
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Leave."""
+        self._leaving = True
+        super().exit(result, return_code, message)
+
     def _handle_exception(self, error: Exception) -> None:
+        if self._leaving:  # parts of the screen miss each other while it is taken apart, or was not yet whole
+            self._close_messages_no_wait()
+            return
         if self.failure is None:
             self.failure, self.failed_itself = error, True
         super()._handle_exception(error)
@@ -234,11 +244,11 @@ class StalltopApp(App[None]):
         return run
 
     def finish(self, seconds: float) -> None:
-        """Wait, no longer than ``seconds`` in all, for the source to close and files to be written."""
+        """Wait, no longer than ``seconds``, for files to be written, and then for the source to close."""
         until = time.monotonic() + seconds
         for thread in self._saving:
             thread.join(max(until - time.monotonic(), 0.0))
-        self.collector.stop(max(min(CLOSE_SECONDS, seconds), until - time.monotonic()))
+        self.collector.stop(min(CLOSE_SECONDS, seconds))
 
 
 def run(source: Source, options: RunOptions | None = None) -> int:

@@ -46,7 +46,7 @@ class Terminal:
             cwd=ROOT,
             env=_environment(environment),
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_begin_session,
         )
         self._theirs: int | None = theirs
 
@@ -123,6 +123,12 @@ class Terminal:
             and raw.rfind(CURSOR_ON) > raw.rfind(CURSOR_OFF)
             and raw.rfind(MOUSE_OFF) > raw.rfind(MOUSE_ON)
         )
+
+
+def _begin_session() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)  # whoever runs tests in the background ignores some
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,51 @@
+"""What a process holds in the kernel, so that a test can tell whether anything of it stays there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import struct
+from pathlib import Path
+
+from probes import bpf_calls
+from tests.kernel.harness import wait_until
+
+_GET_FD_BY_ID = {"prog": 13, "link": 30}
+"""Commands of bpf(): enum bpf_cmd in linux/bpf.h."""
+
+
+class InKernel:
+    """The programs and links that a process holds in the kernel, noted while it runs."""
+
+    def __init__(self, pid: int) -> None:
+        self.ids: set[tuple[str, int]] = set()
+        for name in os.listdir(f"/proc/{pid}/fdinfo"):
+            text = ""
+            with contextlib.suppress(OSError):  # closed since
+                text = Path(f"/proc/{pid}/fdinfo/{name}").read_text()
+            fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+            for kind in _GET_FD_BY_ID:
+                if f"{kind}_id" in fields:
+                    self.ids.add((kind, int(fields[f"{kind}_id"])))
+
+    def links(self) -> int:
+        return sum(kind == "link" for kind, _ in self.ids)
+
+    def left(self) -> set[tuple[str, int]]:
+        """Those that exist now."""
+        return {known for known in self.ids if _exists(*known)}
+
+    def until_gone(self) -> None:
+        """Wait until none exists: a link that a dead process held goes soon after it."""
+        wait_until(lambda: not self.left(), what="an end of all programs and links in the kernel")
+
+
+def _exists(kind: str, number: int) -> bool:
+    try:
+        os.close(bpf_calls._bpf(_GET_FD_BY_ID[kind], struct.pack("=III", number, 0, 0)))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    return True
