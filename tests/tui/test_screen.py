@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -58,6 +59,10 @@ class Screen:
     async def sees(self, text: str) -> None:
         """Wait for ``text`` on the screen."""
         await self.until(lambda: text in self.text(), f"never saw {text!r}")
+
+    async def named(self, names: list[str]) -> None:
+        """Wait for the rows of the first table to be ``names``."""
+        await self.until(lambda: self.names() == names, f"never {names}, but {self.names()}")
 
     async def feed(self, one: Window) -> None:
         """Let the source give ``one`` and wait for the screen to have it."""
@@ -108,70 +113,71 @@ async def test_every_size_shows_what_matters(size: tuple[int, int]) -> None:
 
 async def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
     async with running(numbered(0), size=(30, 5)) as screen:
-        assert "too small" in screen.text()
+        await screen.sees("too small")
         await screen.pilot.resize_terminal(80, 24)
         await screen.sees("train")
-        assert "too small" not in screen.text()
+        await screen.until(lambda: "too small" not in screen.text())
         await screen.pilot.resize_terminal(120, 45)
         await screen.sees("OPERATION")
 
 
 async def test_pivots_and_the_way_down_and_up() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
-        assert screen.names() == ["serve", "train"]
+        await screen.named(["serve", "train"])
         await screen.press("o")
-        assert "cudaStreamSynchronize" in screen.names()
+        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
         await screen.press("p")
-        assert screen.names() == ["tritonserver 200", "python3 100"]
+        await screen.named(["tritonserver 200", "python3 100"])
         await screen.press("l")
-        assert set(screen.names()) == {"runtime", "nccl", "↳ driver"}
+        await screen.until(lambda: set(screen.names()) == {"runtime", "nccl", "↳ driver"})
         await screen.press("n")
-        assert "llm-0" in screen.names()
+        await screen.until(lambda: "llm-0" in screen.names())
         await screen.press("c", "down", "enter")
         await screen.sees("containers › train › operations")
-        assert "cudaMemcpyAsync HtoD" in screen.names()
+        await screen.until(lambda: "cudaMemcpyAsync HtoD" in screen.names())
         await screen.press("enter")
         await screen.sees("› processes")
         await screen.press("enter")
         await screen.sees("nothing below")
         await screen.press("escape", "escape")
-        assert screen.names() == ["serve", "train"]
-        assert screen.app.main.query_one("#main", Table).cursor_key == ("docker:aa",)
+        await screen.named(["serve", "train"])
+        table = screen.app.main.query_one("#main", Table)
+        await screen.until(lambda: table.cursor_key == ("docker:aa",))
         await screen.press("escape")
-        assert screen.names() == ["serve", "train"]
+        await screen.named(["serve", "train"])
 
 
 async def test_sorting() -> None:
     async with running(many(5), size=(120, 24)) as screen:
         await screen.press("o")
         names = [f"operation{number:03}" for number in range(5)]
-        assert screen.names() == names[::-1]
+        await screen.named(names[::-1])
         await screen.press("r")
-        assert screen.names() == names
-        assert "▲TOTAL" in screen.text()
+        await screen.named(names)
+        await screen.sees("▲TOTAL")
         await screen.press("S")
-        assert "▼MAX" in screen.text()
+        await screen.sees("▼MAX")
         await screen.press("s", "s", "s", "s", "s")
-        assert screen.names() == names
-        assert "OPERATION▲" in screen.text()
+        await screen.named(names)
+        await screen.sees("OPERATION▲")
         head = next(line for line in screen.text().splitlines() if "P99" in line)
         await screen.pilot.click("#main", offset=(head.index("P99"), 1))
         await screen.pilot.pause()
-        assert "▼P99" in screen.text()
+        await screen.sees("▼P99")
 
 
 async def test_two_tables_and_tab() -> None:
     async with running(numbered(0), size=(120, 42)) as screen:
         await screen.press("tab", "r")
-        assert screen.app.main.query_one("#second").has_focus
+        await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
         lines = [line for line in screen.text().splitlines() if "TOTAL" in line]
         assert "▼TOTAL" in lines[0]
         assert "▲TOTAL" in lines[1]
         await screen.press("end", "enter")
         await screen.sees("operations › cudaStreamSynchronize › containers")
-        assert screen.app.main.query_one("#main").has_focus
+        await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
         await screen.press("escape", "e")
-        assert "CPU" not in screen.text()
+        await screen.until(lambda: "CPU" not in screen.text())
         await screen.press("e")
         await screen.sees("CPU")
 
@@ -179,43 +185,43 @@ async def test_two_tables_and_tab() -> None:
 async def test_filter_as_you_type() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("slash", "s", "e", "r")
-        assert screen.names() == ["serve"]
+        await screen.named(["serve"])
         # Keys are text now, not commands.
         await screen.press("q")
-        assert screen.names() == []
+        await screen.named([])
         await screen.sees("Nothing here matches")
         await screen.press("backspace", "enter")
-        assert screen.names() == ["serve"]
-        assert screen.app.main.query_one("#main").has_focus
+        await screen.named(["serve"])
+        await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
         await screen.press("down", "escape")
-        assert len(screen.names()) == 2
+        await screen.until(lambda: len(screen.names()) == 2)
         await screen.press("slash", "slash", "left_parenthesis", "slash")
         await screen.sees("no regular expression")
         await screen.press("escape")
-        assert not screen.app.main.query_one("#filter", Input).display
-        assert len(screen.names()) == 2
+        await screen.until(lambda: not screen.app.main.query_one("#filter", Input).display)
+        await screen.until(lambda: len(screen.names()) == 2)
 
 
 async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
     async with running(numbered(0), size=(120, 24)) as screen:
         await screen.press("space")
-        assert "FROZEN" in screen.line(0)
+        await screen.sees("FROZEN")
         before = screen.text().splitlines()[5:-1]
         for number in range(1, 4):
             await screen.feed(replace(numbered(number), rows=many(9).rows))
         assert screen.text().splitlines()[5:-1] == before
         # What is frozen is fully usable.
         await screen.press("o")
-        assert "operation000" not in screen.names()
+        await screen.until(lambda: "operation000" not in screen.names())
         await screen.press("c", "space")
-        assert "LIVE" in screen.line(0)
+        await screen.sees("LIVE")
         await screen.press("o")
-        assert "operation000" in screen.names()
+        await screen.until(lambda: "operation000" in screen.names())
 
 
 async def test_window_lengths() -> None:
     async with running(*(numbered(i) for i in range(12)), size=(120, 24)) as screen:
-        assert "last 10s" in screen.line(0)
+        await screen.sees("last 10s")
         await screen.press("minus", "minus", "minus")
         await screen.sees("last 1s ")
         await screen.press("plus", "plus", "plus")
@@ -258,7 +264,7 @@ async def test_a_save_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 async def test_help_and_warnings_pages() -> None:
     lossy = replace(full_window(), loss={"no_slot": 5})
     async with running(lossy, size=(100, 30)) as screen:
-        assert "lost 5" in screen.line(0)
+        await screen.sees("lost 5")
         await screen.press("question_mark")
         await screen.sees("Hold the picture")
         await screen.press("end")
@@ -273,6 +279,23 @@ async def test_help_and_warnings_pages() -> None:
         await screen.sees("lost 12")
 
 
+async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() -> None:
+    async with running(many(60), size=(100, 24)) as screen:
+        await screen.pilot.click("#keys", offset=(screen.line(23).index("Pivot"), 0))
+        await screen.press("o")
+        await screen.pilot.click("#keys", offset=(screen.line(23).index("Freeze"), 0))
+        await screen.sees("FROZEN")
+        table = screen.app.main.query_one("#main", Table)
+        await screen.pilot._post_mouse_events([MouseScrollDown], "#main", offset=(5, 5))
+        await screen.until(lambda: table.cursor_key == ("operation056", "runtime"))
+        await screen.pilot._post_mouse_events([MouseScrollUp], "#main", offset=(5, 5))
+        await screen.until(lambda: table.cursor_key == ("operation059", "runtime"))
+        await screen.pilot.click("#main", offset=(5, 4))
+        await screen.until(lambda: table.cursor_key == ("operation057", "runtime"))
+        await screen.pilot.click("#main", offset=(5, 4))
+        await screen.sees("operations › operation057 › containers")
+
+
 async def test_themes_go_round_and_keep_the_text() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         before = screen.names()
@@ -281,7 +304,7 @@ async def test_themes_go_round_and_keep_the_text() -> None:
             await screen.press("t")
             seen.append(screen.app.theme)
         assert sorted(seen) == sorted(NAMES)
-        assert screen.names() == before
+        await screen.named(before)
 
 
 async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,27 +341,27 @@ async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.Monkey
         screen.app.main._snapshot = old
         await screen.sees("NO DATA 10")
         await screen.press("o")
-        assert "cudaStreamSynchronize" in screen.names()
+        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
         await screen.press("plus")
         await screen.sees("of 60s")
 
 
 async def test_before_the_first_data_and_with_none() -> None:
     async with running(size=(80, 24)) as screen:
-        assert "STARTING" in screen.line(0)
-        assert "loading probes" in screen.text()
+        await screen.sees("STARTING")
+        await screen.sees("loading probes")
         await screen.feed(window())
         await screen.sees("No process here uses CUDA")
-        assert "demo" in screen.text()
-        assert "GPU none found" in screen.text()
+        await screen.sees("demo")
+        await screen.sees("GPU none found")
 
 
 async def test_not_tracing_and_simulated_are_said() -> None:
     one = window(simulated=True)
     one = replace(one, coverage=replace(one.coverage, tracing="needs root"))
     async with running(one, size=(120, 24)) as screen:
-        assert "SIMULATED" in screen.line(0)
-        assert "NOT TRACING" in screen.line(0)
+        await screen.sees("SIMULATED")
+        await screen.sees("NOT TRACING")
         await screen.sees("not tracing: needs root")
 
 
