@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model.hdr import HIGHEST_NS
 from tests.kernel.conftest import Traced
-from tests.kernel.traced_program import OPERATION, by_function, calls_of, function_name, lost
+from tests.kernel.traced_program import OPERATION, by_function, calls_of, function_name, lost, wait_until
 
 
 @pytest.mark.parametrize("name", ["plain", "pushing", "comparing", "marked"])
@@ -102,6 +103,23 @@ def test_a_window_has_its_own_maximum(traced: Traced) -> None:
         assert by_function(traced.kernel, program.pid, of="max_ns")["waiting", False] >= 2_000_000
         (exact,) = program("timed 1 1000")
         assert 1_000 <= by_function(traced.kernel, program.pid, of="max_ns")["waiting", False] <= exact
+
+
+def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None:
+    with traced.start() as program:
+        program("hang")
+        wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
+        # As if it had begun long ago: nobody waits for that in a test.
+        threads = traced.kernel._programs.threads
+        (record,) = np.flatnonzero(threads["depth"])
+        threads["frames"]["start_ns"][record, 0] -= 1000 * 10**9
+        program("unhang")
+        counts = traced.kernel.read()
+        (place,) = [n for n, key in enumerate(counts.keys) if key.operation == OPERATION["hanging"]]
+        assert counts.histograms.percentiles([50])[place].tolist() == [HIGHEST_NS]
+        assert int(counts.max_ns[place]) > 1000 * 10**9
+        assert int(counts.total_ns[place]) == int(counts.max_ns[place])
+    assert lost(traced.kernel) == {"clamped": 1}
 
 
 def test_what_was_read_adds_up_while_calls_go_on(traced: Traced) -> None:

@@ -128,6 +128,26 @@ def test_an_open_call_shows_until_it_returns(traced: Traced) -> None:
     assert lost(traced.kernel) == {}
 
 
+def test_an_open_call_shows_while_calls_inside_it_come_and_go(traced: Traced) -> None:
+    with traced.start() as program:
+        program.send("outer 1000000000")
+        wait_until(lambda: bool(traced.kernel.open_calls()), "a call open")
+        start = traced.kernel.open_calls()[0].start_ns
+        inner_starts = set()
+        for _ in range(500):
+            outer, *inner = traced.kernel.open_calls()
+            assert outer == (program.pid, program.pid, outer.cgroup_id, OPERATION["outer"], False, start)
+            assert len(inner) <= 1
+            for call in inner:
+                assert (call.operation, call.nested) == (OPERATION["plain"], True)
+                assert call.start_ns > start
+                inner_starts.add(call.start_ns)
+        assert calls_of(traced.kernel, program.pid).keys() == {("plain", True)}
+        program.process.kill()
+        program.process.wait(60)
+        traced.kernel.read()
+
+
 def test_the_time_of_nested_calls_is_part_of_the_outer(traced: Traced) -> None:
     with traced.start() as program:
         program("outer 200")

@@ -82,14 +82,13 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
 class Program:
     """A running driver. Each command is over, and counted, when its answer is there."""
 
-    def __init__(self, path: Path, before: Callable[[], None] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen(
             [path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
-            preexec_fn=before,
         )
         self.pid = self.process.pid
         self._answer()
