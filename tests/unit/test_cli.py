@@ -70,7 +70,11 @@ def test_bad_usage_ends_with_2_and_a_line(arguments: list[str], capsys: pytest.C
     ],
 )
 def test_failures_are_told_on_stderr(
-    raised: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(_: argparse.Namespace) -> int:
         raise raised
@@ -90,9 +94,14 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    command = f"{sys.executable} -m tui demo --simulated --json --seconds 0.1 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    demo = f"{sys.executable} -m tui demo --simulated --json --seconds 0.1"
     result = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        ["bash", "-c", f"{demo} | head -n 1; echo ${{PIPESTATUS[0]}}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
     )
     assert result.stdout.split() == ["{", "0"]
     assert result.stderr == ""

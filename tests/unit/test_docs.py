@@ -1,29 +1,20 @@
-"""What the documents promise exists: keys, commands, options, files. STALLTOP_UPDATE_DOCS=1 writes the key table."""
+"""What the documents promise exists: commands, options, files."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 from tui import cli
-from tui.keys import ACTIONS
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
-KEYS = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", re.DOTALL)
 OTHERS = {"--cgroupns", "--pid", "--privileged", "--rm", "--system-site-packages"}
 """Options of other programs that documents mention."""
-
-
-def key_table() -> str:
-    lines = ["| key | what it does |", "|---|---|"]
-    lines += [f"| `{action.key}` | {action.help.replace('|', chr(92) + '|')} |" for action in ACTIONS]
-    return "\n".join(lines) + "\n"
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
@@ -33,16 +24,6 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
             for sub in action.choices.values():
                 options |= options_of(sub)
     return options
-
-
-def test_the_readme_lists_every_key() -> None:
-    text = README.read_text()
-    if os.environ.get("STALLTOP_UPDATE_DOCS"):
-        text = KEYS.sub(lambda _: key_table(), text)
-        README.write_text(text)
-    found = KEYS.search(text)
-    assert found is not None
-    assert found[0] == key_table()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -67,7 +48,9 @@ def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if "://" not in target:
             assert (document.parent / target).exists(), target
-    for path in re.findall(r"`((?:bpf|probes|model|outputs|widgets|tui|demo|bench|docs|tests)/[\w./]*)`", text):
+    for path in re.findall(
+        r"`((?:bpf|probes|model|outputs|widgets|tui|demo|bench|docs|tests)/[\w./]*)`", text
+    ):
         assert (ROOT / path).exists(), path
 
 
