@@ -68,6 +68,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _all_in_one_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, and whatever else runs on it."""
+    monkeypatch.setattr(discovery, "START_SECONDS", 60.0)
+    monkeypatch.setattr(discovery, "BUDGET_SECONDS", 60.0)
+
+
 class Tracing:
     """Discovery with the kernel's counting behind it, seen for the files below ``folder`` alone.
 
