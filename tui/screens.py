@@ -12,11 +12,11 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input
 
 from model.pivot import Dimension
 from model.window import Window
 from tui.collector import LENGTHS, Snapshot
+from tui.filter_entry import FilterEntry
 from tui.keys import bindings, footer
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.status import header_state, length_text, silent_seconds
@@ -88,17 +88,13 @@ class MainScreen(Screen[None]):
         with Vertical(id="tables"):
             yield GroupTable("main", unicode=unicode)
             yield GroupTable("second", unicode=unicode)
-        yield Input(
-            id="filter", placeholder="word /regex/ key:value -not   Enter keeps, Esc clears", compact=True
-        )
+        yield FilterEntry("filter")
         yield KeyLine("keys", unicode=unicode)
         yield AlertLine("small", unicode=unicode)
 
     def on_mount(self) -> None:
         """Start the clock that notices silence; hide what is not asked for."""
-        entry = self.query_one("#filter", Input)
-        entry.cursor_blink = False
-        entry.display = False
+        self.query_one("#filter").display = False
         self.set_interval(1.0, self._every_second)
         self._arrange()
         self._refresh()
@@ -156,8 +152,9 @@ class MainScreen(Screen[None]):
         """Decide what is shown at this size."""
         width, height = self.app.size
         small = width < LEAST_WIDTH or height < LEAST_HEIGHT
-        for widget in self.query("#header, #tables, #keys"):
+        for widget in self.query("#header, #tables"):
             widget.display = not small
+        self.query_one("#keys").display = not small and not self.query_one("#filter").display
         for widget in self.query("#system, #devices"):
             widget.display = not small and not self._enlarged and height >= 12
         self.query_one("#alert").display = not small
@@ -333,29 +330,26 @@ class MainScreen(Screen[None]):
 
     def action_filter(self) -> None:
         """Type a filter; the table follows every letter."""
-        entry = self.query_one("#filter", Input)
+        entry = self.query_one("#filter", FilterEntry)
         entry.value = self._view.filter
         entry.display = True
         self.query_one("#keys").display = False
         entry.focus()
 
-    @on(Input.Changed, "#filter")
-    def _filter_changed(self, message: Input.Changed) -> None:
+    @on(FilterEntry.Changed, "#filter")
+    def _filter_changed(self, message: FilterEntry.Changed) -> None:
         if self.query_one("#filter").display:
             self._view = replace(self._view, filter=message.value.strip())
             self._refresh_tables()
 
-    @on(Input.Submitted, "#filter")
+    @on(FilterEntry.Submitted, "#filter")
     def _filter_done(self) -> None:
         self._leave_filter()
 
-    def on_key(self, event: events.Key) -> None:
-        """Esc while a filter is typed clears it."""
-        if event.key == "escape" and self.query_one("#filter").display:
-            event.stop()
-            event.prevent_default()
-            self._view = replace(self._view, filter="")
-            self._leave_filter()
+    @on(FilterEntry.Cleared)
+    def _filter_cleared(self) -> None:
+        self._view = replace(self._view, filter="")
+        self._leave_filter()
 
     def _leave_filter(self) -> None:
         self.query_one("#filter").display = False

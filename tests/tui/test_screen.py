@@ -119,6 +119,10 @@ async def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:
         await screen.until(lambda: "too small" not in screen.text())
         await screen.pilot.resize_terminal(120, 45)
         await screen.sees("OPERATION")
+        await screen.press("slash")
+        await screen.pilot.resize_terminal(100, 30)
+        await screen.sees("Enter keeps")
+        await screen.until(lambda: "q Quit" not in screen.text())
 
 
 async def test_pivots_and_the_way_down_and_up() -> None:
@@ -294,6 +298,17 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
         await screen.until(lambda: table.cursor_key == ("operation057", "runtime"))
         await screen.pilot.click("#main", offset=(5, 4))
         await screen.sees("operations › operation057 › containers")
+
+
+async def test_the_palette_finds_actions_by_name() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        await screen.press("ctrl+p")
+        await screen.until(lambda: screen.app.screen is not screen.app.main)
+        await screen.press(*"operations")
+        await screen.sees("By operation (o)")
+        await screen.press("down", "enter")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
 
 
 async def test_themes_go_round_and_keep_the_text() -> None:
