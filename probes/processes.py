@@ -38,6 +38,7 @@ class Processes:
         self._watch: MmapWatch | None = None
         self._listed: set[int] = set()
         self._listed_at = float("-inf")
+        self._lost = False
         self._named: set[int] = set()
         """Named since the list was made; they may end before they are ever listed."""
         if watch is not None:
@@ -61,10 +62,12 @@ class Processes:
                 looks.programs.add(mapped.pid)
         self._named |= looks.libraries | looks.programs
         now = time.monotonic()
-        if changes.lost or now - self._listed_at >= LIST_SECONDS:
+        self._lost |= changes.lost
+        if now - self._listed_at >= LIST_SECONDS:
             self._listed_at = now
             present = pids()
-            new = present if changes.lost or self._watch is None else present - self._listed
+            new = present if self._lost or self._watch is None else present - self._listed
+            self._lost = False
             looks.libraries |= new
             looks.programs |= new
             looks.gone = (self._listed | self._named) - present

@@ -175,7 +175,11 @@ def test_all_again_where_the_kernel_lost_something(monkeypatch: pytest.MonkeyPat
     host.looks([1, 2])
     host.list_always(False)
     host.watch.changes = Changes(lost=True)
+    # Not more often than processes are listed: a host that loses much should not pay for it at every look.
+    assert host.looks([1, 2]) == (set(), set(), set())
+    host.list_always(True)
     assert host.looks([1, 2]) == ({1, 2}, {1, 2}, set())
+    assert host.looks([1, 2]) == (set(), set(), set())
 
 
 def test_all_each_time_where_the_kernel_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
