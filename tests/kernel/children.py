@@ -41,6 +41,12 @@ def map_writable(path):
         held.append(mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE,
                               mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC))
 
+def maps_unchanged(path):  # by nobody's probes
+    with open(path, "rb") as file:
+        data = file.read()
+        with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC) as mapped:
+            return int(mapped[:] == data)
+
 def pid():
     return os.getpid()
 
