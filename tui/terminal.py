@@ -8,6 +8,9 @@ import termios
 
 from model.errors import BadUsage
 
+COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python itself sets LC_CTYPE to where the locale is C (PEP 538)."""
+
 
 def require_screen() -> None:
     """Raise BadUsage, with what to do instead, where a full-screen program cannot work.
@@ -55,6 +58,15 @@ def speaks_unicode() -> bool:
         return False  # the console's font lacks half of what is drawn
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         value = os.environ.get(name)
-        if value:
+        if value and not (name == "LC_CTYPE" and value in COERCED and not _given(name)):
             return "utf8" in value.lower().replace("-", "")
     return True
+
+
+def _given(name: str) -> bool:
+    """Whether the variable was there when the program was started."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            return any(entry.startswith(name.encode() + b"=") for entry in file.read().split(b"\0"))
+    except OSError:
+        return True

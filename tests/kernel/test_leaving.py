@@ -11,10 +11,9 @@ from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
-from demo.build import build
-from demo.caller import Caller
 from tests.kernel.harness import wait_until
 from tests.kernel.in_kernel import InKernel
+from tests.kernel.walker import walking
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, ROOT, Terminal
 
 LEAVING_SECONDS = 10.0
@@ -26,10 +25,9 @@ LIVE = ("-m", "tui", "live")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def traffic() -> Iterator[None]:
+def walker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A process that calls all the time, and shows on the screen."""
-    with Caller(build(), name="walker") as caller:
-        caller.start("cudaLaunchKernel:10 ~5000")
+    with walking(tmp_path_factory.mktemp("walker")):
         yield
 
 

@@ -22,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
     from outputs.readiness import document, text
     from probes.readiness import check
     from probes.surroundings import this_host
+    from tui.terminal import speaks_unicode
 
     findings = check(this_host())
     if options.json:
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write("\n")
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         width = shutil.get_terminal_size((100, 24)).columns
         sys.stdout.write(text(findings, width=width, colour=colour, unicode=unicode))
     return 0 if can_trace(findings) else CannotTrace.exit_code

@@ -60,8 +60,9 @@ def print_window(window: Window, *, as_json: bool) -> None:
     import shutil
 
     from outputs.text import table
+    from tui.terminal import speaks_unicode
 
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size((100, 24)).columns
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     sys.stdout.write(table(window, width=width, colour=colour, unicode=unicode))
