@@ -243,12 +243,12 @@ class StalltopApp(App[None]):
 
         return run
 
-    def finish(self, seconds: float) -> None:
-        """Wait, no longer than ``seconds``, for files to be written, and then for the source to close."""
-        until = time.monotonic() + seconds
+    def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
+        """Wait, each no longer than so many seconds, for the source to close and for files to be written."""
+        until = time.monotonic() + save_seconds
+        self.collector.stop(close_seconds)
         for thread in self._saving:
             thread.join(max(until - time.monotonic(), 0.0))
-        self.collector.stop(min(CLOSE_SECONDS, seconds))
 
 
 def run(source: Source, options: RunOptions | None = None) -> int:
@@ -272,7 +272,7 @@ def run(source: Source, options: RunOptions | None = None) -> int:
         finally:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         leaving.screen_ended()
-        app.finish(CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
+        app.finish(save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if leaving.lost():
             return INTERRUPTED
     _print_last(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -47,8 +48,12 @@ def main() -> int:
     if kind == "nohup":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     flood = kind == "flood"
-    source: Source = SimulatedSource() if flood else Kinds(kind)
-    options = RunOptions(interval=0.02 if flood else 0.2, ascii="ascii" in sys.argv[2:])
+    # A clock of their own: a second passes with every read, however fast the reads follow each other.
+    ticks = itertools.count(1_700_000_000.0)
+    simulated = SimulatedSource(clock=lambda: next(ticks))
+    source: Source = simulated if kind in ("flood", "steady") else Kinds(kind)
+    theme = "dark" if kind == "steady" else ""
+    options = RunOptions(interval=0.02 if flood else 0.2, ascii="ascii" in sys.argv[2:], theme=theme)
     try:
         code = run(source, options)
     except Told as told:

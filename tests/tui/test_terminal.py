@@ -102,6 +102,19 @@ def test_a_line_that_takes_nothing_does_not_keep_the_program() -> None:
         assert terminal.restored()
 
 
+def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
+    with Terminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
+        terminal.sees("last 10s")
+        # The line under the header changes with every window: what is written with each is one refresh.
+        before, refreshes, written = terminal.text.splitlines()[1], 0, len(terminal.raw)
+        while refreshes < 10:
+            terminal.until(lambda: terminal.text.splitlines()[1] != before)  # noqa: B023
+            before, refreshes = terminal.text.splitlines()[1], refreshes + 1
+        assert (len(terminal.raw) - written) / refreshes < 20_000
+        terminal.press("q")
+        assert terminal.wait() == 0
+
+
 def test_suspend_and_resume() -> None:
     with Terminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
