@@ -51,7 +51,7 @@ int call_begins(struct pt_regs *ctx)
 	struct frame *frame;
 	u32 depth, operation;
 
-	if (!function)
+	if (!function || !function->operation)
 		return 0;
 	if (!thread) {
 		thread = new_thread(pid_tgid);

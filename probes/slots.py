@@ -66,7 +66,7 @@ class Slots:
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         n = len(self._slots)
-        # What was seen by the last read. Pages of slots that were never used stay untouched.
+        # What was read so far of what the slots hold now. Pages of slots that were never used stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
         self._counters = np.zeros((n, COUNTERS), np.uint32)
@@ -75,20 +75,19 @@ class Slots:
 
     def read(self) -> Counts:
         """What was counted since the previous read."""
-        threads = self._live_tgids() if self._released.any() else None
+        released = np.flatnonzero(self._released)
+        # Who has no thread any more by now has counted all there is to count, and this read sees it.
+        threads = self._threads["tgid"].copy() if len(released) else None
         owners = self._owners.copy()
         used = np.flatnonzero(owners["operation"])
-        calls = self._slots["calls"][used]
-        changed = used[calls != self._calls[used]]
-        self._calls[used] = calls
+        changed = used[self._slots["calls"][used] != self._calls[used]]
         parts = [
             self._read_part(changed[first : first + _ROWS_AT_ONCE])
             for first in range(0, len(changed), _ROWS_AT_ONCE)
         ]
-        counts = _joined(owners, parts)
         if threads is not None:
-            self._recycle(owners, threads)
-        return counts
+            self._free(released[~np.isin(owners["tgid"][released], threads)])
+        return _joined(owners, parts)
 
     def tgids(self) -> set[int]:
         """Processes that own slots and were not released."""
@@ -97,28 +96,14 @@ class Slots:
 
     def release(self, tgid: int) -> None:
         """Let the slots of a process go that has ended, once what they still hold is read."""
-        owners = self._owners.copy()
-        own = (owners["tgid"] == tgid) & (owners["operation"] != 0)
-        for slot in np.flatnonzero(own):
-            delete(self._slot_of, owners[slot].tobytes())
-        self._released |= own
-        threads = self._live_tgids()
-        unread = self._slots["calls"] != self._calls if own.any() else own
-        self._recycle(owners, threads, own & ~unread)
+        slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
+        for slot in slots:
+            delete(self._slot_of, self._owners[slot].tobytes())
+        self._released[slots] = True
+        if not (self._threads["tgid"] == tgid).any():
+            self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
 
-    def _live_tgids(self) -> NDArray[np.uint32]:
-        return np.asarray(self._threads["tgid"], np.uint32)
-
-    def _recycle(
-        self,
-        owners: NDArray[np.void],
-        threads: NDArray[np.uint32],
-        among: NDArray[np.bool_] | None = None,
-    ) -> None:
-        ready = self._released & ~np.isin(owners["tgid"], threads)
-        if among is not None:
-            ready &= among
-        slots = np.flatnonzero(ready)
+    def _free(self, slots: NDArray[np.intp]) -> None:
         for slot in slots:
             self._memory[slot] = 0
             self._counters[slot] = 0
@@ -145,6 +130,7 @@ class Slots:
             counters, totals, highest = counters[seen], totals[seen], highest[seen]
         added = totals - self._totals[slots]
         added[:, 0] = np.minimum(added[:, 0], calls)
+        self._calls[slots] += calls
         self._counters[slots] = counters
         self._totals[slots] += added
 
