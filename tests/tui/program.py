@@ -8,8 +8,11 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
+from typing import cast
 
 from demo.simulated import SimulatedSource
+from model.device import System
 from model.errors import CannotTrace, Told
 from model.source import Source
 from model.window import Window
@@ -33,6 +36,9 @@ class Kinds:
                 raise ValueError("the probe broke")
             if self._kind == "cannot":
                 raise CannotTrace("no eBPF here", "use another kernel")
+            if self._kind == "bug":
+                # What no source gives: the screen itself fails on it.
+                return replace(numbered(1), system=cast(System, "nonsense"))
         return numbered(self._reads - 1)
 
     def close(self) -> None:

@@ -65,6 +65,15 @@ def test_an_exception_beside_the_screen_is_one_clear_line() -> None:
         assert b"use another kernel" in bytes(terminal.raw)
 
 
+def test_an_exception_in_the_screen_itself_restores_the_terminal(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    with Terminal(*PROGRAM, "bug", CLOSED_FILE=str(closed)) as terminal:
+        assert terminal.wait() == 1
+        assert terminal.restored()
+        assert closed.exists()
+        assert b"AttributeError" in bytes(terminal.raw)
+
+
 def test_a_hung_source_keeps_neither_the_screen_nor_the_terminal() -> None:
     with Terminal(*PROGRAM, "hang", size=(100, 24)) as terminal:
         terminal.sees("train")
