@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from probes import libraries, operations
+from probes.attach import Point
 from probes.elf import Image, read_image
 from probes.kernel_side import KernelSide
 from probes.libraries import Libraries
 from probes.operations import FUNCTIONS, Direction, Function, Size, match
 from probes.placement import places
+from probes.probed_file import Attach, Probes
 from tests.kernel.children import Child
 from tests.kernel.vendor import CUDART12, CUDART13, HEADERS, LIBCUDA
 
@@ -240,6 +243,17 @@ def kernel() -> Iterator[KernelSide]:
     kernel.close()
 
 
+def attach_only(kernel: KernelSide, wanted: Path) -> Attach:
+    """Probes one file: whatever else runs on this host shall not use up the kernel side's room."""
+
+    def attach(path: str, points: Sequence[Point]) -> Probes:
+        if os.readlink(path) != str(wanted.resolve()):
+            raise OSError(errno.EPERM, "not this test's")
+        return kernel.attach(path, points)
+
+    return attach
+
+
 def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
     """(calls, errors, bytes) of a process by operation, those inside other traced calls apart."""
     counts = kernel.read()
@@ -262,7 +276,7 @@ def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
     ],
 )
 def test_the_runtime_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide, path: Path) -> None:
-    tracing = Libraries(kernel.attach)
+    tracing = Libraries(attach_only(kernel, path))
     try:
         tracing.start()
         with Child() as child:
@@ -299,7 +313,7 @@ def test_the_driver_without_a_gpu_shows_its_calls_and_errors(kernel: KernelSide,
     assert LIBCUDA is not None
     path = tmp_path / "libcuda.so.1"
     path.symlink_to(LIBCUDA)
-    tracing = Libraries(kernel.attach)
+    tracing = Libraries(attach_only(kernel, path))
     try:
         tracing.start()
         with Child() as child:
