@@ -11,6 +11,7 @@ from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
+from demo.build import Built
 from tests.kernel.harness import wait_until
 from tests.kernel.in_kernel import InKernel
 from tests.kernel.walker import walking
@@ -25,9 +26,9 @@ LIVE = ("-m", "tui", "live")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def walker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A process that calls all the time, and shows on the screen."""
-    with walking(tmp_path_factory.mktemp("walker")):
+    with walking(built, tmp_path_factory.mktemp("walker")):
         yield
 
 

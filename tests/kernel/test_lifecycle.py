@@ -9,21 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built, build, compiler
+from demo.build import Built, compiler
 from demo.caller import Caller
 from demo.latencies import Latency
 from probes.monitor import Monitor, MonitorOptions
-from tests.kernel.harness import Workplace, wait_until, workplace_in
+from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 
 SLOTS = 512
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
 """A function of the runtime, and the driver's that it calls."""
-
-
-@pytest.fixture(scope="module")
-def built() -> Built:
-    return build()
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +39,6 @@ def monitor(built: Built) -> Iterator[Monitor]:
 @pytest.fixture
 def watched(monitor: Monitor) -> Watched:
     return Watched(monitor)
-
-
-@pytest.fixture
-def workplace(built: Built) -> Iterator[Workplace]:
-    with workplace_in(built) as workplace:
-        yield workplace
 
 
 def held(workplace: Workplace) -> dict[str, Latency]:

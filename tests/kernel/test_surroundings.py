@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from demo.build import Built, build
+from demo.build import Built
 from demo.caller import Caller
 from tests.kernel.walker import walking
 from tests.tui.terminal import ROOT, Terminal
@@ -25,14 +25,9 @@ BAD_USAGE, CANNOT_TRACE = 2, 3
 
 
 @pytest.fixture(scope="module")
-def built() -> Built:
-    return build()
-
-
-@pytest.fixture(scope="module")
-def walker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+def walker(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """A process that calls all the time."""
-    with walking(tmp_path_factory.mktemp("walker")) as caller:
+    with walking(built, tmp_path_factory.mktemp("walker")) as caller:
         yield caller
 
 

@@ -6,18 +6,18 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from demo.build import build
+from demo.build import Built
 from demo.caller import Caller
 from demo.latencies import Latency, write_table
 
 
 @contextlib.contextmanager
-def walking(folder: Path) -> Iterator[Caller]:
+def walking(built: Built, folder: Path) -> Iterator[Caller]:
     """A process called ``walker``: it spends more time in calls than others, so that tables begin with it.
 
     It costs little, since it sleeps there. ``folder`` is for a file that it needs.
     """
     table = write_table({"cuCtxSynchronize": Latency("sleep", ns=2e7)}, folder / "walker.latencies")
-    with Caller(build(), table=table, name="walker") as caller:
+    with Caller(built, table=table, name="walker") as caller:
         caller.start("cudaDeviceSynchronize", threads=32)
         yield caller
