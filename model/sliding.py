@@ -40,6 +40,8 @@ class Sliding:
         self._parts: deque[tuple[Packed, _Columns]] = deque()
         self._last: Window | None = None
         self._sum: Window | None = None
+        self._after_fold = 0
+        """Rows that adding up those of ended processes left, the last time."""
         self._clear()
         begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
         for packed in begin:
@@ -187,8 +189,10 @@ class Sliding:
 
     def _bound(self, window: Window, keys: Sequence[RowKey]) -> None:
         """Keep a sum without end from growing without end. ``keys`` are those of ``window``, the newest."""
-        if len(self._keys) > MOST_ROWS:
+        # Not again before there are twice as many as the last time left: it takes a while.
+        if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
             self._fold({key.pid for key in keys})
+            self._after_fold = len(self._keys)
         described = self._sum
         if described is not None and len(described.tenants) > len(window.tenants) + 256:
             needed = {key.tenant for key in self._keys} | set(window.tenants)
