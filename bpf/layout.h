@@ -62,11 +62,11 @@ struct cached_slot {
 
 /* A thread that has made a traced call. Only the thread itself writes it. */
 struct thread {
-	__u32 tid;              /* 0 says that the record is free */
-	__u32 tgid;
+	__u32 tid;              /* the kernel's own number; 0 says that the record is free */
+	__u32 tgid;             /* as the monitor knows it, as everywhere else here */
 	__u64 cgroup_id;        /* at its last outermost call */
 	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
-	__u32 reserved;
+	__u32 shown_tid;        /* as the monitor knows it */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];

@@ -48,13 +48,16 @@ int call_begins(struct pt_regs *ctx)
 	u32 cookie = attach_cookie(ctx);
 	struct thread *thread = find_thread(pid_tgid);
 	struct function *function = functions.lookup(&cookie);
+	struct numbers numbers = {};
 	struct frame *frame;
 	u32 depth, operation;
 
 	if (!function || !function->operation)
 		return 0;
 	if (!thread) {
-		thread = new_thread(pid_tgid);
+		if (numbers_of(pid_tgid, &numbers))
+			return 0;
+		thread = new_thread(pid_tgid, &numbers);
 		if (!thread) {
 			LOSE(no_thread, 1);
 			return 0;

@@ -29,6 +29,8 @@ _OWN_OPERATION: Final = 512
 """Of the function that calibration calls: above every real operation."""
 _CALIBRATION_CALLS: Final = 4000
 _CALIBRATION_ROUNDS: Final = 3
+_CLOSE_SECONDS: Final = 0.5
+"""How long leaving waits for an ``attach`` to end."""
 _THREAD_END_SECONDS: Final = 10.0
 """How long the kernel may take to end a thread that has returned."""
 
@@ -124,7 +126,7 @@ class KernelSide:
             calls.append(
                 RawOpenCall(
                     int(thread["tgid"]),
-                    int(thread["tid"]),
+                    int(thread["shown_tid"]),
                     int(thread["cgroup_id"]),
                     operation & (layout.NESTED - 1),
                     operation & layout.NESTED != 0,
@@ -165,11 +167,20 @@ class KernelSide:
             return attachment
 
     def close(self) -> None:
-        """Remove every probe and give everything back. May be called twice."""
-        with self._attaching, self._reading:
-            if not self._closed:
-                self._closed = True
-                self._end()
+        """Remove every probe and give everything back. May be called twice.
+
+        Does not wait for an ``attach`` that hangs (a file system that does not answer): its probes go with
+        the program.
+        """
+        waited = self._attaching.acquire(timeout=_CLOSE_SECONDS)
+        try:
+            with self._reading:
+                if not self._closed:
+                    self._closed = True
+                    self._end()
+        finally:
+            if waited:
+                self._attaching.release()
 
     def _end(self) -> None:
         links = [link for attachment in self._attachments for link in attachment.take()]
@@ -204,13 +215,16 @@ class KernelSide:
             function.close()
         # Its record has to go with the thread: the slot returns with it, and no thread's record is ever lost.
         deadline = time.monotonic() + _THREAD_END_SECONDS
-        while (self._programs.threads["tid"] == probed.tid).any():
+        threads = self._programs.threads
+        while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
             if time.monotonic() > deadline:
                 raise CannotTrace("the kernel does not tell when threads end")
             time.sleep(0.0005)
         counts = self._slots.read()
         counted = int(counts.calls.sum())
-        if counted != probed.calls or any(key.operation != _OWN_OPERATION for key in counts.keys):
+        if counted != probed.calls or any(
+            (key.operation, key.tgid) != (_OWN_OPERATION, os.getpid()) for key in counts.keys
+        ):
             raise CannotTrace(f"counting does not work here: {probed.calls} calls made, {counted} counted")
         self._slots.release(os.getpid())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)

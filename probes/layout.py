@@ -49,7 +49,7 @@ THREAD: Final = np.dtype(
         ("tgid", "u4"),
         ("cgroup_id", "u8"),
         ("depth", "u4"),
-        ("reserved", "u4"),
+        ("shown_tid", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),

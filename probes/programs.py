@@ -30,6 +30,8 @@ LOAD_SECONDS: Final = 60.0
 INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
 
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
+_INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
+"""Inode of the host's own (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
 _CAP_PERFMON: Final = 38
 _CAP_BPF: Final = 39
@@ -101,7 +103,7 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
     """
     request: dict[str, object] = {
         "text": source_text(),
-        "cflags": [f"-DSLOTS={slots}", f"-DTHREADS={threads}"],
+        "cflags": [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *_pid_namespace()],
         "headers": str(SOURCE / "headers"),
         "maps": _MAPS,
         "probes": _PROBES,
@@ -206,6 +208,19 @@ def check_host() -> None:
                 "the kernel is locked down (confidentiality): it lets no program read other processes",
                 "boot with lockdown=integrity or without Secure Boot's lockdown",
             )
+
+
+def _pid_namespace() -> list[str]:
+    """Definitions for the programs where this process is in a PID namespace of its own: processes are told by
+    the numbers that they have in it."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid")
+    except OSError:
+        return []
+    if namespace.st_ino == _INITIAL_PID_NAMESPACE:
+        return []
+    device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)  # as the kernel writes it
+    return [f"-DPID_NAMESPACE={namespace.st_ino}ULL", f"-DPID_NAMESPACE_DEVICE={device}ULL"]
 
 
 def explained(reason: CannotTrace) -> CannotTrace:

@@ -1,0 +1,56 @@
+"""In a PID namespace of its own, as in a container, processes have the numbers that they have there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from probes.kernel_side import KernelSide
+from tests.kernel.traced_program import DEADLINE_SECONDS, FUNCTIONS, Program, points, wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+def inside(driver: Path) -> None:
+    """Trace from here, once told to; what was found wrong ends the program."""
+    kernel = KernelSide(slots=16, threads=16, functions=FUNCTIONS)
+    library = driver.with_name("libtraced.so")
+    assert not kernel.attach(str(library), points(library)).failed
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with Program(driver) as program:
+        assert program.pid < 100
+        program("call plain 5")
+        program("hang")
+        wait_until(lambda: len(kernel.open_calls()) == 1, "one call open")
+        (call,) = kernel.open_calls()
+        assert call.tgid == program.pid
+        assert Path(f"/proc/{program.pid}/task/{call.tid}").is_dir()
+        program("unhang")
+        (own,) = program("fork 2")
+        counts = kernel.read()
+        calls = [(key.tgid, n) for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)]
+        assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
+        assert kernel.tgids() == {program.pid, own}
+    assert not any(kernel.losses().values())
+    kernel.close()
+    print("done", flush=True)
+
+
+def test_processes_of_a_pid_namespace(driver: Path) -> None:
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c"]
+    script = "import sys; from pathlib import Path; from tests.kernel.test_pid_namespace import inside; "
+    with subprocess.Popen(
+        [*command, script + "inside(Path(sys.argv[1]))", str(driver)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as tracing:
+        assert tracing.stdout is not None
+        assert tracing.stdout.readline() == "ready\n"
+        with Program(driver) as stranger:  # of a process outside nothing is known there
+            stranger("call plain 3")
+            said, _ = tracing.communicate("go\n", timeout=2 * DEADLINE_SECONDS)
+        assert (said, tracing.returncode) == ("done\n", 0)
