@@ -31,10 +31,10 @@ START_SECONDS: Final = 1.0
 """How long the first look may take."""
 BUDGET_SECONDS: Final = 0.25
 """How long one update may take before it leaves the remaining processes to the next one."""
-_PLAIN_FILES: Final = 8192
-"""Programs known to hold nothing to probe; the oldest are forgotten, and looked at again when they run."""
 CLOSE_SECONDS: Final = 0.5
 """How long leaving waits for an update to end."""
+_PLAIN_FILES: Final = 8192
+"""Programs known to hold nothing to probe; the oldest are forgotten, and looked at again when they run."""
 _TRIES: Final = 5
 """How often a process is looked at whose mappings change while they are read."""
 
@@ -117,7 +117,7 @@ class Libraries:
                 changed |= self._forget(pid)
             if now - self._rechecked >= RECHECK_SECONDS:
                 self._rechecked = now
-                looks.libraries |= self._users.keys()
+                looks.libraries |= self._users.keys() | self._unopened.keys()
             # A traced process that runs another program has lost its libraries.
             looks.libraries |= looks.programs & self._users.keys()
             for pid in looks.libraries:
@@ -182,7 +182,10 @@ class Libraries:
                 file = self._file(_source(mapping), mapping)
             except OSError as error:
                 self._unopened[pid] = Missing(
-                    clean(mapping.path), f"cannot be opened: {error.strerror or error}", "", pid
+                    clean(mapping.path),
+                    f"cannot be opened: {error.strerror or error}",
+                    "its file system must let this user read it",
+                    pid,
                 )
                 continue
             if file is not None:
@@ -319,7 +322,7 @@ class Libraries:
                 yield Missing(
                     f"CUDA runtime of {_program_name(pid)}",
                     "no CUDA runtime with symbols in it: its driver calls are counted, without runtime names",
-                    "keep the program's symbols, or link it with -cudart shared",
+                    "fine for a user of the driver API alone; else keep its symbols or link with -cudart shared",
                     pid,
                 )
 

@@ -420,6 +420,36 @@ def test_a_mapping_that_the_kernel_cannot_probe_is_told(tracing: Tracing, librar
         assert child.pid not in tracing.libraries.traced_pids()
 
 
+def test_a_file_that_cannot_be_opened_is_told_and_tried_again_later(
+    tracing: Tracing, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tried = os.open, []
+
+    def refuse(path: str, *rest: int, **more: int) -> int:
+        if "/map_files/" in str(path) and os.readlink(path) == str(library):
+            tried.append(path)
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, *rest, **more)
+
+    tracing.libraries.start()
+    with Child() as child, monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        child.load(library)
+        assert until(lambda: tracing.missing(child.pid) != [], tracing.update)
+        (missing,) = tracing.missing(child.pid)
+        assert missing.what == str(library)
+        assert "Permission denied" in missing.reason
+        tries = len(tried)
+        for _ in range(10):
+            tracing.update()
+        assert len(tried) == tries
+        patched.undo()
+        monkeypatch.setattr(discovery, "RECHECK_SECONDS", 0.0)
+        tracing.update()
+        assert tracing.missing(child.pid) == []
+        assert child.pid in tracing.libraries.traced_pids()
+
+
 def test_names_from_outside_are_made_fit_to_show(tracing: Tracing, library: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b[31m\n\u202eb"
     folder.mkdir()
