@@ -30,6 +30,8 @@ from tui.theme import NAMES, THEMES, chosen
 
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
+QUEUED_WRITES = 3
+"""Writes that may wait for the terminal before pictures are left out: about one picture."""
 SAVE_SECONDS = 5.0
 """How long leaving waits for files that are being saved."""
 
@@ -187,6 +189,16 @@ class StalltopApp(App[None]):
             loop.call_soon_threadsafe(lambda: self.exit(return_code=INTERRUPTED))
 
     # ---- what the screen asks for
+
+    @property
+    def line_is_behind(self) -> bool:
+        """Whether the terminal takes less than is written: Textual's queue of output fills up.
+
+        On a full queue (30 writes) keys would wait for all of it; so no picture is drawn while there is one.
+        """
+        writer = getattr(self._driver, "_writer_thread", None)
+        queue = getattr(writer, "_queue", None)
+        return queue is not None and queue.qsize() > QUEUED_WRITES
 
     def choose_length(self, length: float | None) -> None:
         """New windows have this length."""

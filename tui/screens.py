@@ -69,6 +69,8 @@ class MainScreen(Screen[None]):
         self._frozen: _Frozen | None = None
         self._length = length
         self._enlarged = False
+        self._late = False
+        """There is newer data than is shown: the line was too slow for it."""
         self._main_lines = 0
         self._main_height = ""
         self._said_until = 0.0
@@ -111,7 +113,8 @@ class MainScreen(Screen[None]):
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
         self._snapshot = snapshot
-        if self._frozen is None:
+        self._late = self._frozen is None and self.stalltop.line_is_behind
+        if self._frozen is None and not self._late:
             self._refresh()
 
     def computed(self, snapshot: Snapshot, length: float | None, window: Window) -> None:
@@ -135,6 +138,11 @@ class MainScreen(Screen[None]):
         if self._said_until and time.monotonic() >= self._said_until:
             self._said_until = 0.0
             self.query_one("#alert", AlertLine).say("")
+        if self.stalltop.line_is_behind:
+            return
+        if self._late:
+            self._late = False
+            self._refresh()
         self._refresh_header()
 
     # ---- drawing

@@ -124,6 +124,24 @@ def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
         assert terminal.wait() == 0
 
 
+def test_on_a_slow_line_pictures_are_left_out_and_keys_do_not_wait_for_them() -> None:
+    with Terminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
+        terminal.sees("CONTAINER")
+        # 16 KB a second are taken of 75 that are offered.
+        for _ in range(28):
+            time.sleep(0.25)
+            terminal.read()
+        written = len(terminal.raw)
+        terminal.press("?")
+        terminal.sees("Hold the picture")
+        # What was under way: a few pictures of 15 KB, not the dozens that queues and buffers could hold.
+        assert len(terminal.raw) - written < 160_000
+        terminal.press("q")
+        terminal.until(lambda: "CONTAINER" in terminal.text)
+        terminal.press("q")
+        assert terminal.wait() == 0
+
+
 def test_suspend_and_resume() -> None:
     with Terminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
