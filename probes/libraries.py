@@ -322,7 +322,7 @@ class Libraries:
                 yield Missing(
                     f"CUDA runtime of {_program_name(pid)}",
                     "no CUDA runtime with symbols in it: its driver calls are counted, without runtime names",
-                    "fine for a user of the driver API alone; else keep its symbols or link with -cudart shared",
+                    "fine where only the driver API is used; else keep symbols or link with -cudart shared",
                     pid,
                 )
 

@@ -513,8 +513,6 @@ def test_a_refused_function_costs_that_function(library: Path, failed: int, func
             rows = {row.path: row.functions for row in tracing.library_rows()}
             assert rows.get(str(library), 0) == functions
             assert made[str(library)].closed is (functions == 0)
-            # Probes that are in no process's memory count nothing, whatever was said when they were made.
-            assert child.pid not in tracing.traced_pids()
     finally:
         tracing.close()
     assert made[str(library)].closed
