@@ -89,7 +89,7 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     table.notes.append("")
     if not quick:
         table.notes.append(
-            f"at {_FULL_RATE:,} calls/s with the screen after {_FULL_SECONDS:.0f} s: the past it keeps is full"
+            f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, its kept past is full"
         )
     table.notes += [
         "calls/s: counted, those inside others included; CPU %: of one core, the monitor's process alone",
