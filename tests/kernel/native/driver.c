@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls the functions of traced.c as told on stdin, one command a line, and answers each with a line: "ok" and what
- * the command says. Whatever a command did is done, and counted, when its answer comes.
+ * Calls the functions of traced.c as told on stdin, one command a line, and answers each with a line: "ok" and
+ * what the command says. Whatever a command did is done, and counted, when its answer comes.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The fixed-width types that BCC's helpers and our programs use: nothing here depends on the kernel's version. */
+/* The fixed-width types that BCC's helpers and our programs use: the same for every kernel. */
 #ifndef STALLTOP_TYPES_H
 #define STALLTOP_TYPES_H
 
