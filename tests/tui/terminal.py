@@ -26,6 +26,12 @@ ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
+TAKE_TERMINAL = (
+    "import os, sys; os.close(os.open(os.ttyname(0), os.O_RDWR)); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""A session's first open of a terminal makes it the controlling one; then the program takes over. Code between
+fork and exec would do it too, but is not safe beside the threads of other tests."""
+
 
 class Terminal:
     """``arguments`` of Python in a new session, whose controlling terminal this is."""
@@ -39,7 +45,7 @@ class Terminal:
         self._screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self._screen)
         self.process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [sys.executable, "-I", "-S", "-c", TAKE_TERMINAL, sys.executable, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
