@@ -19,6 +19,7 @@ from probes.file_identity import FileIdentity
 from probes.probed_file import Attach, ProbedFile, Version
 from probes.process_maps import Mapping, libraries_of, program_of
 from probes.processes import Processes
+from probes.static_runtime import has_static_runtime
 from probes.text import clean
 
 LINGER_SECONDS: Final = 5.0
@@ -316,15 +317,20 @@ class Libraries:
         )
 
     def _without_runtime(self) -> Iterable[Missing]:
+        stripped: dict[str, list[int]] = {}
         for pid, users in sorted(self._users.items()):
             layers = {layer for file in users if file.probed for layer in file.functions}
-            if "driver" in layers and "runtime" not in layers:
-                yield Missing(
-                    f"CUDA runtime of {_program_name(pid)}",
-                    "no CUDA runtime with symbols in it: its driver calls are counted, without runtime names",
-                    "fine where only the driver API is used; else keep symbols or link with -cudart shared",
-                    pid,
-                )
+            if "driver" in layers and "runtime" not in layers and has_static_runtime(pid):
+                with contextlib.suppress(OSError):
+                    stripped.setdefault(os.readlink(f"/proc/{pid}/exe"), []).append(pid)
+        for program, pids in stripped.items():
+            processes = f" ({len(pids)} processes)" if len(pids) > 1 else ""
+            yield Missing(
+                clean(program),
+                f"holds the CUDA runtime without symbols{processes}: its driver calls alone are counted",
+                "keep the program's symbols, or link it with -cudart shared",
+                pids[0],
+            )
 
 
 def _version(status: os.stat_result) -> Version:
@@ -341,9 +347,3 @@ def _source(mapping: Mapping) -> str:
         return exact
     # Without CAP_SYS_ADMIN in the first user namespace only the path is left, if it still leads there.
     return f"/proc/{mapping.thread}/root{mapping.path}"
-
-
-def _program_name(pid: int) -> str:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", "rb") as file:
-        return clean(file.read()) or f"process {pid}"
-    return f"process {pid}"
