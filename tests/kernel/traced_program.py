@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from probes.kernel_side import KernelSide, Point, SlotKey
 from probes.operations import Direction, Function, Size
@@ -70,9 +71,11 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
     """Where the functions begin in the file."""
     with library.open("rb") as file:
         elf = ELFFile(file)
+        symbols = elf.get_section_by_name(".dynsym")
+        assert isinstance(symbols, SymbolTableSection)
         values = {
             symbol.name: symbol["st_value"]
-            for symbol in elf.get_section_by_name(".dynsym").iter_symbols()
+            for symbol in symbols.iter_symbols()
             if symbol["st_shndx"] != "SHN_UNDEF"
         }
         offsets = {name: next(iter(elf.address_offsets(value)), 0) for name, value in values.items() if value}
@@ -80,15 +83,19 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
 
 
 class Program:
-    """A running driver. Each command is over, and counted, when its answer is there."""
+    """A running driver. Each command is over, and counted, when its answer is there.
 
-    def __init__(self, path: Path) -> None:
+    ``before`` runs in the new process before the driver does.
+    """
+
+    def __init__(self, path: Path, before: Callable[[], None] | None = None) -> None:
         self.process = subprocess.Popen(
             [path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
+            preexec_fn=before,
         )
         self.pid = self.process.pid
         self._answer()
