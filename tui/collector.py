@@ -22,9 +22,9 @@ from model.window import Window
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 """Lengths of the window that can be chosen, seconds; None: since the start."""
 KEPT_SECONDS = 300.0
-KEPT_BYTES = 32 << 20
-"""Windows kept for longer lengths: as many seconds, but not more memory than this. Enough for 400 rows whose
-durations are spread widely."""
+KEPT_BYTES = 20 << 20
+"""Windows kept for longer lengths: as many seconds, but not more memory than this. With 400 rows that are all
+busy and widely spread it holds about three minutes; the header says how far a window reaches back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
