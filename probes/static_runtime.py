@@ -1,4 +1,4 @@
-"""Whether a program has the CUDA runtime linked into it, told by a string of the runtime that strip leaves."""
+"""Whether a program has the CUDA runtime linked into it, told by a string of the runtime's own."""
 
 from __future__ import annotations
 

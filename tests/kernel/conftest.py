@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from demo.build import Built, build
-from model.errors import CannotTrace
 from probes.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
 from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points
@@ -47,12 +46,7 @@ class Traced:
 @pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
 def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
     """The driver's library traced, in both ways of attaching."""
-    try:
-        kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
-    except CannotTrace as reason:
-        if reason.reason == "tracing needs root":
-            pytest.skip(reason.reason)
-        raise
+    kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     attachment = kernel.attach(str(library), points(library))
     assert not attachment.failed

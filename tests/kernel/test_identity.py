@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from demo.cgroups import Cgroups, container_id, container_path
-from model.errors import CannotTrace
 from model.finding import can_trace
 from model.tenant import Tenant
 from probes.cgroups import layout
@@ -22,12 +21,7 @@ from tests.kernel.traced_program import FUNCTIONS, Program, points, wait_until
 
 @pytest.fixture(scope="module")
 def kernel(driver: Path) -> Iterator[KernelSide]:
-    try:
-        kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
-    except CannotTrace as reason:
-        if reason.reason == "tracing needs root":
-            pytest.skip(reason.reason)
-        raise
+    kernel = KernelSide(slots=64, threads=64, functions=FUNCTIONS)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
     yield kernel

@@ -50,7 +50,7 @@ class Checkout:
         self.python.write_text(INTERPRETER.replace("LOG", str(self.log)))
         self.python.chmod(0o755)
 
-    def popen(self, *arguments: str, **more: object) -> subprocess.Popen[str]:
+    def popen(self, *arguments: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(self.folder / "stalltop"), *arguments],
             env={
@@ -63,7 +63,7 @@ class Checkout:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            **more,  # type: ignore[call-overload]
+            preexec_fn=before,
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -172,7 +172,7 @@ class TestWithoutRoot:
         return checkout
 
     def test_the_environment_goes_to_the_users_own_folder(self, theirs: Checkout) -> None:
-        process = theirs.popen("check", preexec_fn=as_nobody)
+        process = theirs.popen("check", before=as_nobody)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert theirs.uses() == ["pip", "run check"]
@@ -180,7 +180,7 @@ class TestWithoutRoot:
 
     def test_what_is_missing_is_said_with_the_remedy(self, theirs: Checkout) -> None:
         theirs.flag("no-venv").touch()
-        process = theirs.popen("check", preexec_fn=as_nobody)
+        process = theirs.popen("check", before=as_nobody)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 3
         assert "sudo apt-get install python3-venv" in err
