@@ -144,12 +144,9 @@ class Table(Lines, can_focus=True):
         self._keep_in_view()
         super().on_resize(event)
 
-    def on_focus(self) -> None:
-        """Show the cursor."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """Show that keys go elsewhere."""
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Show where keys go."""
+        super().watch_has_focus(has_focus)
         self.redraw()
 
     # ---- keys and mouse

@@ -29,8 +29,8 @@ MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 TAKE_TERMINAL = (
     "import os, sys; os.close(os.open(os.ttyname(0), os.O_RDWR)); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""A session's first open of a terminal makes it the controlling one; then the program takes over. Code between
-fork and exec would do it too, but is not safe beside the threads of other tests."""
+"""A session's first open of a terminal makes it the controlling one; then the program takes over. Code
+between fork and exec would do it too, but is not safe beside the threads of other tests."""
 
 
 class Terminal:
