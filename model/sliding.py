@@ -224,16 +224,19 @@ class Sliding:
         return np.asarray((self._counts != 0).any(axis=1) | (np.diff(self._histograms.start) > 0))
 
     def _rows(self) -> Rows:
-        live = np.flatnonzero(self._live())
+        alive = self._live()
+        live = np.flatnonzero(alive)
         counts = self._counts[live].T.copy()
+        # Histograms never change in place: where every row counts, they need no copy.
+        whole = bool(alive.all())
         return Rows(
-            keys=tuple(self._keys[column] for column in live),
+            keys=tuple(self._keys) if whole else tuple(self._keys[column] for column in live),
             calls=counts[0],
             errors=counts[1],
             bytes=counts[2],
             total_ns=counts[3],
             max_ns=self._max[live],
-            histograms=self._histograms.take(live),
+            histograms=self._histograms if whole else self._histograms.take(live),
             split_ns=None if self._unsplit or not len(live) else self._split[live],
         )
 
