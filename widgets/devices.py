@@ -48,7 +48,8 @@ class DeviceRows(Lines):
             rest = devices[len(shown) :]
             known = [d.utilization_percent for d in rest if d.utilization_percent is not None]
             mean = f", {sum(known) / len(known):.0f}% busy on average" if known else ""
-            lines.append(strip_of([(f" GPU +{len(rest)} more{mean}", paint.dim)], width))
+            text = f"{len(rest)} more{mean}" if shown else f"{len(rest)} devices{mean}"
+            lines.append(strip_of([(" GPU ", paint.label), (text, paint.dim if shown else None)], width))
         return lines
 
     def _device(self, device: Device, width: int, paint: Palette) -> list[Part]:

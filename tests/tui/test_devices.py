@@ -1,0 +1,66 @@
+"""Lines of devices: as many as there is room for, and what stands in for the rest."""
+
+from __future__ import annotations
+
+import time
+
+from textual.app import App, ComposeResult
+
+from model.device import Device, Devices
+from widgets.devices import DeviceRows
+
+
+class OnlyDevices(App[None]):
+    def compose(self) -> ComposeResult:
+        yield DeviceRows("devices")
+
+
+def device(index: int, busy: float | None = 50.0) -> Device:
+    return Device(
+        index=index,
+        uuid=f"GPU-{index}",
+        name="NVIDIA Test 80GB",
+        utilization_percent=busy,
+        memory_used_bytes=1 << 30,
+        memory_total_bytes=80 << 30,
+        throttle_reasons=("power cap",) if index == 1 else (),
+    )
+
+
+async def lines(devices: Devices, most: int, width: int = 120) -> list[str]:
+    app = OnlyDevices()
+    async with app.run_test(size=(width, 24)) as pilot:
+        rows = app.query_one(DeviceRows)
+        rows.show(devices, most)
+        end = time.monotonic() + 60
+        while (
+            rows.size.height != min(max(len(devices.devices), 1), most)
+            or not rows.render_line(0).text.strip()
+        ):
+            assert time.monotonic() < end
+            await pilot.pause(0.02)
+        return [rows.render_line(y).text.rstrip() for y in range(rows.size.height)]
+
+
+async def test_each_device_has_a_line_and_unknown_figures_are_dashes() -> None:
+    first, second = await lines(Devices((device(0, None), device(1))), 4)
+    assert "GPU0" in first
+    assert "Test 80GB" in first
+    assert "–%" in first
+    assert "50%" in second
+    assert "1.00GiB/80.0GiB" in second
+    assert "power cap" in second
+    assert all(len(line) <= 60 for line in await lines(Devices((device(1),)), 1, width=60))
+
+
+async def test_more_devices_than_lines_are_summed_up() -> None:
+    eight = Devices(tuple(device(index) for index in range(8)))
+    shown = await lines(eight, 3)
+    assert len(shown) == 3
+    assert shown[-1].strip() == "GPU 6 more, 50% busy on average"
+    assert [line.strip() for line in await lines(eight, 1)] == ["GPU 8 devices, 50% busy on average"]
+
+
+async def test_none_is_one_line_with_the_reason() -> None:
+    (line,) = await lines(Devices(unavailable="no NVIDIA driver on this host"), 4)
+    assert "no NVIDIA driver on this host" in line
