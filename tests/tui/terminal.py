@@ -26,11 +26,16 @@ ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
-TAKE_TERMINAL = (
-    "import os, sys; os.close(os.open(os.ttyname(0), os.O_RDWR)); os.execv(sys.argv[1], sys.argv[1:])"
-)
-"""A session's first open of a terminal makes it the controlling one; then the program takes over. Code
-between fork and exec would do it too, but is not safe beside the threads of other tests."""
+TAKE_TERMINAL = """
+import os, signal, sys
+os.close(os.open(os.ttyname(0), os.O_RDWR))
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""A session's first open of a terminal makes it the controlling one, and signals that whoever runs the tests
+ignores are heard again; then the program takes over. Code between fork and exec would do it too, but is not
+safe beside the threads of other tests."""
 
 
 class Terminal:
@@ -52,7 +57,6 @@ class Terminal:
             cwd=ROOT,
             env=_environment(environment),
             start_new_session=True,
-            preexec_fn=_begin_session,
         )
         self._theirs: int | None = theirs
 
@@ -129,12 +133,6 @@ class Terminal:
             and raw.rfind(CURSOR_ON) > raw.rfind(CURSOR_OFF)
             and raw.rfind(MOUSE_OFF) > raw.rfind(MOUSE_ON)
         )
-
-
-def _begin_session() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # whoever runs tests in the background ignores some
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
