@@ -1,0 +1,28 @@
+"""Calls the real CUDA runtime by ctypes: ``caller.py LIBCUDART ROUNDS``; waits for two lines on stdin."""
+
+import ctypes
+import json
+import sys
+import time
+
+SIZE_BYTES = 1 << 20
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+
+runtime = ctypes.CDLL(sys.argv[1])
+memory, host = ctypes.c_void_p(), ctypes.create_string_buffer(SIZE_BYTES)
+assert runtime.cudaFree(None) == 0, "no GPU answers"
+print("ready", flush=True)
+sys.stdin.readline()
+
+waited_ns = []
+for _ in range(int(sys.argv[2])):
+    assert runtime.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(SIZE_BYTES)) == 0
+    assert runtime.cudaMemcpy(memory, host, ctypes.c_size_t(SIZE_BYTES), HOST_TO_DEVICE) == 0
+    assert runtime.cudaMemset(memory, 1, ctypes.c_size_t(SIZE_BYTES)) == 0
+    began = time.monotonic_ns()
+    assert runtime.cudaDeviceSynchronize() == 0
+    waited_ns.append(time.monotonic_ns() - began)
+    assert runtime.cudaMemcpy(host, memory, ctypes.c_size_t(SIZE_BYTES), DEVICE_TO_HOST) == 0
+    assert runtime.cudaFree(memory) == 0
+print(json.dumps(sum(waited_ns)), flush=True)
+sys.stdin.readline()

@@ -1,0 +1,106 @@
+"""On a machine with a GPU: real calls counted to the call, and the GPU's own figures. ``./run-tests gpu``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from model.window import Window
+from probes.devices import DeviceReader
+from probes.monitor import Monitor
+from tests.kernel.harness import wait_until
+from tests.kernel.vendor import CUDART12, CUDART13
+
+ROUNDS = 200
+SIZE_BYTES = 1 << 20
+CALLER = Path(__file__).with_name("caller.py")
+RUNTIMES = [path for path in (CUDART12, CUDART13) if path is not None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu() -> None:
+    if not os.path.exists("/dev/nvidia0"):
+        pytest.skip("this machine has no NVIDIA GPU")
+
+
+@pytest.fixture(scope="module")
+def monitor() -> Iterator[Monitor]:
+    monitor = Monitor()
+    assert monitor.cannot_trace is None
+    yield monitor
+    monitor.close()
+
+
+def test_the_driver_gives_the_figures_of_every_gpu() -> None:
+    reader = DeviceReader()
+    try:
+        devices = wait_until(lambda: reader.read().devices, what="NVML's first answer")
+    finally:
+        reader.close()
+    for device in devices:
+        assert device.uuid.startswith("GPU-")
+        assert device.memory_total_bytes
+        assert device.memory_used_bytes is not None
+        assert device.power_watts is not None
+        assert device.temperature_celsius is not None
+        assert device.sm_clock_mhz is not None
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda path: path.name)
+def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, CALLER, runtime, str(ROUNDS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        wait_until(lambda: traces(monitor.read(), runtime), what="the runtime's probes")
+        monitor.read()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        waited_ns = json.loads(process.stdout.readline())
+        window = monitor.read()
+    finally:
+        process.kill()
+        process.communicate()
+    assert calls(window, process.pid, "runtime") == {
+        "cudaMalloc": ROUNDS,
+        "cudaMemcpy HtoD": ROUNDS,
+        "cudaMemset": ROUNDS,
+        "cudaDeviceSynchronize": ROUNDS,
+        "cudaMemcpy DtoH": ROUNDS,
+        "cudaFree": ROUNDS,
+    }
+    assert sum(calls(window, process.pid, "driver").values()) >= ROUNDS
+    assert window.lost == 0
+    for i, key in enumerate(window.rows.keys):
+        if key.pid != process.pid or key.layer != "runtime":
+            continue
+        assert window.rows.errors[i] == 0
+        if key.operation.startswith("cudaMemcpy"):
+            assert window.rows.bytes[i] == ROUNDS * SIZE_BYTES
+        if key.operation == "cudaDeviceSynchronize":
+            assert window.rows.total_ns[i] <= waited_ns
+
+
+def traces(window: Window, file: Path) -> bool:
+    return any(library.path == str(file) for library in window.coverage.libraries)
+
+
+def calls(window: Window, pid: int, layer: str) -> dict[str, int]:
+    rows = window.rows
+    return {
+        key.operation: int(rows.calls[i])
+        for i, key in enumerate(rows.keys)
+        if key.pid == pid and key.layer == layer
+    }
