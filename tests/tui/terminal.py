@@ -26,16 +26,10 @@ ALTERNATE_ON, ALTERNATE_OFF = b"\x1b[?1049h", b"\x1b[?1049l"
 CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
-TAKE_TERMINAL = """
-import os, signal, sys
-os.close(os.open(os.ttyname(0), os.O_RDWR))
-for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-"""A session's first open of a terminal makes it the controlling one, and signals that whoever runs the tests
-ignores are heard again; then the program takes over. Code between fork and exec would do it too, but is not
-safe beside the threads of other tests."""
+TAKE_TERMINAL = ("env", "--default-signal=HUP,INT,TERM", "setsid", "--ctty")
+"""Makes the terminal the controlling one of a new session and lets signals be heard that whoever runs the tests
+ignores; then the program takes over. Code between fork and exec would do it too, but is not safe beside the
+threads of other tests; another Python would change the locale's variables."""
 
 
 class Terminal:
@@ -50,13 +44,12 @@ class Terminal:
         self._screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self._screen)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", TAKE_TERMINAL, sys.executable, *arguments],
+            [*TAKE_TERMINAL, sys.executable, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
             cwd=ROOT,
             env=_environment(environment),
-            start_new_session=True,
         )
         self._theirs: int | None = theirs
 
