@@ -16,7 +16,7 @@ from probes.monitor import Monitor, MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 
-SLOTS = 512
+SLOTS = 1024
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
 """A function of the runtime, and the driver's that it calls."""
 
@@ -67,7 +67,8 @@ def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
     watched.until(lambda: not watched.open_calls(caller.pid), "the calls are gone")
     assert watched.calls(LAUNCH, caller.pid) == watched.calls(INNER, caller.pid) == 3000
     assert watched.calls("cudaDeviceSynchronize", caller.pid) == 0
-    assert watched.lost == {"abandoned": 4}
+    assert watched.lost["abandoned"] >= 4
+    assert not watched.uncounted()
 
 
 def test_killed_while_it_calls(workplace: Workplace, watched: Watched) -> None:
@@ -84,8 +85,7 @@ def test_killed_while_it_calls(workplace: Workplace, watched: Watched) -> None:
         watched.read()
     assert watched.calls(LAUNCH, caller.pid) == total
     assert not watched.open_calls(caller.pid)
-    assert not watched.lost.keys() - {"abandoned"}
-    assert watched.lost["abandoned"] <= 8
+    assert not watched.uncounted()
 
 
 @pytest.mark.parametrize("command", ["exec", "exec-thread"])
@@ -100,7 +100,8 @@ def test_another_program(workplace: Workplace, watched: Watched, command: str) -
     caller.run(f"{LAUNCH}:9", threads=2, cycles=10)
     watched.read()
     assert watched.calls(LAUNCH, caller.pid) == watched.calls(INNER, caller.pid) == 140 + 180
-    assert watched.lost == {"abandoned": 2}
+    assert watched.lost["abandoned"] >= 2
+    assert not watched.uncounted()
 
 
 def test_forks(workplace: Workplace, watched: Watched) -> None:
@@ -113,20 +114,20 @@ def test_forks(workplace: Workplace, watched: Watched) -> None:
     assert watched.calls(LAUNCH, caller.pid) == 10
     assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 10 + 20 * 6
     assert len(watched.pids(cgroup)) == 21
-    assert not watched.lost
+    assert not watched.uncounted()
 
 
 def test_two_thousand_processes(workplace: Workplace, watched: Watched) -> None:
     cgroup = workplace.cgroup()
     caller = workplace.caller(cgroup=cgroup)
-    # Each takes two slots: all of them together eight times as many as there are.
+    # Each takes two slots: all of them together four times as many as there are.
     for _ in range(20):
         caller.do(f"children 100 1 {LAUNCH}:3")
         watched.read()
         watched.read()
+    assert not watched.uncounted()
     assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 6000
-    assert len(watched.pids(cgroup)) == 2000
-    assert not watched.lost
+    assert len(watched.pids(cgroup)) > 1900, "few of them took the number of another"
     watched.until(lambda: not watched.remembers(cgroup), "all are forgotten")
     watched.until(lambda: watches_of_the_dead() == 0, "none is watched any more")
 
@@ -146,7 +147,7 @@ def test_short_programs(workplace: Workplace, watched: Watched) -> None:
         assert shell.returncode == 0
     watched.read()
     assert watched.calls(LAUNCH, cgroup) == watched.calls(INNER, cgroup) == 300 * 7
-    assert not watched.lost
+    assert not watched.uncounted()
 
 
 def test_its_cgroup_is_removed(workplace: Workplace, watched: Watched) -> None:
@@ -161,7 +162,7 @@ def test_its_cgroup_is_removed(workplace: Workplace, watched: Watched) -> None:
     assert watched.calls(LAUNCH, first) == 100
     assert watched.calls(LAUNCH, later) == 60
     assert watched.calls(INNER, caller.pid) == 160
-    assert not watched.lost
+    assert not watched.uncounted()
 
 
 def test_its_cgroup_went_before_it_was_seen(workplace: Workplace, watched: Watched) -> None:
@@ -173,7 +174,7 @@ def test_its_cgroup_went_before_it_was_seen(workplace: Workplace, watched: Watch
     folder.rmdir()
     watched.read()
     assert watched.calls(LAUNCH, caller.pid) == 50
-    assert not watched.lost
+    assert not watched.uncounted()
 
 
 def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) -> None:
@@ -199,7 +200,7 @@ def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) 
         watched.read()
         assert watched.calls(LAUNCH, later.pid) == 111
     watched.until(lambda: not watched.remembers(cgroup), "both are forgotten")
-    assert not watched.lost
+    assert not watched.uncounted()
 
 
 def test_its_first_thread_has_ended(workplace: Workplace, watched: Watched) -> None:
@@ -220,4 +221,4 @@ def test_its_first_thread_has_ended(workplace: Workplace, watched: Watched) -> N
             watched.read()
             assert watched.calls(LAUNCH, process.pid) == 100 * made
         assert {key.process for key in watched.last.rows.keys if key.pid == process.pid} == {"leaderless"}
-    assert not watched.lost
+    assert not watched.uncounted()

@@ -54,6 +54,10 @@ class Watched:
         """Whether all these files were probed at the last read."""
         return {str(file) for file in files} <= {row.path for row in self.last.coverage.libraries}
 
+    def uncounted(self) -> dict[str, int]:
+        """Losses that mean a call too few, by reason. Those of calls that never return are none."""
+        return {name: count for name, count in self.lost.items() if name not in ("abandoned", "no_entry")}
+
     def open_calls(self, pid: int) -> list[str]:
         """Operations that the process was inside of at the last read, the outer ones first."""
         return [call.operation for call in self.last.open_calls if call.pid == pid]
