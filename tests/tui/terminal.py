@@ -27,9 +27,9 @@ CURSOR_OFF, CURSOR_ON = b"\x1b[?25l", b"\x1b[?25h"
 MOUSE_ON, MOUSE_OFF = b"\x1b[?1003h", b"\x1b[?1003l"
 
 TAKE_TERMINAL = ("env", "--default-signal=HUP,INT,TERM", "setsid", "--ctty")
-"""Makes the terminal the controlling one of a new session and lets signals be heard that whoever runs the
-tests ignores; then the program takes over. Code between fork and exec would do it too, but is not safe beside the
-threads of other tests; another Python would change the locale's variables."""
+"""Makes the terminal the controlling one of a new session, and lets signals be heard that whoever runs the
+tests ignores; then the program takes over. Code between fork and exec would do it too, but is not safe
+beside the threads of other tests; another Python would change the locale's variables."""
 
 
 class Terminal:
