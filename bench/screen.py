@@ -23,6 +23,8 @@ WIDTH, HEIGHT = 120, 40
 WAIT_SECONDS: Final = 60.0
 """How long something may take to show before it counts as failed."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
+_TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
+"""A session's first open of a terminal makes it the controlling one; then the program takes over."""
 _ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -38,14 +40,13 @@ class OnTerminal:
         self._lock = threading.Condition()
         self._began = time.monotonic()
         self._process = subprocess.Popen(
-            command,
+            ["/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(theirs), *command],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
             cwd=_ROOT,
             env=_environment(environment or {}),
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -49,7 +49,7 @@ class Watched:
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     """Measure and give the table. Raises Told."""
-    seconds = 10.0 if quick else 40.0
+    seconds = 10.0 if quick else 25.0
     table = Table(
         f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
         (
