@@ -157,6 +157,7 @@ def load_beside(request: dict[str, object]) -> dict[str, int]:
                     input=json.dumps(request).encode(),
                     capture_output=True,
                     pass_fds=[theirs.fileno()],
+                    cwd="/",  # the compiler wants one that exists
                     timeout=LOAD_SECONDS,
                     check=False,
                 )

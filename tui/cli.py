@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -92,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         if isinstance(error, OSError):
             _drop_output()  # it may be that stdout takes nothing, and would say so again at the end
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                return _told("no more files can be opened here\n  allow more: ulimit -n 4096", Told.exit_code)
         return _told(described(error), Told.exit_code)
 
 
@@ -103,7 +106,8 @@ def _told(text: str, code: int) -> int:
 
 def _drop_output() -> None:
     """What stdout still holds goes nowhere: the interpreter's own flush would complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_standard_streams() -> None:

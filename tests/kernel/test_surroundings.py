@@ -192,6 +192,21 @@ def test_a_full_disk() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("most", [14, 24])
+def test_few_files_may_be_open(most: int) -> None:
+    done = stalltop("once", "--seconds", "0.2", within=("prlimit", f"--nofile={most}:{most}"))
+    assert done.returncode in (0, 1, CANNOT_TRACE)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0 or done.stderr.startswith("stalltop: ")
+
+
+def test_its_folder_is_gone(walker: Caller, tmp_path: Path) -> None:
+    gone = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone"
+    done = stalltop("once", "--json", "--seconds", "0.5", within=after(gone), PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    assert calls_of(json.loads(done.stdout), walker.pid) > 0
+
+
 @pytest.mark.parametrize(
     "variables",
     [{"LANG": "C"}, {"LANG": "no_SUCH.locale"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}],
