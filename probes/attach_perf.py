@@ -43,6 +43,9 @@ class PerfAttacher:
             except OSError as error:
                 failed.append((point, error.strerror or str(error)))
                 self.close(pair)
+            except BaseException:  # Ctrl-C: left to the program's end they would delay it by many seconds
+                self.close([*links, *pair])
+                raise
             else:
                 links += pair
                 count += 2

@@ -25,6 +25,7 @@ from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.libraries import Libraries
 from probes.process_watch import ProcessWatch, is_alive
 from probes.tenants import Tenants, process_name
+from probes.text import clean
 
 LOOK_SECONDS = 0.2
 """How often new libraries are looked for: a process is traced well within a second of its start."""
@@ -51,7 +52,7 @@ class Monitor:
     def __init__(self, options: MonitorOptions | None = None) -> None:
         options = options or MonitorOptions()
         raise_descriptor_limit()
-        self.host = platform.node() or "localhost"
+        self.host = clean(platform.node()) or "localhost"
         self.cannot_trace: CannotTrace | None = None
         self._tenants = Tenants()
         self._watch = ProcessWatch()
@@ -71,14 +72,19 @@ class Monitor:
         try:
             self._kernel = KernelSide(slots=options.slots, threads=options.threads, way=options.attach)
             self._libraries = Libraries(self._kernel.attach)
+            # The first window begins with the first probe, whose calls it counts.
+            self._clock = time.monotonic()
             self._libraries.start()
         except CannotTrace as reason:
             self.cannot_trace = reason
             self._close_tracing()
+            self._clock = time.monotonic()
+        except BaseException:  # Ctrl-C most of all: what the kernel still holds delays the program's end
+            self.close()
+            raise
         else:
             self._looker = threading.Thread(target=self._look, name="discovery", daemon=True)
             self._looker.start()
-        self._clock = time.monotonic()
 
     def read(self) -> Window:
         """What happened since the previous read. Raises whatever ended the look-out for new libraries."""
@@ -87,29 +93,34 @@ class Monitor:
         self._tenants.refresh()
         self._named_now.clear()
         ended: set[int] = set()
+        wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
         if self._kernel is not None:
             # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
             self._watch.watch(self._kernel.tgids())
             ended = self._watch.ended()
-            rows = self._rows(self._kernel.read())
-            open_calls = tuple(map(self._open_call, self._kernel.open_calls()))
+            counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
+            still_open = self._kernel.open_calls()
+            # A process that ends in its first call never owns a histogram: forget it all the same.
+            self._watch.watch(call.tgid for call in still_open)
             loss = self._kernel.losses()
-        wall, clock = time.time(), time.monotonic()
+            rows = self._rows(counts)
+            open_calls = tuple(map(self._open_call, still_open))
         seconds = max(clock - self._clock, 1e-6)
         devices = self._owned(self._devices.read())
+        coverage = self._coverage(int(rows.calls.sum()), seconds)
         window = Window(
             start=wall - seconds,
             seconds=seconds,
             host=self.host,
             rows=rows,
-            tenants=self._tenants_of(devices),
+            tenants=self._tenants_of(devices, coverage),
             open_calls=open_calls,
             devices=devices,
             system=self._hosts.read(),
             loss=loss,
-            coverage=self._coverage(int(rows.calls.sum()), seconds),
+            coverage=coverage,
         )
         self._clock = clock
         self._let_go(ended)
@@ -163,10 +174,11 @@ class Monitor:
         self._callers.add((tgid, cgroup_id))
         return self._tenants.find(tgid, cgroup_id)
 
-    def _tenants_of(self, devices: Devices) -> dict[str, Tenant]:
-        """Every tenant that has called, or holds a device, by its id."""
-        holders = {(process.pid, 0) for device in devices.devices for process in device.processes}
-        found = (self._tenants.find(*caller) for caller in sorted(self._callers | holders))
+    def _tenants_of(self, devices: Devices, coverage: Coverage) -> dict[str, Tenant]:
+        """Every tenant that has called, holds a device or is not wholly traced, by its id."""
+        others = {(process.pid, 0) for device in devices.devices for process in device.processes}
+        others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
+        found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
         return {tenant.id: tenant for tenant in found}
 
     def _owned(self, devices: Devices) -> Devices:
@@ -234,7 +246,10 @@ class Monitor:
             attached=2 * functions,
             functions=functions,
             libraries=rows,
-            missing=libraries.missing(),
+            missing=tuple(
+                replace(gap, tenant=self._tenants.find(gap.pid, 0).id) if gap.pid else gap
+                for gap in libraries.missing()
+            ),
             processes=len(libraries.traced_pids()),
             probe_ns=kernel.probe_ns,
             cost_percent=calls * kernel.probe_ns / seconds / 1e9 * 100,

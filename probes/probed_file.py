@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from model.errors import Told
+from model.errors import Told, described
 from model.window import Missing
 from probes.attach import Point
 from probes.elf import Unreadable, read_image
@@ -76,6 +76,8 @@ class ProbedFile:
             self._missing(f"cannot be probed: {error.strerror or error}", "run: stalltop check")
         except Told as told:
             self._missing(told.reason, told.remedy)
+        except Exception as error:  # one odd file of somebody's costs that file, not everybody's counts
+            self._missing(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
         if self.probes is None:
             self.close()
 

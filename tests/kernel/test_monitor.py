@@ -1,0 +1,126 @@
+"""The monitor's own part: where windows begin, who is forgotten, whose what is missing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from demo.latencies import Latency
+from model.window import Missing
+from probes import monitor as monitor_module
+from probes.attach import Point
+from probes.attach_perf import PerfAttacher
+from probes.kernel_side import KernelSide
+from probes.libraries import Libraries
+from probes.monitor import Monitor
+from tests.kernel.harness import Workplace
+from tests.kernel.watched import Watched
+
+SPIN_NS = 200_000
+
+
+def test_the_first_window_begins_with_the_first_probe(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latencies = {"cuStreamSynchronize": Latency("spin", ns=SPIN_NS)}
+    caller = workplace.caller(latencies=latencies, load="cuStreamSynchronize")
+
+    class CalledMeanwhile(Libraries):
+        def start(self) -> None:
+            super().start()
+            assert caller.pid in self.traced_pids()
+            caller.run("cuStreamSynchronize", cycles=500)
+
+    monkeypatch.setattr(monitor_module, "Libraries", CalledMeanwhile)
+    monitor = Monitor()
+    try:
+        window = monitor.read()
+    finally:
+        monitor.close()
+    own = np.array([key.pid == caller.pid for key in window.rows.keys])
+    assert int(window.rows.calls[own].sum()) == 500
+    # One thread made them one after the other: they cannot have taken longer than the window lasted.
+    assert SPIN_NS * 500 <= int(window.rows.total_ns[own].sum()) <= window.seconds * 1e9
+
+
+def test_a_process_that_ends_in_its_first_call_is_forgotten(workplace: Workplace) -> None:
+    hold = workplace.folder / "hold"
+    hold.touch()
+    monitor = Monitor()
+    try:
+        watched = Watched(monitor)
+        cgroup = workplace.cgroup()
+        caller = workplace.caller(
+            cgroup=cgroup,
+            latencies={"cuCtxSynchronize": Latency("hold", path=hold)},
+            load="cuCtxSynchronize",
+        )
+        watched.until(lambda: watched.traces(workplace.built.cuda), "the library is probed")
+        caller.start("cuCtxSynchronize")
+        watched.until(lambda: watched.open_calls(caller.pid) == ["cuCtxSynchronize"], "it hangs")
+        assert watched.remembers(cgroup)
+        caller.kill()
+        watched.until(lambda: not watched.remembers(cgroup), "it is forgotten")
+        assert caller.pid not in monitor._names
+        assert not watched.pids(cgroup)
+    finally:
+        monitor.close()
+
+
+def test_whose_it_is_that_is_not_traced(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    cgroup = workplace.cgroup()
+    caller = workplace.caller(cgroup=cgroup)
+    gaps = (Missing("/a", "is odd", pid=caller.pid), Missing("/b", "is odd"))
+    monkeypatch.setattr(Libraries, "missing", lambda _: gaps)
+    monitor = Monitor()
+    try:
+        window = monitor.read()
+    finally:
+        monitor.close()
+    of_caller, of_nobody = window.coverage.missing
+    assert window.tenants[of_caller.tenant].cgroup_path.endswith(cgroup.name)
+    assert of_nobody.tenant == ""
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+def test_a_start_that_is_broken_off_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    def fail(_: Libraries) -> None:
+        raise failure
+
+    closed: list[str] = []
+    real: Callable[[KernelSide], None] = KernelSide.close
+
+    def close(kernel: KernelSide) -> None:
+        real(kernel)
+        closed.append(kernel.way)
+
+    monkeypatch.setattr(Libraries, "start", fail)
+    monkeypatch.setattr(KernelSide, "close", close)
+    with pytest.raises(failure):
+        Monitor()
+    assert len(closed) == 1
+
+
+def test_attaching_by_perf_that_is_broken_off_closes_what_is_attached(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    numbers = iter((11, 12, 13))
+    closed: list[int] = []
+
+    def link(_: PerfAttacher, *_of: object) -> int:
+        try:
+            return next(numbers)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    attacher = PerfAttacher(0, 0)
+    monkeypatch.setattr(PerfAttacher, "_link", link)
+    monkeypatch.setattr(attacher._closer, "close", closed.extend)
+    with pytest.raises(KeyboardInterrupt):
+        attacher.attach(str(tmp_path), [Point(offset, 1) for offset in range(3)])
+    assert closed == [11, 12, 13]
