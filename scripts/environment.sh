@@ -46,7 +46,8 @@ install_packages() { # Debian packages, by apt; says what is missing where it ma
     apt_log=$(mktemp) || return 1
     # A fresh machine has no package lists: fetch them only when the first try does not find what it needs.
     if ! apt_install "$@" >"$apt_log" 2>&1; then
-        { apt-get update -q && apt_install "$@"; } >"$apt_log" 2>&1 || {
+        # An installation that was stopped in the middle has to be ended before another may begin.
+        { DEBIAN_FRONTEND=noninteractive dpkg --configure -a; apt-get update -q && apt_install "$@"; } >"$apt_log" 2>&1 </dev/null || {
             tail -n 4 "$apt_log" >&2
             rm -f "$apt_log"
             say "could not install $*"

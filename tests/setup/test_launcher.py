@@ -141,6 +141,38 @@ def test_two_first_starts_at_once_set_up_once(checkout: Checkout) -> None:
     assert sorted(checkout.uses()) == ["pip", "run check", "run check"]
 
 
+# Stand for the real ones after an apt that was stopped: nothing is installed before dpkg has ended it.
+PACKAGES = {
+    "id": "echo 0",
+    "dpkg": 'echo "dpkg $*" >>LOG; touch LOG.ended',
+    "apt-get": 'echo "apt-get $1" >>LOG; [ "$1" = update ] || [ -e LOG.ended ]',
+}
+
+
+def test_an_installation_of_packages_that_was_stopped_is_ended_first(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name, line in PACKAGES.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line.replace('LOG', str(log))}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", f"root=/nonexistent; . {ROOT}/scripts/environment.sh; install_packages python3-bpfcc"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "stalltop: installing python3-bpfcc\n"
+    assert log.read_text().splitlines() == [
+        "apt-get install",
+        "dpkg --configure -a",
+        "apt-get update",
+        "apt-get install",
+    ]
+
+
 def test_it_runs_through_a_link_and_from_another_folder(checkout: Checkout, tmp_path: Path) -> None:
     link = tmp_path / "bin" / "stalltop"
     link.parent.mkdir()
