@@ -142,7 +142,8 @@ class Sliding:
         self, coming: Sequence[tuple[Rows, _Columns]], leaving: Sequence[tuple[Packed, _Columns]] = ()
     ) -> None:
         """Add ``coming`` and take ``leaving`` away; in unsigned numbers that is exact."""
-        histograms, groups = [self._histograms], [np.arange(len(self._histograms))]
+        histograms: list[Histograms] = []
+        groups: list[_Columns] = []
         for new, places in coming:
             np.add.at(self._counts, places, _counts(new))
             np.maximum.at(self._max, places, new.max_ns)
@@ -161,8 +162,7 @@ class Sliding:
             self._unsplit -= _unsplit(old)
             histograms.append(replace(old.histograms, count=np.negative(old.histograms.count)))
             groups.append(places)
-        everything = Histograms.concatenate(histograms)
-        self._histograms = everything.grouped(np.concatenate(groups), len(self._keys))
+        self._histograms = _with_added(self._histograms, histograms, groups)
         if longest_left:
             self._max[:] = 0
             where = np.concatenate([places for _, places in self._parts])
@@ -239,6 +239,21 @@ class Sliding:
             histograms=self._histograms if whole else self._histograms.take(live),
             split_ns=None if self._unsplit or not len(live) else self._split[live],
         )
+
+
+def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[_Columns]) -> Histograms:
+    """``sums`` with every row of ``parts`` added to the row that ``places`` says; others are only copied."""
+    if not parts:
+        return sums
+    place = np.concatenate(places)
+    changed = np.unique(place)
+    group = np.concatenate((np.arange(len(changed)), np.searchsorted(changed, place)))
+    if len(changed) == len(sums):
+        return Histograms.concatenate([sums, *parts]).grouped(group, len(sums))
+    added = Histograms.concatenate([sums.take(changed), *parts]).grouped(group, len(changed))
+    source = np.arange(len(sums))
+    source[changed] = len(sums) + np.arange(len(changed))
+    return Histograms.concatenate([sums, added]).take(source)
 
 
 def _counts(rows: Rows) -> U64:
