@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import sys
 
 from model.errors import CannotTrace
@@ -22,15 +20,12 @@ def run(options: argparse.Namespace) -> int:
     from outputs.readiness import document, text
     from probes.readiness import check
     from probes.surroundings import this_host
-    from tui.terminal import speaks_unicode
+    from tui.commands.printing import style
 
     findings = check(this_host())
     if options.json:
         json.dump(document(findings), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(text(findings, width=width, colour=colour, unicode=unicode))
+        sys.stdout.write(text(findings, **style()._asdict()))
     return 0 if can_trace(findings) else CannotTrace.exit_code

@@ -56,13 +56,7 @@ def print_window(window: Window, *, as_json: bool) -> None:
         json.dump(document(window), sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    import os
-    import shutil
-
     from outputs.text import table
-    from tui.terminal import speaks_unicode
+    from tui.commands.printing import style
 
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    width = shutil.get_terminal_size((100, 24)).columns
-    unicode = speaks_unicode() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    sys.stdout.write(table(window, width=width, colour=colour, unicode=unicode))
+    sys.stdout.write(table(window, **style()._asdict()))
