@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterable
 from typing import cast
 
@@ -88,11 +89,14 @@ def test_executable_parts_of_the_program(monkeypatch: pytest.MonkeyPatch, link: 
     assert not mapping.library
 
 
-def test_this_process_has_a_program_and_no_libraries() -> None:
-    assert libraries_of(os.getpid()) == []
-    assert {os.path.realpath(mapping.path) for mapping in program_of(os.getpid())} == {
-        os.path.realpath("/proc/self/exe")
-    }
+def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            assert libraries_of(process.pid) == []
+            program = os.path.realpath(f"/proc/{process.pid}/exe")
+            assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
+        finally:
+            process.kill()
 
 
 def test_a_process_that_is_gone() -> None:
