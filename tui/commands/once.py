@@ -10,6 +10,9 @@ from model.source import Source
 from model.window import Window
 from tui.commands.tracing import add_tracing_options, monitor_options, number
 
+PART_SECONDS = 1.0
+"""How often the source is read meanwhile."""
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
@@ -40,10 +43,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def watch(source: Source, seconds: float) -> Window:
-    """One window of ``seconds`` from ``source``; what was counted before it began is left out."""
+    """One window of ``seconds`` from ``source``; what was counted before it began is left out.
+
+    Read about once a second, as by the screen: processes that end meanwhile give back what they hold in the
+    kernel and keep their names.
+    """
+    from model.sliding import Sliding
+
     source.read()
-    time.sleep(seconds)
-    return source.read()
+    began = time.monotonic()
+    whole = Sliding(None)
+    parts = max(round(seconds / PART_SECONDS), 1)
+    for part in range(1, parts + 1):
+        time.sleep(max(began + seconds * part / parts - time.monotonic(), 0.0))
+        whole.push(source.read())
+    return whole.window
 
 
 def print_window(window: Window, *, as_json: bool) -> None:
