@@ -23,7 +23,8 @@ from typing import Any
 from probes.text import clean
 
 MAX_BYTES = 8 << 20
-"""State files larger than this are not read."""
+"""State files larger than this are not read, and no more than this is kept of all that were."""
+_KEPT_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +177,11 @@ class NameFiles:
         version = (status.st_ino, status.st_mtime_ns, status.st_size)
         before = self._parsed.get(file)
         if before is None or before[0] != version:
-            if len(self._parsed) >= 64:
-                self._parsed.clear()
+            kept = sum(size for (_, _, size), _ in self._parsed.values() if size <= MAX_BYTES)
+            if len(self._parsed) >= _KEPT_FILES or kept + status.st_size > MAX_BYTES:
+                self._parsed.clear()  # users write such files too: what they hold shall not fill the memory
             try:
-                before = version, json.loads(read_regular(file) or b"null")
+                before = version, json.loads(read_regular(file, MAX_BYTES) or b"null")
             except (ValueError, RecursionError):
                 before = version, None
             self._parsed[file] = before

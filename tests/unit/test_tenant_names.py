@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from probes import tenant_names
 from probes.tenant_names import NameFiles, Names, read_regular
 from tests.unit.fake_host import FakeHost
 
@@ -185,3 +186,15 @@ def test_a_file_that_changed_is_read_again(host: FakeHost) -> None:
     assert files.look_up(A) == Names()
     host.write(path, [{"id": B, "names": ["other"]}, {"id": A, "names": ["new"]}])
     assert files.look_up(A) == Names("new")
+
+
+def test_what_is_kept_of_files_is_bounded(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tenant_names, "MAX_BYTES", 1000)
+    files = NameFiles(host.root)
+    for number in range(20):
+        state = {"Name": f"/c{number}", "Rest": "x" * (100 * number)}
+        host.write(f"var/lib/docker/containers/{number}/config.v2.json", state)
+        found = files.look_up(str(number))
+        assert found == (Names(f"c{number}") if number < 10 else Names())
+        kept = [size for (_, _, size), content in files._parsed.values() if content is not None]
+        assert sum(kept) <= 1000
