@@ -1,0 +1,136 @@
+"""The benchmarks can be started and read; how fast anything is, is for people to judge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as command
+from bench import cost, workload
+from bench.cpu import cpu_ns
+from bench.machine import machine
+from bench.screen import OnTerminal
+from bench.spread import Spread, ratio
+from bench.table import Table
+from demo.scenario import Scenario
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENT = ROOT / "docs/performance.md"
+
+
+def test_every_table_of_the_document_is_one_that_is_measured() -> None:
+    titles = re.findall(r"^([a-z]+)(?:,[^:\n]*)?: .*(?:rounds|s each)", DOCUMENT.read_text(), re.MULTILINE)
+    assert set(titles) == set(command.BENCHES)
+
+
+def test_the_document_says_how_to_measure_again() -> None:
+    text = DOCUMENT.read_text()
+    assert "./bench/run" in text
+    # What is quoted names the machine and the day.
+    assert re.search(r"^Linux \d+\.\d+.*Python 3", text, re.MULTILINE)
+    assert re.search(r"^20\d\d-\d\d-\d\d \d\d:\d\d UTC", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("option", ["--help", "--list"])
+def test_help_names_every_benchmark(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):  # argparse's own way
+        assert command.main([option]) == 0
+    said = capsys.readouterr().out
+    for name, (summary, _) in command.BENCHES.items():
+        assert name in said
+        assert summary in said
+
+
+def test_the_launcher_helps_without_measuring() -> None:
+    done = subprocess.run(
+        [ROOT / "bench/run", "--list"], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(command.BENCHES)
+
+
+def test_an_unknown_benchmark_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["no-such"]) == 2
+    assert "no-such" in capsys.readouterr().err
+
+
+def test_a_spread_is_median_and_quartiles() -> None:
+    assert Spread.of([4.0, 1.0, 2.0, 3.0, 5.0]) == Spread(3.0, 2.0, 4.0, 5)
+    assert Spread.of([2.0, 1.0]) == Spread(1.5, 1.0, 2.0, 2)
+    assert Spread.of([1.0, 2.0, 3.0, 4.0, 5.0]).text(".1f") == "3.0 (2.0-4.0)"
+
+
+def test_a_ratio_is_taken_round_by_round() -> None:
+    # Every second round was slowed down tenfold: the ratio does not see it.
+    assert ratio([2.0, 20.0, 2.0, 20.0], [1.0, 10.0, 1.0, 10.0]) == Spread(2.0, 2.0, 2.0, 4)
+    assert ratio([1.0, 3.0], [0.0, 1.5]) == Spread(2.0, 2.0, 2.0, 1)
+    assert ratio([1.0], [0.0]) is None
+
+
+def test_figures_stand_to_the_right() -> None:
+    table = Table("title", ("what", "ns"))
+    table.add("one", "1")
+    table.add("two", "1,000")
+    table.add("three", "-")
+    assert table.text().splitlines()[2:] == [
+        "what      ns",
+        "-----  -----",
+        "one        1",
+        "two    1,000",
+        "three      -",
+    ]
+    with pytest.raises(ValueError, match="1 cells for 2 columns"):
+        table.add("one")
+
+
+def test_the_load_has_forty_operations_a_tenant_at_any_rate() -> None:
+    for rate in (1_000, 50_000, 500_000):
+        made = workload.scenario(rate)
+        assert isinstance(made, Scenario)
+        assert len(made.tenants) == workload.TENANTS
+        for tenant in made.tenants:
+            items = tenant.processes[0].cycle.split()
+            pause = int(items.pop()[1:])
+            assert len(items) == len(set(items)) == 28  # 12 of them with an operation inside: 40
+            repeats = int(items[0].split(":")[1])
+            own_us = repeats * workload.CALLS * workload.CALL_NS / 1e3
+            reached = workload.TENANTS * workload.CALLS * repeats * 1e6 / (pause + own_us)
+            assert reached == pytest.approx(rate, rel=0.1)
+
+
+def test_cpu_time_of_a_process_grows_with_its_work() -> None:
+    before = cpu_ns(os.getpid())
+    spent = time.process_time_ns()
+    while time.process_time_ns() - spent < 20_000_000:
+        pass
+    assert cpu_ns(os.getpid()) - before >= 20_000_000
+
+
+def test_the_machine_is_named() -> None:
+    assert os.uname().release in machine()
+    assert "core" in machine()
+
+
+def test_a_program_on_a_terminal_is_searched_and_left() -> None:
+    script = "printf 'a\\033[1mb\\033[0mc\\n'; head -c 1 >/dev/null"
+    with OnTerminal(["/bin/sh", "-c", f"stty raw -echo; {script}"]) as program:
+        program.wait_for("abc")
+        assert program.written_bytes >= 11
+        program.leave()
+
+
+def test_functions_are_probed_where_stalltop_does(tmp_path: Path) -> None:
+    from demo.build import build
+
+    built = build(tmp_path)
+    if os.uname().machine == "x86_64":
+        found, chosen = cost.find(built.cuda, "cuLaunchKernel")
+        assert chosen == found.offset + 10
+    found, chosen = cost.find(built.cudart, "cudaLaunchKernel")
+    assert chosen == found.offset
