@@ -192,8 +192,10 @@ def test_what_is_kept_of_files_is_bounded(host: FakeHost, monkeypatch: pytest.Mo
     monkeypatch.setattr(tenant_names, "MAX_BYTES", 1000)
     files = NameFiles(host.root)
     for number in range(20):
-        state = {"Name": f"/c{number}", "Rest": "x" * (100 * number)}
-        host.write(f"var/lib/docker/containers/{number}/config.v2.json", state)
+        host.write(
+            f"var/lib/docker/containers/{number}/config.v2.json",
+            {"Name": f"/c{number}", "Rest": "x" * (100 * number)},
+        )
         found = files.look_up(str(number))
         assert found == (Names(f"c{number}") if number < 10 else Names())
         kept = [size for (_, _, size), content in files._parsed.values() if content is not None]
