@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from model.device import Device
 from model.pivot import Dimension, Groups, pivot
-from model.window import LOSSES, OpenCall, Window
+from model.window import LOSSES, Missing, OpenCall, Window
 from outputs import figures
 
 MOST_ROWS = 20
@@ -235,20 +235,30 @@ def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
 
 
 def _missing(window: Window, style: _Style) -> list[str]:
-    """What is not traced; many processes of one program take one entry."""
-    alike: dict[tuple[str, str, str], list[int]] = {}
+    """What is not traced, and whose it is; many processes of one program take one entry."""
+    alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in window.coverage.missing:
-        alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap.pid)
+        alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)
     lines: list[str] = []
-    for (name, reason, remedy), pids in list(alike.items())[:MOST_LISTED]:
-        known = [str(pid) for pid in sorted(pids) if pid]
-        more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-        processes = "process" if len(known) == 1 else "processes"
-        who = f" ({processes} {', '.join(known[:3])}{more})" if known else ""
-        room = max(style.width - len(who) - 1, 8)
-        what = figures.middle(name, min(room, cell_len(name)), unicode=style.unicode)
-        lines += style.wrapped([what + who + ":", reason, remedy], indent="  ")
+    for (what, reason, remedy), gaps in list(alike.items())[:MOST_LISTED]:
+        pids = [str(pid) for pid in sorted(gap.pid for gap in gaps) if pid]
+        owners = {window.tenants[gap.tenant].name for gap in gaps if gap.tenant in window.tenants}
+        names = sorted(owners - {""})
+        processes = "process" if len(pids) == 1 else "processes"
+        parts = [f"{processes} {_some(pids, 3)}"] if pids else []
+        if names:
+            parts.append(f"of {_some([style.fit(name, min(cell_len(name), 20)) for name in names], 1)}")
+        who = f" ({' '.join(parts)})" if parts else ""
+        room = max(style.width - cell_len(who) - 1, 8)
+        shown = figures.middle(what, min(room, cell_len(what)), unicode=style.unicode)
+        lines += style.wrapped([shown + who + ":", reason, remedy], indent="  ")
     return _listed("not traced", lines, len(alike), style)
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first ``most`` of ``names``, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _losses(window: Window, style: _Style) -> list[str]:

@@ -35,7 +35,7 @@ def test_a_full_window_tells_everything() -> None:
         "GPU 0 NVIDIA H100 80GB HBM3  97.0% busy",
         "held down by sw power cap",
         "42.0s  ncclCommInitRank  serve  tritonserver 200, thread 203",
-        "/opt/app/infer (process 4242):  static CUDA runtime without symbols  driver calls are traced",
+        "/opt/app/infer (process 4242 of serve):  static CUDA runtime without symbols",
         "calls not counted: all histogram slots are in use",
     ):
         assert word in text
@@ -109,6 +109,13 @@ def test_many_processes_of_one_program_take_one_entry() -> None:
     gaps = tuple(Missing("runtime of train", "no symbols", "keep them", pid) for pid in (30, 10, 50, 20, 40))
     text = plain(replace(window(), coverage=Coverage(missing=(*gaps, Missing("/lib", "broken")))))
     assert "runtime of train (processes 10, 20, 30 and 2 more):  no symbols  keep them\n/lib:  broken" in text
+
+
+def test_whose_it_is_that_is_not_traced() -> None:
+    gaps = [Missing("/bin/a", "odd", "", pid, tenant) for pid, tenant in [(7, "docker:aa"), (8, "cri:bb")]]
+    one = replace(window(), coverage=Coverage(missing=(*gaps, Missing("/bin/b", "odd", "", 9, "docker:aa"))))
+    text = plain(one)
+    assert "/bin/a (processes 7, 8 of serve and 1 more):  odd\n/bin/b (process 9 of train):  odd" in text
 
 
 def test_colour_changes_nothing_but_colour() -> None:
