@@ -201,7 +201,7 @@ def check_host() -> None:
         capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1
     ):
         raise CannotTrace(
-            "tracing needs root", "run with sudo, or with the capabilities CAP_BPF and CAP_PERFMON"
+            "tracing needs root", "run with sudo, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
         )
     with contextlib.suppress(OSError):
         if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text():

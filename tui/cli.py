@@ -35,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="stalltop",
         description="Live terminal monitor for GPU stalls: who is slow, in which call, and how much.",
-        epilog="exit codes: 0 ok, 1 failed as said, 2 bad usage, 3 cannot trace here, 130 interrupted",
+        epilog="Without COMMAND: live on a terminal, once elsewhere, with that command's options "
+        "(stalltop live --help). Exit codes: 0 ok, 1 failed as said, 2 bad usage, 3 cannot trace here, "
+        "130 interrupted.",
         allow_abbrev=False,
     )
     top.add_argument("-V", "--version", action="version", version=f"stalltop {program_version()}")
@@ -44,8 +46,16 @@ def parser() -> argparse.ArgumentParser:
         module = importlib.import_module(f"tui.commands.{name}")
         sub = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
         module.add_options(sub)
-        sub.set_defaults(run=module.run)
+        sub.set_defaults(run=module.run, parser=sub)
     return top
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of one command. What it does not know is told in its own name, with its own usage."""
+    options, unknown = parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
 
 
 def program_version() -> str:
@@ -74,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _open_standard_streams()
     try:
-        options = parser().parse_args(
+        options = parsed(
             with_command(sys.argv[1:] if arguments is None else arguments, terminal=sys.stdout.isatty())
         )
         with as_keyboard_interrupt():

@@ -85,6 +85,19 @@ def test_failures_are_told_on_stderr(
     assert (captured.out, captured.err) == ("", said)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [(["--theme", "x"], "once"), (["demo", "--no-such"], "demo"), (["check", "x"], "check")],
+)
+def test_what_a_command_does_not_know_is_told_in_its_name(
+    arguments: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    assert exit_.value.code == 2
+    assert f"stalltop {command}: error: unrecognized arguments: " in capsys.readouterr().err
+
+
 def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     for command in cli.COMMANDS:
         with pytest.raises(SystemExit) as exit_:
