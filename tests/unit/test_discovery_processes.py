@@ -90,13 +90,15 @@ def test_executable_parts_of_the_program(monkeypatch: pytest.MonkeyPatch, link: 
 
 
 def test_a_process_without_cuda_has_a_program_and_no_libraries() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            assert libraries_of(process.pid) == []
-            program = os.path.realpath(f"/proc/{process.pid}/exe")
-            assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
-        finally:
-            process.kill()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b".")
+        assert process.stdout.read(1) == b"."  # it runs: before, parts of it may not be mapped yet
+        assert libraries_of(process.pid) == []
+        program = os.path.realpath(f"/proc/{process.pid}/exe")
+        assert {os.path.realpath(mapping.path) for mapping in program_of(process.pid)} == {program}
+        process.stdin.close()
 
 
 def test_a_process_that_is_gone() -> None:
