@@ -13,8 +13,8 @@ from tui import cli
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
-OTHERS = {"--cgroupns", "--pid", "--privileged", "--rm", "--system-site-packages"}
-"""Options of other programs that documents mention."""
+OTHERS = {"--cgroupns", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"}
+"""Options of other programs, and of the benchmarks, that documents mention."""
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
