@@ -25,8 +25,10 @@ from tui.collector import Collector, Failed, Snapshot, Tick
 from tui.keys import ACTIONS, bindings
 from tui.leaving import INTERRUPTED, Leaving
 from tui.screens import MainScreen
+from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
 from tui.theme import NAMES, THEMES, chosen
+from widgets.lines import Lines
 
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
@@ -119,6 +121,7 @@ class StalltopApp(App[None]):
             self.exit(return_code=INTERRUPTED)
             return
         self._guard_resume()
+        self.app_resume_signal.subscribe(self, lambda _: self.action_repaint())
         self.began = time.monotonic()
         self.collector.start()
 
@@ -139,7 +142,7 @@ class StalltopApp(App[None]):
             if getattr(driver, "_must_signal_resume", True):
                 resume(number, frame)
             else:
-                loop.call_soon_threadsafe(self.refresh)
+                loop.call_soon_threadsafe(self.action_repaint)
 
         signal.signal(signal.SIGCONT, on_continue)
 
@@ -236,6 +239,12 @@ class StalltopApp(App[None]):
             self.theme = NAMES[(NAMES.index(self.theme) + 1) % len(NAMES)]
         return self.theme
 
+    def action_repaint(self) -> None:
+        """Paint every cell again: another program may have written on the terminal."""
+        for widget in self.screen.query(Lines):
+            widget.repaint()
+        self.screen.refresh(layout=True)
+
     def action_interrupt(self) -> None:
         """Ctrl-C."""
         self.interrupted = True
@@ -286,6 +295,7 @@ def run(source: Source, options: RunOptions | None = None) -> int:
         leaving.screen_ended()
         app.finish(save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
         if leaving.lost():
+            drop_output()
             return INTERRUPTED
     _print_last(app)
     if app.failure is not None:
@@ -308,7 +318,7 @@ def _print_last(app: StalltopApp) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except OSError:
-        pass  # the terminal went away
+        drop_output()  # the terminal went away
 
 
 def _explain(what: str, error: BaseException) -> int:

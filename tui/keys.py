@@ -24,6 +24,7 @@ PRINTED = {
     "home": "Home",
     "end": "End",
     "ctrl+c": "Ctrl-C",
+    "ctrl+l": "Ctrl-L",
     "ctrl+p": "Ctrl-P",
     "ctrl+z": "Ctrl-Z",
 }
@@ -89,6 +90,7 @@ ACTIONS = (
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
+    Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
     Action("help", ("question_mark",), "Help", "This help", _REST, "help"),
     Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
@@ -127,7 +129,7 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
             show=False,
             id=action.id,
             # Nothing that has the focus may keep these for itself.
-            priority=action.id in ("interrupt", "suspend"),
+            priority=action.id in ("interrupt", "suspend", "repaint"),
         )
         for action in ACTIONS
         if action.by == owner and (not only or action.action.partition("(")[0] in only)

@@ -13,6 +13,8 @@ import pytest
 from tests.tui.terminal import Terminal
 
 PROGRAM = ("-m", "tests.tui.program")
+STEADY = (b"CONTAINER", b"Quit", b"serve")
+"""Words that stay where they are once they are on the screen."""
 
 
 def test_leaving_with_q_keeps_the_last_table(tmp_path: Path) -> None:
@@ -153,10 +155,23 @@ def test_suspend_and_resume() -> None:
         terminal.raw.clear()
         terminal.signal(signal.SIGCONT)
         terminal.until(lambda: b"\x1b[?1049h" in bytes(terminal.raw))
-        terminal.until(lambda: b"serve" in bytes(terminal.raw), "never painted again")
+        # What never changes is painted too: the terminal came back empty.
+        for word in STEADY:
+            terminal.until(lambda: word in bytes(terminal.raw), f"never painted {word!r} again")  # noqa: B023
         terminal.press("q")
         assert terminal.wait() == 0
         assert terminal.restored()
+
+
+def test_ctrl_l_paints_everything_again() -> None:
+    with Terminal(*PROGRAM, "normal") as terminal:
+        terminal.sees("train")
+        terminal.raw.clear()
+        terminal.press("\x0c")
+        for word in STEADY:
+            terminal.until(lambda: word in bytes(terminal.raw), f"never painted {word!r} again")  # noqa: B023
+        terminal.press("q")
+        assert terminal.wait() == 0
 
 
 def test_a_terminal_without_a_size_gets_the_usual_one() -> None:
