@@ -82,7 +82,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None) -> Packed:
 
 
 def _smallest(values: NDArray[np.integer]) -> _Smallest:
-    most = int(values.max()) if len(values) else 0
+    most = int(np.max(values)) if len(values) else 0
     for kind in (np.uint8, np.uint16, np.uint32):
         if most <= np.iinfo(kind).max:
             return values.astype(kind)

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from model.errors import Told, described
 from tui.interrupts import as_keyboard_interrupt
+from tui.streams import drop_output
 
 COMMANDS = {
     "live": "the live screen (also without a command, on a terminal)",
@@ -96,28 +97,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader has had enough (`| head`)
-        _drop_output()
+        drop_output()
         return 0
     except Exception as error:
         if sys.flags.dev_mode:  # python -X dev -m tui: all of it, for whoever looks for the mistake
             raise
+        text = described(error)
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            text = "no more files can be opened here\n  allow more: ulimit -n 4096"
+        _told(text, Told.exit_code)
         if isinstance(error, OSError):
-            _drop_output()  # it may be that stdout takes nothing, and would say so again at the end
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                return _told("no more files can be opened here\n  allow more: ulimit -n 4096", Told.exit_code)
-        return _told(described(error), Told.exit_code)
+            drop_output()  # it may be that stdout takes nothing, and would say so again at the end
+        return Told.exit_code
 
 
 def _told(text: str, code: int) -> int:
     with contextlib.suppress(OSError):
         print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
     return code
-
-
-def _drop_output() -> None:
-    """What stdout still holds goes nowhere: the interpreter's own flush would complain."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_standard_streams() -> None:
