@@ -162,9 +162,8 @@ def _table(window: Window, by: Dimension, style: _Style) -> list[str]:
     head = style.fit(by, label_width) + "".join(column.head.rjust(column.width + 1) for column in columns)
     lines = [style.paint(head, _BOLD)]
     order = np.lexsort((groups.calls, groups.total_ns))[::-1].tolist()
-    inside = "↳ " if style.unicode else "> "
     for row in order[:MOST_ROWS]:
-        label = (inside if groups.nested[row] else "") + groups.labels[row][0]
+        label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
         # Names of operations differ most at their ends: cut them in the middle.
         cells = [figures.middle(label, label_width, unicode=style.unicode)]
         for column in columns:
@@ -176,7 +175,7 @@ def _table(window: Window, by: Dimension, style: _Style) -> list[str]:
     if len(order) > MOST_ROWS:
         lines.append(f"and {len(order) - MOST_ROWS} more")
     if groups.nested.any():
-        lines += style.wrapped([f"{inside}made inside another traced call: part of that call's time"])
+        lines += style.wrapped(["(name): made inside another traced call, part of that call's time"])
     return lines
 
 
@@ -228,9 +227,9 @@ def _open_calls(window: Window, style: _Style) -> list[str]:
 def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
     tenant = window.tenants.get(call.tenant)
     name = tenant.name if tenant is not None and tenant.name else call.tenant
-    inside = ("↳ " if style.unicode else "> ") if call.nested else ""
+    operation = f"({call.operation})" if call.nested else call.operation
     age = figures.duration(call.age_ns, unicode=style.unicode)
-    text = f"{age}  {inside}{call.operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
+    text = f"{age}  {operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
     return style.fit(text, style.width).rstrip()
 
 

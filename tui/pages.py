@@ -8,7 +8,6 @@ from model.filter import KEYS
 from model.window import LOSSES, Window
 from outputs import figures
 from tui.keys import groups
-from tui.view import NESTED, NESTED_ASCII
 from tui.warnings import warnings
 from widgets.page import PageLine
 
@@ -16,18 +15,21 @@ FIGURES = (
     ("CALL/S", "calls per second over the window"),
     ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
     ("MAX", "the longest call"),
-    ("TOTAL", "time spent in calls, all threads together"),
+    ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
     ("SHARE", "of the time of all calls below the path shown on top of the table"),
-    ("↳ dim", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
+    ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
     ("ERR", "calls that returned an error"),
     ("OPEN", "age of the oldest call that has not returned yet"),
+    ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
+    ("CALLS", "calls within the window"),
+    ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
     ("lost", "calls known to be in no row (a says why)"),
     ("probes", "share of one CPU that the tracing itself takes"),
 )
 """What figures mean, for the help."""
 
 
-def help_page(*, unicode: bool) -> list[PageLine]:
+def help_page() -> list[PageLine]:
     """Keys by what they are for, then what the figures mean and what a filter can say."""
     lines: list[PageLine] = []
     for heading, actions in groups().items():
@@ -35,10 +37,7 @@ def help_page(*, unicode: bool) -> list[PageLine]:
         lines += [_pair(action.key, action.help, "accent") for action in actions]
         lines.append(PageLine())
     lines.append(PageLine((("Figures", "head"),)))
-    lines += [
-        _pair(name if unicode else name.replace(NESTED.strip(), NESTED_ASCII.strip()), meaning, "label")
-        for name, meaning in FIGURES
-    ]
+    lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
     lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))
     lines.append(_pair("allreduce", "the word is in any name; several words: all of them", "label"))

@@ -52,7 +52,7 @@ class HelpScreen(PageScreen):
 
     def on_mount(self) -> None:
         """Show the text."""
-        self.query_one("#page", Page).show(help_page(unicode=self.stalltop.unicode))
+        self.query_one("#page", Page).show(help_page())
 
 
 class WarningsScreen(PageScreen):

@@ -20,7 +20,7 @@ from tui.filter_entry import FilterEntry
 from tui.keys import bindings, footer
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.status import header_state, length_text, silent_seconds
-from tui.view import NESTED, NESTED_ASCII, View, table
+from tui.view import View, table
 from tui.warnings import warnings
 from widgets.alert import AlertLine
 from widgets.bars import SystemBars
@@ -271,8 +271,7 @@ class MainScreen(Screen[None]):
         row = next((row for row in message.table.data.rows if row.key == message.key), None)
         if row is None:
             return
-        label = row.cells[0].text.removeprefix(NESTED).removeprefix(NESTED_ASCII)
-        inside = view.entered(_part(row.key), label)
+        inside = view.entered(_part(row.key), row.label)
         if inside is view:
             self.say("there is nothing below this; Esc goes back", "dim")
             return

@@ -38,9 +38,6 @@ BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 SORTS = ("name", "calls", "p50", "p95", "p99", "max", "total", "errors", "open", "bytes")
 """Columns that can be sorted by, in the order in which a key goes through them."""
 
-NESTED, NESTED_ASCII = "↳ ", "> "
-"""Before the name of what was only called inside other traced calls."""
-
 LONG_OPEN_NS = 1_000_000_000
 """From this age on an open call is worth a warning."""
 HUNG_NS = 10_000_000_000
@@ -167,12 +164,15 @@ class _Shown:
     """Index into ``groups`` of each key, -1 where nothing was counted: only an open call is there."""
     open_ns: NDArray[np.int64]
     """Age of the group's oldest open call, 0 without one."""
+    waited_ns: NDArray[np.int64]
+    """Time within the window that long open calls of the group have taken so far, all threads together."""
 
 
 def _grouped(window: Window, by: tuple[Dimension, ...]) -> _Shown:
     """Groups of the rows and of the calls still open: a call that hangs has no row and must be seen."""
     groups = pivot(window, by)
     ages: dict[tuple[str, ...], int] = {}
+    waited: dict[tuple[str, ...], int] = {}
     labels = dict(zip(groups.keys, groups.labels, strict=True))
     everything = "operation" in by or "layer" in by
     for call in window.open_calls:
@@ -186,6 +186,8 @@ def _grouped(window: Window, by: tuple[Dimension, ...]) -> _Shown:
                 continue  # it will be counted in a moment; rows that come and go are no help
             labels[name] = tuple(part[1] for part in parts)
         ages[name] = max(ages.get(name, 0), call.age_ns)
+        if call.age_ns >= LONG_OPEN_NS:
+            waited[name] = waited.get(name, 0) + min(call.age_ns, int(window.seconds * 1e9))
     index = {key: at for at, key in enumerate(groups.keys)}
     return _Shown(
         keys=tuple(labels),
@@ -193,6 +195,7 @@ def _grouped(window: Window, by: tuple[Dimension, ...]) -> _Shown:
         groups=groups,
         at=tuple(index.get(key, -1) for key in labels),
         open_ns=np.array([ages.get(key, 0) for key in labels], np.int64),
+        waited_ns=np.array([waited.get(key, 0) for key in labels], np.int64),
     )
 
 
@@ -216,6 +219,9 @@ def _order(shown: _Shown, view: View) -> list[int]:
         values = [int(age) for age in shown.open_ns]
     else:
         values = [int(column[at]) if at >= 0 else -1 for at in shown.at]
+    if view.sort == "total":
+        # A call that hangs takes time too, though nothing of it is counted before it returns.
+        values = [max(value, 0) + int(waited) for value, waited in zip(values, shown.waited_ns, strict=True)]
     return sorted(by_name, key=lambda i: values[i], reverse=view.descending)
 
 
@@ -237,17 +243,14 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
         Column("total", "TOTAL", 6),
         Column("share", "SHARE", 5),
     )
-    last = (
-        Column("errors", "ERR", 5),
-        Column("open", "OPEN", 6),
-        Column("bytes", "BYTES/S", 7),
-        Column("n", "CALLS", 6),
-    )
+    errors, hanging = Column("errors", "ERR", 5), Column("open", "OPEN", 6)
+    last = (Column("bytes", "BYTES/S", 7), Column("n", "CALLS", 6))
     if width >= 110:
         # A container beside leaves no room for bars on 120 cells.
         drawn = () if by == "process" and width < 130 else (Column("bar", "", 10, right=False),)
-        return (first, *second, *middle, *drawn, *last)
-    return (first, *middle, *last, *second)
+        return (first, *second, *middle, *drawn, errors, hanging, *last)
+    # What hangs must be seen on 80 cells too.
+    return (first, *middle, hanging, errors, *last, *second)
 
 
 def _bar(share: float, *, unicode: bool) -> str:
@@ -267,7 +270,7 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
     role: Role = "bad" if age >= HUNG_NS else "warn" if age >= LONG_OPEN_NS else "dim"
     inside = at >= 0 and bool(groups.nested[at])
     cells = {
-        "name": Cell((NESTED if unicode else NESTED_ASCII) + labels[0] if inside else labels[0]),
+        "name": Cell(f"({labels[0]})", "dim") if inside else Cell(labels[0]),
         "beside": Cell(labels[1] if len(labels) > 1 else "", "dim"),
         "open": Cell(figures.duration(age, unicode=unicode) if age else "", role),
     }
@@ -324,7 +327,8 @@ def table(window: Window, view: View, *, width: int, unicode: bool = True) -> Ta
     rows = []
     for i in _order(shown, view):
         cells = _cells(shown, i, whole_ns, unicode)
-        rows.append(TableRow(shown.keys[i], tuple(cells.get(column.id, blank) for column in columns)))
+        shown_cells = tuple(cells.get(column.id, blank) for column in columns)
+        rows.append(TableRow(shown.keys[i], shown_cells, shown.labels[i][0]))
     return TableData(
         title(view, unicode=unicode),
         columns,

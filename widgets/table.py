@@ -54,6 +54,8 @@ class TableRow:
 
     key: Hashable
     cells: tuple[Cell, ...]
+    label: str = ""
+    """What the row is called elsewhere, without marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Table(Lines, can_focus=True):
         self._cursor_key: Hashable = None
         self._top = 0
         self._side = 0
+        self._reveal = False
+        """The rows were just sorted by another column: scroll sideways to where it is seen."""
         self._heads: list[tuple[int, int, str]] = []  # (first cell, end, column id) as drawn
 
     # ---- what is shown
@@ -101,6 +105,7 @@ class Table(Lines, can_focus=True):
     def show(self, data: TableData) -> None:
         """Show ``data``. The cursor stays on its row, and that row on its line where it can."""
         old_line = self._cursor - self._top
+        self._reveal |= bool(self.data.sort) and data.sort != self.data.sort
         self.data = data
         at = next((i for i, row in enumerate(data.rows) if row.key == self._cursor_key), None)
         if at is None:
@@ -240,6 +245,9 @@ class Table(Lines, can_focus=True):
         while last >= 0 and needed + others[last][2] + 1 <= room:
             needed += others[last][2] + 1
             last -= 1
+        if self._reveal:
+            self._reveal = False
+            self._side = _seen(others, self.data.sort, self._side, room)
         self._side = min(self._side, last + 1)
         fitting: list[tuple[int, Column, int]] = []
         for index, column, wide in others[self._side :]:
@@ -287,8 +295,12 @@ class Table(Lines, can_focus=True):
             if column.id == self.data.sort:
                 title = mark + title if column.right else title + mark
                 style = paint.head
-            title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
-            text_parts.append((title, style))
+            if column.right and cell_len(title) == wide + 1 and text_parts[-1][0] == " " and at > 1:
+                text_parts.pop()  # the mark takes the blank between two columns
+                text_parts.append((title, style))
+            else:
+                title = title[:wide].rjust(wide) if column.right else title[:wide].ljust(wide)
+                text_parts.append((title, style))
             text_parts.append((" ", paint.label))
             self._heads.append((at, at + wide, column.id))
             at += wide + 1
@@ -328,6 +340,18 @@ class Table(Lines, can_focus=True):
     def _style(role: Role, paint: Palette) -> Style:
         style: Style = getattr(paint, role or "text")
         return style
+
+
+def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, room: int) -> int:
+    """The first column to show, next to ``side``, so that ``wanted`` is within ``room`` cells."""
+    at = next((at for at, (_, column, _) in enumerate(columns) if column.id == wanted), None)
+    if at is None:
+        return side
+    first, used = at, columns[at][2] + 1
+    while first > 0 and used + columns[first - 1][2] + 1 <= room:
+        first -= 1
+        used += columns[first][2] + 1
+    return min(max(side, first), at)
 
 
 def _cut(parts: Sequence[Part], room: int, unicode: bool) -> list[Part]:

@@ -35,7 +35,7 @@ def test_every_action_exists_where_it_is_bound() -> None:
 
 
 def test_help_lists_exactly_the_keys() -> None:
-    text = "\n".join("".join(part for part, _ in line.parts) for line in help_page(unicode=True))
+    text = "\n".join("".join(part for part, _ in line.parts) for line in help_page())
     for action in ACTIONS:
         assert f"  {action.key.ljust(14)} {action.help}" in text
     assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)

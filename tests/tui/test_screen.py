@@ -134,7 +134,7 @@ async def test_pivots_and_the_way_down_and_up() -> None:
         await screen.press("p")
         await screen.named(["tritonserver 200", "python3 100"])
         await screen.press("l")
-        await screen.until(lambda: set(screen.names()) == {"runtime", "nccl", "↳ driver"})
+        await screen.until(lambda: set(screen.names()) == {"runtime", "nccl", "(driver)"})
         await screen.press("n")
         await screen.until(lambda: "llm-0" in screen.names())
         await screen.press("c", "down", "enter")
@@ -189,7 +189,7 @@ async def test_two_tables_and_tab() -> None:
         assert "▼TOTAL" in lines[0]
         assert "▲TOTAL" in lines[1]
         await screen.press("end", "enter")
-        await screen.sees("operations › cudaStreamSynchronize › containers")
+        await screen.sees("operations › ncclCommInitRank › containers")
         await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
         await screen.press("escape", "e")
         await screen.until(lambda: "CPU" not in screen.text())
@@ -289,6 +289,7 @@ async def test_help_and_warnings_pages() -> None:
         await screen.press("a")
         await screen.sees("all histogram slots are in use")
         await screen.sees("ncclCommInitRank open for 42.0s in serve: tritonserver 200")
+        await screen.sees("train: python3 103 ended inside cuCtxSynchronize after 12.5s (thread 104)")
         await screen.feed(replace(numbered(1), loss={"no_slot": 7}))
         await screen.press("escape")
         await screen.sees("lost 12")

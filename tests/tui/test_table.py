@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from widgets.palette import palette
 from widgets.strips import changed_span, printable, strip_of
 from widgets.table import Cell, Column, Table, TableData, TableRow
 
@@ -56,7 +58,7 @@ def data(names: list[str], values: dict[str, int] | None = None, **rest: Any) ->
         TableRow((name,), (Cell(name), Cell(str(values.get(name, 1))), Cell("2"), Cell("3")))
         for name in names
     )
-    return TableData((("title", "head"),), COLUMNS, rows, "a", **rest)
+    return TableData((("title", "head"),), COLUMNS, rows, **{"sort": "a", **rest})
 
 
 def text(table: Table) -> list[str]:
@@ -130,6 +132,21 @@ async def test_columns_scroll_sideways_behind_the_first() -> None:
         table.action_sideways(-1)
         table.action_sideways(-1)
         assert "A" in text(table)[1]
+
+
+async def test_sorting_scrolls_to_the_column_and_leaves_room_for_its_mark() -> None:
+    async with shown((26, 8)) as (_, table):
+        table.show(data(["one"], sort="a"))
+        assert "C" not in text(table)[1]
+        table.show(data(["one"], sort="c"))
+        assert "▼C" in text(table)[1]
+        table.action_sideways(-1)
+        table.show(data(["one"], sort="c"))
+        assert "▼C" not in text(table)[1], "who scrolled away stays there"
+        table.show(data(["one"], sort="a"))
+        assert "▼A" in text(table)[1]
+        table.data = replace(table.data, columns=(COLUMNS[0], Column("a", "CALL/S", 6), COLUMNS[2]))
+        assert "NAME      ▼CALL/S" in table.lines(26, 8, palette(table.app))[1].text
 
 
 async def test_names_cannot_steer_the_terminal_and_wide_ones_keep_columns_in_line() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from model.window import Window
 from tests.unit.windows import Calls, full_window, key, window
 from tui.view import SORTS, Step, View, calls_per_s, outermost_ns, scope, table
@@ -35,8 +37,8 @@ def test_containers_count_outermost_calls_only() -> None:
 
 def test_operations_show_nested_calls_marked() -> None:
     rows = cells(look(full_window(), View(by="operation")))
-    assert rows["↳ cuLaunchKernel"]["n"] == "4"
-    assert rows["↳ cuLaunchKernel"]["beside"] == "driver"
+    assert rows["(cuLaunchKernel)"]["n"] == "4"
+    assert rows["(cuLaunchKernel)"]["beside"] == "driver"
     assert rows["cudaLaunchKernel"]["p50"] == "5.02µs"
 
 
@@ -44,6 +46,20 @@ def test_a_hung_call_that_was_never_counted_has_a_row() -> None:
     rows = cells(look(full_window(), View(by="operation")))
     assert rows["ncclCommInitRank"]["open"] == "42.0s"
     assert rows["ncclCommInitRank"]["p99"] == "–"
+
+
+def test_what_hangs_sorts_as_the_time_it_has_taken_and_is_seen_on_80_cells() -> None:
+    one = full_window()
+    assert one.seconds == 2.0  # of the 42 s no more than these
+    busy = replace(one, rows=replace(one.rows, total_ns=np.full(len(one.rows), 10**9, np.uint64)))
+    data = look(busy, View(by="operation"), 80)
+    assert next(iter(cells(data))) == "ncclCommInitRank"
+    opened = next(at for at, column in enumerate(data.columns) if column.id == "open")
+    assert data.rows[0].cells[opened].role == "bad"
+    # Fixed cells, mark and blanks between columns: what is up to here fits.
+    assert 1 + sum(column.width + 1 for column in data.columns[: opened + 1]) <= 80
+    slow = replace(busy, rows=replace(one.rows, total_ns=np.full(len(one.rows), 3 * 10**9, np.uint64)))
+    assert list(cells(look(slow, View(by="operation"), 80)))[-1] == "ncclCommInitRank"
 
 
 def test_shares_of_containers_add_up() -> None:

@@ -39,12 +39,12 @@ def test_a_full_window_tells_everything() -> None:
         "calls not counted: all histogram slots are in use",
     ):
         assert word in text
-    assert lines_with(text, "train ") == [
+    assert lines_with(text, "train   ") == [
         "train               3.00 6.01µs 2.00ms 2.00ms 2.00ms 2.94ms  1.0%     0  4.19MB"
     ]
     (sync,) = lines_with(text, "cudaStreamSynchronize")
     assert sync.split()[1:] == ["1.50", "18.1ms", "250ms", "250ms", "250ms", "283ms", "98.9%", "1", "0B"]
-    assert lines_with(text, "cuLaunchKernel")[0].startswith("↳ cuLaunchKernel")
+    assert lines_with(text, "cuLaunchKernel")[0].startswith("(cuLaunchKernel)")
     assert "cuStreamSynchronize" not in text, "a call open for less than a second is nothing to report"
 
 
@@ -103,6 +103,16 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert "thread 19" in text
     assert len(lines_with(text, "because")) == 8
     assert text.count("and 12 more") == 2
+
+
+def test_calls_that_will_never_return_are_told_apart() -> None:
+    text = plain(full_window())
+    (still_open,) = lines_with(text, "ncclCommInitRank")
+    (ended,) = lines_with(text, "cuCtxSynchronize")
+    lines = text.splitlines()
+    assert lines[lines.index(still_open) - 1] == "calls that have not returned"
+    assert lines[lines.index(ended) - 1] == "calls that their threads ended inside of"
+    assert ended.split()[-4:] == ["python3", "103,", "thread", "104"]
 
 
 def test_many_processes_of_one_program_take_one_entry() -> None:
