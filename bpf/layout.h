@@ -67,6 +67,9 @@ struct thread {
 	__u64 cgroup_id;        /* at its last outermost call */
 	__u32 depth;            /* frames in use; a frame is complete before depth counts it */
 	__u32 shown_tid;        /* as the monitor knows it */
+	__u64 ended_ns;         /* of a free record with depth: when its thread ended inside of these calls */
+	__u32 ended_tgid;       /* and whose thread it was */
+	__u32 reserved;
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];

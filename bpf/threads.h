@@ -86,7 +86,10 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	return thread;
 }
 
-/* Forget thread `tid`, which runs no more; the calls that it was inside of never return. */
+/*
+ * Forget thread `tid`, which runs no more; the calls that it was inside of never return. They stay in the free
+ * record, for the monitor to name, until another thread takes it.
+ */
 INLINE void drop_thread(u32 tid)
 {
 	u32 *found = thread_of.lookup(&tid);
@@ -99,9 +102,12 @@ INLINE void drop_thread(u32 tid)
 	thread = threads.lookup(&index);
 	if (!thread)
 		return;
-	if (thread->depth)
+	if (thread->depth) {
 		LOSE(abandoned, thread->depth);
-	thread->depth = 0;
+		thread->ended_tgid = thread->tgid;
+		thread->ended_ns = bpf_ktime_get_ns();
+		BARRIER();
+	}
 	thread->tid = 0;
 	BARRIER();
 	thread->tgid = 0;

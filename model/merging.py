@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from model.device import Devices
 from model.histograms import Histograms
 from model.tenant import Tenant
-from model.window import U64, Coverage, RowKey, Rows, Window
+from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
 
 _BETWEEN_HOSTS = ", "
 """What stands between the names in a fleet's ``Window.host``; no host name holds it."""
@@ -24,11 +24,12 @@ def merge(windows: Sequence[Window]) -> Window:
     """All ``windows`` as one; those of one host must come in order of time. Raises ValueError without any.
 
     Windows of one host follow each other: their seconds add up, what is only true at a moment (devices,
-    system, open calls, coverage) is the last one's, and the probes' cost is the mean over time. Windows
-    of several hosts stand side by side: the longest one's seconds count, and moments are put together.
-    There, tenant ids get their host in front, since ids are unique on one host only. Calls, losses and
-    histograms always add up exactly. Merging is associative as long as one host's windows are merged
-    before, or all in the same way as, several hosts' windows.
+    system, open calls, coverage) is the last one's, and the probes' cost is the mean over time. Of calls
+    that threads ended inside of, which is no moment, the longest ``MOST_ENDED`` stay. Windows of several
+    hosts stand side by side: the longest one's seconds count, and moments are put together. There, tenant
+    ids get their host in front, since ids are unique on one host only. Calls, losses and histograms always
+    add up exactly. Merging is associative as long as one host's windows are merged before, or all in the
+    same way as, several hosts' windows.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -52,6 +53,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         seconds=sum(window.seconds for window in windows),
         rows=merge_rows([window.rows for window in windows]),
         tenants=tenants,
+        open_calls=add_open_calls([window.open_calls for window in windows]),
         loss=add_losses([window.loss for window in windows]),
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
@@ -146,6 +148,17 @@ def add_losses(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     for part in parts:
         sums.update(part)
     return dict(sums)
+
+
+def longest_ended(calls: Iterable[OpenCall]) -> tuple[OpenCall, ...]:
+    """Those of ``calls`` whose threads have ended, the longest first, not more than ``MOST_ENDED``."""
+    return tuple(sorted((call for call in calls if call.ended), key=lambda call: -call.age_ns)[:MOST_ENDED])
+
+
+def add_open_calls(parts: Sequence[Sequence[OpenCall]]) -> tuple[OpenCall, ...]:
+    """The calls open at the end of the last of ``parts``, then those of ended threads in any."""
+    still_open = tuple(call for call in parts[-1] if not call.ended)
+    return still_open + longest_ended(call for part in parts for call in part)
 
 
 def merge_rows(parts: Sequence[Rows]) -> Rows:

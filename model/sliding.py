@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.histograms import Histograms
-from model.merging import add_losses, mean_cost
+from model.merging import add_losses, add_open_calls, mean_cost
 from model.packing import Packed, pack
 from model.tenant import Tenant
 from model.window import SPLITS, U64, RowKey, Rows, Window
@@ -182,6 +182,7 @@ class Sliding:
             start=windows[0].start,
             seconds=sum(window.seconds for window in windows),
             tenants=tenants,
+            open_calls=add_open_calls([window.open_calls for window in windows]),
             loss=add_losses([window.loss for window in windows]),
             coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
             simulated=any(window.simulated for window in windows),
@@ -196,6 +197,7 @@ class Sliding:
         described = self._sum
         if described is not None and len(described.tenants) > len(window.tenants) + 256:
             needed = {key.tenant for key in self._keys} | set(window.tenants)
+            needed |= {call.tenant for call in described.open_calls}
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
             self._sum = replace(described, tenants=kept)
 

@@ -78,9 +78,13 @@ class Rows:
         )
 
 
+MOST_ENDED = 100
+"""Calls of ended threads that a window names, the longest ones. ``loss["abandoned"]`` counts them all."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call that had not returned when the window ended."""
+    """A call that had not returned when the window ended, or never will: its thread ended inside of it."""
 
     tenant: str
     pid: int
@@ -90,6 +94,8 @@ class OpenCall:
     operation: str
     age_ns: int
     nested: bool = False
+    ended: bool = False
+    """Its thread ended (killed, exited, left by exec) within the window, ``age_ns`` after the call began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> 
         parts.append(_table(window, "operation", style))
     else:
         parts.append(_nothing(window, style))
-    parts += [_open_calls(window, style), _missing(window, style), _losses(window, style)]
+    parts += [_open_calls(window, style, ended) for ended in (False, True)]
+    parts += [_missing(window, style), _losses(window, style)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -217,11 +218,12 @@ def _mapped(window: Window) -> int:
     return max((library.processes for library in window.coverage.libraries), default=0)
 
 
-def _open_calls(window: Window, style: _Style) -> list[str]:
-    long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS]
+def _open_calls(window: Window, style: _Style, ended: bool) -> list[str]:
+    long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS and call.ended == ended]
     long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
     lines = [style.paint(_open_call(window, call, style), _YELLOW) for call in long_ones[:MOST_LISTED]]
-    return _listed("calls that have not returned", lines, len(long_ones), style)
+    title = "calls that their threads ended inside of" if ended else "calls that have not returned"
+    return _listed(title, lines, len(long_ones), style)
 
 
 def _open_call(window: Window, call: OpenCall, style: _Style) -> str:

@@ -36,7 +36,7 @@ _THREAD_END_SECONDS: Final = 10.0
 
 
 class RawOpenCall(NamedTuple):
-    """A call that has not returned yet."""
+    """A call that has not returned yet, or never will."""
 
     tgid: int
     tid: int
@@ -45,6 +45,8 @@ class RawOpenCall(NamedTuple):
     nested: bool
     start_ns: int
     """CLOCK_MONOTONIC."""
+    ended_ns: int = 0
+    """When its thread ended inside of it, by the same clock; 0 while it is open."""
 
 
 class KernelSide:
@@ -96,6 +98,7 @@ class KernelSide:
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
             self._losses_seen = dict[str, int]()
+            self._ended_told = dict[int, int]()
             self._calibrate()
             self.losses()
         except BaseException as error:
@@ -112,27 +115,34 @@ class KernelSide:
     def open_calls(self) -> list[RawOpenCall]:
         """Calls that have not returned yet, the outer before the inner ones of a thread."""
         threads = self._programs.threads
-        busy = np.flatnonzero(threads["depth"])
+        busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
         # A frame that both copies show was there all the time between them; what is half written differs.
         stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
         same = (first["frames"] == second["frames"]) & stable[:, None]
         same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
+        return [
+            _raw_call(first[row], int(level), int(first["tgid"][row]))
+            for row, level in zip(*np.nonzero(same), strict=True)
+        ]
+
+    def ended_calls(self) -> list[RawOpenCall]:
+        """Calls that threads were inside of when they ended, since the previous call of this.
+
+        None is told twice. One is not told where another thread has taken the record meanwhile: the record
+        that has been free for longest is taken first, so that takes as many new threads as were free.
+        """
+        threads = self._programs.threads
+        over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
+        ended = zip(over.tolist(), threads["ended_ns"][over].tolist(), strict=True)
+        told, self._ended_told = self._ended_told, dict(ended)
+        new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
+        first, second = threads[new], threads[new]
         calls = []
-        for row, level in zip(*np.nonzero(same), strict=True):
-            thread = first[row]
-            frame = thread["frames"][level]
-            operation = int(frame["operation"])
-            calls.append(
-                RawOpenCall(
-                    int(thread["tgid"]),
-                    int(thread["shown_tid"]),
-                    int(thread["cgroup_id"]),
-                    operation & (layout.NESTED - 1),
-                    operation & layout.NESTED != 0,
-                    int(frame["start_ns"]),
-                )
-            )
+        # A record that another thread takes meanwhile says so first, by its depth: both copies differ.
+        for thread in first[(first == second) & (first["tid"] == 0)]:
+            tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
+            calls += [_raw_call(thread, level, tgid, ended_ns) for level in range(int(thread["depth"]))]
         return calls
 
     def losses(self) -> dict[str, int]:
@@ -228,6 +238,21 @@ class KernelSide:
             raise CannotTrace(f"counting does not work here: {probed.calls} calls made, {counted} counted")
         self._slots.release(os.getpid())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)
+
+
+def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawOpenCall:
+    """The call in one frame of a thread's record."""
+    frame = thread["frames"][level]
+    operation = int(frame["operation"])
+    return RawOpenCall(
+        tgid,
+        int(thread["shown_tid"]),
+        int(thread["cgroup_id"]),
+        operation & (layout.NESTED - 1),
+        operation & layout.NESTED != 0,
+        int(frame["start_ns"]),
+        ended_ns,
+    )
 
 
 def _attacher(programs: Programs, way: str) -> Attacher:

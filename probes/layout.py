@@ -50,12 +50,15 @@ THREAD: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("depth", "u4"),
         ("shown_tid", "u4"),
+        ("ended_ns", "u8"),
+        ("ended_tgid", "u4"),
+        ("reserved", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
     ]
 )
-"""``struct thread``: tid 0 says that the record is free."""
+"""``struct thread``: tid 0 says that the record is free; then it shows the calls its last thread ended in."""
 
 FUNCTION: Final = np.dtype(
     [

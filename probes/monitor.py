@@ -16,6 +16,7 @@ import numpy as np
 from model.device import Devices
 from model.errors import CannotTrace
 from model.histograms import Histograms
+from model.merging import longest_ended
 from model.tenant import Tenant
 from model.window import Coverage, OpenCall, RowKey, Rows, Window
 from probes import operations
@@ -29,6 +30,10 @@ from probes.text import clean
 
 LOOK_SECONDS = 0.2
 """How often new libraries are looked for: a process is traced well within a second of its start."""
+
+ENDED_CALL_NS = 1_000_000_000
+"""How long a call must have lasted to be named where its thread ends inside of it. Shorter ones only say
+that a program was stopped at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +106,18 @@ class Monitor:
             self._watch.watch(self._kernel.tgids())
             ended = self._watch.ended()
             counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
+            # In this order no call is both: one whose thread ends in between is told by the next read.
+            left = [
+                call for call in self._kernel.ended_calls() if call.ended_ns - call.start_ns >= ENDED_CALL_NS
+            ]
             still_open = self._kernel.open_calls()
             # A process that ends in its first call never owns a histogram: forget it all the same.
-            self._watch.watch(call.tgid for call in still_open)
+            self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
+            # First, under the names that they had: a process that lives on may run another program now.
+            ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
-            open_calls = tuple(map(self._open_call, still_open))
+            open_calls = (*map(self._open_call, still_open), *ended_calls)
         seconds = max(clock - self._clock, 1e-6)
         devices = self._owned(self._devices.read())
         coverage = self._coverage(int(rows.calls.sum()), seconds)
@@ -207,16 +218,18 @@ class Monitor:
         return self._names.get(tgid) or f"pid {tgid}"
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
+        known = self._names.get(call.tgid) if call.ended_ns else None
         operation = operations.operation(call.operation)
         return OpenCall(
             tenant=self._tenant(call.tgid, call.cgroup_id).id,
             pid=call.tgid,
             tid=call.tid,
-            process=self._name(call.tgid),
+            process=known or self._name(call.tgid),
             layer=operation.layer,
             operation=operation.name,
-            age_ns=max(time.monotonic_ns() - call.start_ns, 0),
+            age_ns=max((call.ended_ns or time.monotonic_ns()) - call.start_ns, 0),
             nested=call.nested,
+            ended=call.ended_ns > 0,
         )
 
     def _let_go(self, ended: Iterable[int]) -> None:

@@ -176,7 +176,7 @@ def _grouped(window: Window, by: tuple[Dimension, ...]) -> _Shown:
     labels = dict(zip(groups.keys, groups.labels, strict=True))
     everything = "operation" in by or "layer" in by
     for call in window.open_calls:
-        if call.nested and not everything:
+        if call.ended or (call.nested and not everything):
             continue
         key = key_of(call, window)
         parts = [part_of(dimension, key, window.tenants.get(key.tenant)) for dimension in by]

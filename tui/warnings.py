@@ -12,6 +12,8 @@ from tui.view import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
 _RANK = {"bad": 0, "warn": 1, "dim": 2}
+ORDINARY = ("abandoned", "no_entry")
+"""Losses that every day brings, such as calls that began before they were traced: the page lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Warn:
     level: Level
     text: str
     remedy: str = ""
+    name: str = ""
+    """The part of the text that may be cut first where there is little room."""
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
@@ -35,7 +39,7 @@ def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool 
 
 
 def long_open(window: Window) -> list[OpenCall]:
-    """Outermost calls open for long enough to be worth a word, the longest first."""
+    """Outermost calls open, or open at their thread's end, long enough for a word; the longest first."""
     calls = [call for call in window.open_calls if call.age_ns >= LONG_OPEN_NS and not call.nested]
     return sorted(calls, key=lambda call: -call.age_ns)
 
@@ -53,7 +57,7 @@ def _tracing(window: Window) -> list[Warn]:
             Warn("bad", f"not tracing: {window.coverage.tracing}", "stalltop check says what is needed")
         )
     found += [
-        Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy)
+        Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy, missing.what)
         for missing in window.coverage.missing
     ]
     return found
@@ -63,18 +67,23 @@ def _open_calls(window: Window, unicode: bool) -> list[Warn]:
     return [
         Warn(
             "bad" if call.age_ns >= HUNG_NS else "warn",
-            f"{call.operation} open for {figures.duration(call.age_ns, unicode=unicode).strip()}"
-            f" in {named(call, window)} (thread {call.tid})",
+            _open_call(call, window, figures.duration(call.age_ns, unicode=unicode).strip()),
         )
         for call in long_open(window)
     ]
+
+
+def _open_call(call: OpenCall, window: Window, age: str) -> str:
+    if call.ended:
+        return f"{named(call, window)} ended inside {call.operation} after {age} (thread {call.tid})"
+    return f"{call.operation} open for {age} in {named(call, window)} (thread {call.tid})"
 
 
 def _losses(window: Window) -> list[Warn]:
     return [
         Warn("bad" if name in UNCOUNTED else "warn", f"{window.loss[name]:,} {meaning}")
         for name, meaning in LOSSES.items()
-        if window.loss.get(name) and name != "abandoned"
+        if window.loss.get(name) and name not in ORDINARY
     ]
 
 

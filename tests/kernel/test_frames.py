@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from probes.kernel_side import RawOpenCall
@@ -82,10 +84,19 @@ def test_a_killed_process(traced: Traced) -> None:
         program("call plain 2")
         program("hang")
         wait_until(lambda: len(traced.kernel.open_calls()) == 1, "one call open")
+        (call,) = traced.kernel.open_calls()
+        told = traced.kernel.ended_calls()
+        assert call.tid not in {other.tid for other in told}
+        before = time.monotonic_ns()
         program.process.kill()
         program.process.wait(60)
+        after = time.monotonic_ns()
         assert calls_of(traced.kernel, program.pid) == {("plain", False): 2}
         assert not traced.kernel.open_calls()
+        (ended,) = traced.kernel.ended_calls()
+        assert ended._replace(ended_ns=0) == call
+        assert before <= ended.ended_ns <= after
+        assert not traced.kernel.ended_calls(), "it is told once"
     assert lost(traced.kernel) == {"abandoned": 1}
 
 
@@ -125,6 +136,9 @@ def test_an_open_call_shows_until_it_returns(traced: Traced) -> None:
         program("unhang")
         assert traced.kernel.open_calls() == []
         assert calls_of(traced.kernel, program.pid) == {("hanging", False): 1, ("plain", True): 1}
+        program.process.kill()
+        program.process.wait(60)
+        assert not [call for call in traced.kernel.ended_calls() if call.tgid == program.pid], "it returned"
     assert lost(traced.kernel) == {}
 
 
@@ -136,7 +150,8 @@ def test_an_open_call_shows_while_calls_inside_it_come_and_go(traced: Traced) ->
         inner_starts = set()
         for _ in range(500):
             outer, *inner = traced.kernel.open_calls()
-            assert outer == (program.pid, program.pid, outer.cgroup_id, OPERATION["outer"], False, start)
+            expected = (program.pid, program.pid, outer.cgroup_id, OPERATION["outer"], False, start)
+            assert outer == RawOpenCall(*expected)
             assert len(inner) <= 1
             for call in inner:
                 assert (call.operation, call.nested) == (OPERATION["plain"], True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from demo.build import Built, compiler
 from demo.caller import Caller
 from demo.latencies import Latency
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import ENDED_CALL_NS, Monitor, MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 
@@ -63,8 +64,21 @@ def test_killed_inside_a_call(workplace: Workplace, watched: Watched) -> None:
     caller.start("cudaDeviceSynchronize", threads=2)
     both = ["cudaDeviceSynchronize", "cuCtxSynchronize"] * 2
     watched.until(lambda: watched.open_calls(caller.pid) == both, "both threads hang")
+    watched.until(
+        lambda: min(call.age_ns for call in watched.hung(caller.pid)) > ENDED_CALL_NS,
+        "long enough to be named",
+    )
+    hung = {(call.tid, call.operation): call for call in watched.hung(caller.pid)}
     caller.kill()
     watched.until(lambda: not watched.open_calls(caller.pid), "the calls are gone")
+    for _ in range(2):
+        watched.read()
+    ended = [call for call in watched.ended if call.pid == caller.pid]
+    assert sorted(call.operation for call in ended) == sorted(both), "each is told once"
+    for call in ended:
+        before = hung.pop((call.tid, call.operation))
+        assert call == replace(before, age_ns=call.age_ns, ended=True)
+        assert call.age_ns >= before.age_ns
     assert watched.calls(LAUNCH, caller.pid) == watched.calls(INNER, caller.pid) == 3000
     assert watched.calls("cudaDeviceSynchronize", caller.pid) == 0
     assert watched.lost["abandoned"] >= 4

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from model.tenant import Tenant
-from model.window import RowKey, Window
+from model.window import OpenCall, RowKey, Window
 from probes.monitor import Monitor
 from tests.kernel.harness import wait_until
 
@@ -20,11 +20,14 @@ class Watched:
         self._made = Counter[RowKey]()
         self.lost = Counter[str]()
         self.tenants: dict[str, Tenant] = {}
-        """Everybody who was counted, by id."""
+        """Everybody who was counted, or ended inside a call, by id."""
+        self.ended: list[OpenCall] = []
+        """Calls that threads ended inside of."""
         self.last = self.read()
         self._made.clear()
         self.lost.clear()
         self.tenants.clear()
+        self.ended.clear()
 
     def read(self) -> Window:
         """One more window."""
@@ -32,8 +35,10 @@ class Watched:
         for key, calls in zip(self.last.rows.keys, self.last.rows.calls.tolist(), strict=True):
             self._made[key] += calls
         self.lost.update({name: count for name, count in self.last.loss.items() if count})
-        counted = {key.tenant for key in self.last.rows.keys}
-        self.tenants.update({name: self.last.tenants[name] for name in counted})
+        ended = [call for call in self.last.open_calls if call.ended]
+        self.ended += ended
+        named = {key.tenant for key in self.last.rows.keys} | {call.tenant for call in ended}
+        self.tenants.update({name: self.last.tenants[name] for name in named})
         return self.last
 
     def calls(self, operation: str, of: int | Path) -> int:
@@ -60,7 +65,11 @@ class Watched:
 
     def open_calls(self, pid: int) -> list[str]:
         """Operations that the process was inside of at the last read, the outer ones first."""
-        return [call.operation for call in self.last.open_calls if call.pid == pid]
+        return [call.operation for call in self.hung(pid)]
+
+    def hung(self, pid: int) -> list[OpenCall]:
+        """Calls of the process that were open at the last read, the outer ones of a thread first."""
+        return [call for call in self.last.open_calls if call.pid == pid and not call.ended]
 
     def _is_of(self, key: RowKey, of: int | Path) -> bool:
         if isinstance(of, int):

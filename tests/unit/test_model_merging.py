@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.merging import merge
-from model.window import Window
+from model.window import MOST_ENDED, OpenCall, Window
 from tests.unit.windows import Calls, full_window, key, row_table, sequences, window
 
 
@@ -52,6 +52,37 @@ def test_what_is_true_at_a_moment_is_the_last_one_s() -> None:
     assert (both.open_calls, both.devices, both.system) == (last.open_calls, last.devices, last.system)
     assert both.coverage.libraries == last.coverage.libraries
     assert both.simulated
+
+
+def open_call(age_s: int, tid: int = 1, *, ended: bool = True) -> OpenCall:
+    return OpenCall("docker:aa", 100, tid, "python3", "nccl", "ncclAllReduce", age_s * 10**9, ended=ended)
+
+
+def test_calls_of_ended_threads_stay_and_open_ones_are_the_last_one_s() -> None:
+    told = [
+        (open_call(5, ended=False), open_call(7)),
+        (open_call(6, ended=False), open_call(9), open_call(7, 2)),
+    ]
+    parts = [replace(window(start=1_000.0 + at), open_calls=calls) for at, calls in enumerate((*told, ()))]
+    ended = (open_call(9), open_call(7), open_call(7, 2))
+    assert merge(parts[:2]).open_calls == (open_call(6, ended=False), *ended)
+    assert merge(parts).open_calls == ended
+    same(merge([merge(parts[:2]), parts[2]]), merge(parts))
+
+
+def test_the_longest_calls_of_ended_threads_are_kept() -> None:
+    parts = [
+        replace(
+            window(start=1_000.0 + at),
+            open_calls=tuple(open_call(tid % 90, tid) for tid in range(at, 300, 3)),
+        )
+        for at in range(3)
+    ]
+    kept = merge(parts).open_calls
+    assert len(kept) == MOST_ENDED
+    everything = sorted((tid % 90 for tid in range(300)), reverse=True)
+    assert [call.age_ns // 10**9 for call in kept] == everything[:MOST_ENDED]
+    same(merge([merge(parts[:2]), parts[2]]), merge(parts))
 
 
 def test_two_hosts_make_a_fleet() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model import sliding
 from model.merging import merge
 from model.sliding import Sliding
-from model.window import Window
+from model.window import OpenCall, Window
 from tests.unit.windows import Calls, key, row_table, sequences, window
 
 
@@ -19,6 +19,7 @@ def same(one: Window, other: Window) -> None:
     assert one.seconds == pytest.approx(other.seconds)
     assert dict(one.tenants) == dict(other.tenants)
     assert dict(one.loss) == dict(other.loss)
+    assert one.open_calls == other.open_calls
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
 
@@ -92,6 +93,27 @@ def test_tenants_of_a_sum_without_end_are_bounded() -> None:
         tenant = next(iter(window().tenants.values()))
         moving.push(replace(window(start=1_000.0 + number), tenants={name: replace(tenant, id=name)}))
     assert len(moving.window.tenants) <= 258
+
+
+@pytest.mark.parametrize("seconds", [None, 3.0])
+def test_calls_of_ended_threads_stay_as_long_as_their_window(seconds: float | None) -> None:
+    """A process that ended in its first call has no row: its tenant stays for the call."""
+    ended = OpenCall("cgroup:3", 100, 101, "hang", "driver", "cuCtxSynchronize", 55 * 10**9, ended=True)
+    tenant = next(iter(window().tenants.values()))
+    parts = [
+        replace(
+            window(start=1_000.0 + at),
+            tenants={f"cgroup:{at}": replace(tenant, id=f"cgroup:{at}")},
+            open_calls=(OpenCall("", at, at, "p", "driver", "cuCtxSynchronize", at), *[ended] * (at == 3)),
+        )
+        for at in range(600)
+    ]
+    moving = Sliding(seconds)
+    for at, part in enumerate(parts):
+        found = moving.push(part)
+        kept = at >= 3 if seconds is None else 3 <= at < 6
+        assert found.open_calls == (part.open_calls[0], *[ended] * kept)
+        assert not kept or ended.tenant in found.tenants
 
 
 def test_another_host_or_no_length_is_refused() -> None:

@@ -73,6 +73,11 @@ def test_the_fields_of_an_operation() -> None:
     ]
 
 
+def test_calls_of_ended_threads_say_so() -> None:
+    calls = document(full_window())["open_calls"]
+    assert [(call["tid"], call["ended"]) for call in calls] == [(203, False), (104, True), (101, False)]
+
+
 def test_splits_are_named() -> None:
     (operation,) = document(window([Calls(key(), [100])], split=True))["operations"]
     assert operation["split_ns"] == {name: 100 if name == "running" else 0 for name in SPLITS}

@@ -202,6 +202,16 @@ def test_fields_of_later_programs_are_passed_over(tmp_path: Path) -> None:
     assert found.tenants == full_window().tenants
 
 
+def test_a_file_from_before_a_field_was_added_is_read(tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    file = content(path)
+    for call in file["window"]["open_calls"]:
+        del call["ended"]
+    path.write_bytes(gzip.compress(json.dumps(file).encode()))
+    expected = tuple(replace(call, ended=False) for call in full_window().open_calls)
+    assert load(path).open_calls == expected
+
+
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved, "MOST_BYTES", 1 << 20)
     path = tmp_path / "bomb.stalltop"

@@ -133,6 +133,9 @@ def full_window() -> Window:
         open_calls=(
             OpenCall("cri:bb", 200, 203, "tritonserver", "nccl", "ncclCommInitRank", 42_000_000_000),
             OpenCall("docker:aa", 100, 101, "python3", "driver", "cuStreamSynchronize", 900_000_000, True),
+            OpenCall(
+                "docker:aa", 103, 104, "python3", "driver", "cuCtxSynchronize", 12_500_000_000, ended=True
+            ),
         ),
         devices=Devices(
             devices=(
