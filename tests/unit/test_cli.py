@@ -11,6 +11,8 @@ import pytest
 
 from model.errors import BadUsage, CannotTrace, Told
 from tui import cli
+from tui.commands.tracing import THEMES
+from tui.theme import NAMES
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -38,6 +40,8 @@ def test_the_command_that_is_meant(arguments: list[str], terminal: bool, meant: 
         ["no-such"],
         ["once", "--seconds", "0"],
         ["once", "--seconds", "many"],
+        ["live", "--theme", "pink"],
+        ["demo", "--once", "--theme", "pink"],
         ["once", "--no-such"],
         ["once", "--js"],
         ["live", "--interval", "0.01"],
@@ -118,3 +122,13 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     )
     assert result.stdout.split() == ["{", "0"]
     assert result.stderr == ""
+
+
+def test_a_theme_that_is_none_is_told_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        cli.parsed(["open", "file", "--theme", "pink"])
+    assert exit_.value.code == 2
+    told = capsys.readouterr().err
+    assert all(name in told for name in NAMES)
+    assert all(cli.parsed(["live", "--theme", name]).theme == name for name in ("", *NAMES))
+    assert THEMES == NAMES

@@ -24,6 +24,17 @@ def number(kind: type[int] | type[float], least: float, most: float) -> type:
     return read  # type: ignore[return-value]  # argparse takes any callable
 
 
+THEMES = ("dark", "light", "contrast", "terminal")
+"""What ``tui.theme`` has: named here too, as loading it takes longer than all else before a screen."""
+
+
+def theme(text: str) -> str:
+    """An argparse type: the name of a theme; empty for what suits the terminal."""
+    if text and text not in THEMES:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(THEMES)}")
+    return text
+
+
 def add_tracing_options(parser: argparse.ArgumentParser) -> None:
     """How to trace: for the commands that do."""
     group = parser.add_argument_group("tracing")
@@ -59,4 +70,6 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
         help="time between two looks (default: %(default)g)",
     )
     group.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    group.add_argument("--theme", default="", help="colours; the key t shows them in turn")
+    group.add_argument(
+        "--theme", type=theme, default="", help=f"colours: {', '.join(THEMES)}; the key t shows them in turn"
+    )
