@@ -24,7 +24,7 @@ from model.window import Window
 from tui.collector import Collector, Failed, Snapshot, Tick
 from tui.keys import ACTIONS, bindings
 from tui.leaving import INTERRUPTED, Leaving
-from tui.screens import MainScreen
+from tui.screens import READ_SECONDS, MainScreen
 from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
 from tui.theme import NAMES, THEMES, chosen
@@ -52,6 +52,8 @@ class RunOptions:
     """Draw with ASCII only, also where the locale speaks UTF-8."""
     notes: tuple[str, ...] = ()
     """What the program has to say beyond the windows, such as why they are simulated; one line each."""
+    demo: bool = False
+    """The tenants are samples that were started to be looked at: the first line says so."""
     still: bool = False
     """The source has one window only, such as a saved one."""
     mouse: bool = True
@@ -158,7 +160,7 @@ class StalltopApp(App[None]):
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:
-        self.main.say(message.text, "good" if message.good else "bad")
+        self.main.say(message.text, "good" if message.good else "bad", READ_SECONDS)
 
     @on(Failed)
     def _failed(self, message: Failed) -> None:

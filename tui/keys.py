@@ -128,8 +128,9 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
             action.help,
             show=False,
             id=action.id,
-            # Nothing that has the focus may keep these for itself.
-            priority=action.id in ("interrupt", "suspend", "repaint"),
+            # Nothing that has the focus may keep these for itself. The filter's key is asked before keys
+            # are handed to what has the focus, so that all that follow it are text.
+            priority=action.id in ("interrupt", "suspend", "repaint", "filter"),
         )
         for action in ACTIONS
         if action.by == owner and (not only or action.action.partition("(")[0] in only)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Label
 
 from model.pivot import Dimension
 from model.window import Window
@@ -20,7 +21,7 @@ from tui.filter_entry import FilterEntry
 from tui.keys import bindings, footer
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.status import header_state, length_text, silent_seconds
-from tui.view import View, table
+from tui.view import Step, View, table
 from tui.warnings import warnings
 from widgets.alert import AlertLine
 from widgets.bars import SystemBars
@@ -36,14 +37,30 @@ TWO_TABLES_FROM = 40
 """Rows of the terminal from which a second table is shown."""
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 """A smaller terminal shows one line that says so."""
-SAID_SECONDS = 8.0
-"""How long the screen says what a key has done."""
+SAID_SECONDS = 2.0
+"""How long the screen says what a key has done, in place of the worst warning."""
+READ_SECONDS = 6.0
+"""How long it says where a file was saved, or what went wrong."""
 
 
 class GroupTable(Table, can_focus=True):
     """A table of groups with the keys of ``tui.keys``."""
 
     BINDINGS = bindings("table")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The tables as they were before a step down."""
+
+    inside: tuple[Step, ...]
+    """The path that the step led to."""
+    view: View
+    second_sort: tuple[str, bool]
+    cursors: tuple[Hashable, Hashable]
+    """Of the first and of the second table."""
+    in_second: bool
+    """The keys went to the second table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +82,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._view = View()
         self._second_sort = ("total", True)
+        self._places: list[_Place] = []
         self._snapshot: Snapshot | None = None
         self._frozen: _Frozen | None = None
         self._length = length
@@ -73,7 +91,7 @@ class MainScreen(Screen[None]):
         """There is newer data than is shown: the line was too slow for it."""
         self._main_lines = 0
         self._main_height = ""
-        self._said_until = 0.0
+        self._said: Timer | None = None
 
     @property
     def stalltop(self) -> StalltopApp:
@@ -90,13 +108,15 @@ class MainScreen(Screen[None]):
         with Vertical(id="tables"):
             yield GroupTable("main", unicode=unicode)
             yield GroupTable("second", unicode=unicode)
-        yield FilterEntry("filter")
+        with Horizontal(id="entry"):
+            yield Label("/", id="prompt")
+            yield FilterEntry("filter")
         yield KeyLine("keys", unicode=unicode)
         yield AlertLine("small", unicode=unicode)
 
     def on_mount(self) -> None:
         """Start the clock that notices silence; hide what is not asked for."""
-        self.query_one("#filter").display = False
+        self._show_entry(False)
         self.set_interval(1.0, self._every_second)
         self._arrange()
         self._refresh()
@@ -129,15 +149,15 @@ class MainScreen(Screen[None]):
             self._snapshot = replace(snapshot, window=window, length=length)
             self._refresh()
 
-    def say(self, text: str, role: str = "good") -> None:
+    def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
         """Say in the line of warnings, for some seconds, what was done."""
-        self._said_until = time.monotonic() + SAID_SECONDS
-        self.query_one("#alert", AlertLine).say(text, role)
+        line = self.query_one("#alert", AlertLine)
+        if self._said is not None:
+            self._said.stop()
+        self._said = self.set_timer(seconds, lambda: line.say(""))
+        line.say(text, role)
 
     def _every_second(self) -> None:
-        if self._said_until and time.monotonic() >= self._said_until:
-            self._said_until = 0.0
-            self.query_one("#alert", AlertLine).say("")
         if self.stalltop.line_is_behind:
             return
         if self._late:
@@ -224,7 +244,7 @@ class MainScreen(Screen[None]):
         found = warnings(self.shown, self.stalltop.options.notes, unicode=self.stalltop.unicode)
         line = self.query_one("#alert", AlertLine)
         if found:
-            line.show(found[0].text, found[0].level, len(found) - 1)
+            line.show(found[0].text, found[0].level, len(found) - 1, found[0].name)
         elif self.shown is not None:
             line.show("no warnings: nothing hangs, nothing is lost, all that was found is traced", "dim", 0)
         else:
@@ -242,6 +262,7 @@ class MainScreen(Screen[None]):
             frozen_at=snapshot.window.end if self._frozen is not None and snapshot is not None else None,
             silent=silent,
             still=options.still,
+            demo=options.demo,
         )
         self.query_one("#header", Header).show(state)
 
@@ -261,7 +282,7 @@ class MainScreen(Screen[None]):
 
     def action_pivot(self, by: Dimension) -> None:
         """Group by ``by``."""
-        self.query_one("#main").focus()
+        self._focus_main()
         self._look(self._view.pivoted(by), top=self._view.by != by)
 
     @on(Table.Chosen)
@@ -275,12 +296,27 @@ class MainScreen(Screen[None]):
         if inside is view:
             self.say("there is nothing below this; Esc goes back", "dim")
             return
+        main, second = self.query_one("#main", GroupTable), self.query_one("#second", GroupTable)
+        cursors = (main.cursor_key, second.cursor_key)
+        self._places.append(
+            _Place(inside.path, self._view, self._second_sort, cursors, message.table is second)
+        )
         self.query_one("#main").focus()
         self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
 
     def action_out(self) -> None:
-        """One step back; at the top, clear the filter."""
-        if self._view.path:
+        """One step back, to the tables as they were; at the top, clear the filter."""
+        path = self._view.path
+        while self._places and self._places[-1].inside != path[: len(self._places[-1].inside)]:
+            self._places.pop()  # a pivot took that step back
+        if self._places and self._places[-1].inside == path:
+            place = self._places.pop()
+            main, second = self.query_one("#main", GroupTable), self.query_one("#second", GroupTable)
+            self._second_sort = place.second_sort
+            self._look(replace(place.view, filter=self._view.filter), cursor=place.cursors[0], top=True)
+            second.put_cursor(place.cursors[1])
+            (second if place.in_second and second.display else main).focus()
+        elif path:
             step = self._view.path[-1]
             window = self.shown
             view = self._view.left()
@@ -339,9 +375,24 @@ class MainScreen(Screen[None]):
         """Type a filter; the table follows every letter."""
         entry = self.query_one("#filter", FilterEntry)
         entry.value = self._view.filter
-        entry.display = True
-        self.query_one("#keys").display = False
-        entry.focus()
+        self._show_entry(True)
+        # Now, not with the next message: what follows at once, as in a paste, is text and no command.
+        self.set_focus(entry)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Within the filter its key is text."""
+        return not (action == "filter" and isinstance(self.focused, FilterEntry))
+
+    def _show_entry(self, shown: bool) -> None:
+        """Show the line for the filter in place of the line of keys, or the other way round."""
+        self.query_one("#entry").display = shown
+        self.query_one("#filter").display = shown
+        self.query_one("#keys").display = not shown
+
+    def _focus_main(self) -> None:
+        """Keys go to the first table, unless a filter is being typed."""
+        if not self.query_one("#filter").display:
+            self.query_one("#main").focus()
 
     @on(FilterEntry.Changed, "#filter")
     def _filter_changed(self, message: FilterEntry.Changed) -> None:
@@ -359,9 +410,8 @@ class MainScreen(Screen[None]):
         self._leave_filter()
 
     def _leave_filter(self) -> None:
-        self.query_one("#filter").display = False
-        self.query_one("#keys").display = True
-        self.query_one("#main").focus()
+        self._show_entry(False)
+        self.set_focus(self.query_one("#main"))
         self._refresh_tables()
 
     # ---- keys: time
@@ -378,6 +428,9 @@ class MainScreen(Screen[None]):
 
     def action_window(self, step: int) -> None:
         """A longer (1) or shorter (-1) window."""
+        if self.stalltop.options.still:
+            self.say("a saved window has the one length that it was saved with", "label")
+            return
         at = LENGTHS.index(self._length) if self._length in LENGTHS else 1
         length = LENGTHS[min(max(at + step, 0), len(LENGTHS) - 1)]
         if length == self._length:
@@ -397,6 +450,9 @@ class MainScreen(Screen[None]):
         if self.shown is None:
             self.say("there is nothing to save yet", "warn")
             return
+        if self.stalltop.options.still:
+            self.say("this window is saved already: it is the file that was opened", "label")
+            return
         self.stalltop.save(self.shown)
 
     def action_help(self) -> None:
@@ -409,6 +465,9 @@ class MainScreen(Screen[None]):
 
     def action_theme(self) -> None:
         """The next colours."""
+        if self.app.no_color:
+            self.say("NO_COLOR is set: there are no other colours to change to", "warn")
+            return
         self.say(f"colours: {self.stalltop.next_theme()}", "label")
 
     def action_leave(self) -> None:

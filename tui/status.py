@@ -36,12 +36,18 @@ def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> 
 
 
 def header_state(
-    window: Window | None, length: float | None, *, frozen_at: float | None, silent: float, still: bool
+    window: Window | None,
+    length: float | None,
+    *,
+    frozen_at: float | None,
+    silent: float,
+    still: bool,
+    demo: bool = False,
 ) -> HeaderState:
     """What the header says.
 
     ``frozen_at``: Unix time at which the picture was frozen; ``silent``: seconds without data, 0 while
-    they come; ``still``: the window comes from a file.
+    they come; ``still``: the window comes from a file; ``demo``: the tenants are samples.
     """
     if window is None:
         if silent:
@@ -56,6 +62,8 @@ def header_state(
         state, level = "SIMULATED", "warn"
     if window.simulated and state != "SIMULATED":
         state += " SIMULATED"
+    elif demo and not window.simulated:
+        state += " DEMO"
     if silent and not still:
         state, level = f"NO DATA {silent:.0f}s", "bad"
     coverage = window.coverage

@@ -13,6 +13,9 @@ from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
 
+LEAST_HOST = 10
+"""Cells that the host's name keeps."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeaderState:
@@ -67,14 +70,17 @@ class Header(Lines):
         ]
         room = width - _length(left) - 1
         host = printable(state.host)
-        # Which host it is matters more than the last figures, but a long name gives way to the first two.
-        wanted = min(cell_len(host), 16) + 1 if host else 0
-        fitting: list[list[Part]] = []
-        for number, field in enumerate(right):
-            if _length(field) + 2 + (wanted if number >= 2 else 0) > room:
-                break
-            fitting.append(field)
-            room -= _length(field) + 2
+        # Which host it is matters more than the figures, but a long name gives way to the first two, and
+        # something lost is said before anything else.
+        fits = [False] * len(right)
+        for number in (1, 0, *range(2, len(right))) if state.lost else range(len(right)):
+            wanted = min(cell_len(host), 16 if number >= 2 else LEAST_HOST) + 2 if host else 0
+            length = _length(right[number]) + 2
+            if length + wanted > room:
+                continue
+            fits[number] = True
+            room -= length
+        fitting = [field for field, shown in zip(right, fits, strict=True) if shown]
         if host and room >= 5:
             host = figures.fit(host, min(cell_len(host), room - 2), unicode=self.unicode)
             left.insert(0, (f" {host} ", bar + paint.head))

@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from model.errors import CannotTrace
 from model.source import Source
-from model.window import Window
+from model.window import Missing, Window
 from outputs.saved import load
 from tests.tui.sources import Fed, Made, many, numbered
 from tests.unit.windows import full_window, window
@@ -191,7 +191,16 @@ async def test_two_tables_and_tab() -> None:
         await screen.press("end", "enter")
         await screen.sees("operations › ncclCommInitRank › containers")
         await screen.until(lambda: screen.app.main.query_one("#main").has_focus)
-        await screen.press("escape", "e")
+        await screen.press("s", "escape")
+        # Back to both tables, to the row, the order and the table of before.
+        await screen.until(lambda: screen.app.main.query_one("#second").has_focus)
+        await screen.until(lambda: second.cursor_key == ("ncclCommInitRank", "nccl"))
+        lines = [line for line in screen.text().splitlines() if "TOTAL" in line]
+        assert "CONTAINER" in lines[0]
+        assert "▼TOTAL" in lines[0]
+        assert "OPERATION" in lines[1]
+        assert "▲TOTAL" in lines[1]
+        await screen.press("e")
         await screen.until(lambda: "CPU" not in screen.text())
         await screen.press("e")
         await screen.sees("CPU")
@@ -215,6 +224,50 @@ async def test_filter_as_you_type() -> None:
         await screen.press("escape")
         await screen.until(lambda: not screen.app.main.query_one("#filter", Input).display)
         await screen.until(lambda: len(screen.names()) == 2)
+
+
+async def test_a_saved_window_has_one_length_and_is_saved() -> None:
+    options = RunOptions(interval=0.0, theme="dark", still=True)
+    async with running(numbered(0), size=(120, 24), options=options) as screen:
+        await screen.press("plus")
+        await screen.sees("one length")
+        await screen.until(lambda: "one length" not in screen.text())
+        await screen.sees("ncclCommInitRank open for")
+        await screen.press("w")
+        await screen.sees("saved already")
+
+
+async def test_samples_that_really_run_are_called_demo() -> None:
+    options = RunOptions(interval=0.0, theme="dark", demo=True)
+    async with running(numbered(0), size=(120, 24), options=options) as screen:
+        assert "LIVE DEMO" in screen.line(0)
+        await screen.press("space")
+        await screen.sees("FROZEN")
+        assert "DEMO" in screen.line(0)
+
+
+async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
+    files = Missing("/var/lib/containers/storage/overlay/0123456789abcdef/merged/opt/app/infer", "no symbols")
+    one = replace(numbered(0), host="gpu-node-17.example", open_calls=(), loss={"no_entry": 9})
+    one = replace(one, coverage=replace(one.coverage, missing=(files,)))
+    options = RunOptions(interval=0.0, theme="dark", window=300.0)
+    for size in ((60, 15), (80, 24)):
+        async with running(one, size=size, options=options) as screen:
+            await screen.press("space")
+            await screen.sees("FROZEN")
+            assert "gpu-node-" in screen.line(0)
+            alert = next(line for line in screen.text().splitlines() if "not traced: /var" in line)
+            assert "infer: no symbols" in alert
+            # Calls that were under way when tracing began are no warning; the page has them.
+            assert "returns without an entry" not in screen.text()
+            await screen.press("a")
+            await screen.press("end")
+            await screen.sees("returns without an entry")
+            await screen.press("a")
+    async with running(replace(one, loss={"no_slot": 1234}), size=(60, 15), options=options) as screen:
+        await screen.press("space")
+        await screen.sees("FROZEN")
+        assert "lost 1.23k" in screen.line(0)
 
 
 async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
@@ -348,6 +401,7 @@ async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
                     )
         await screen.press("t")
         assert screen.app.theme == "terminal"
+        await screen.sees("NO_COLOR is set")
 
 
 async def test_ascii_only() -> None:

@@ -54,6 +54,21 @@ def test_ctrl_c_leaves_from_anywhere() -> None:
         assert terminal.restored()
 
 
+def test_text_that_is_pasted_behind_the_filter_s_key_is_no_command() -> None:
+    with Terminal(*PROGRAM, "normal") as terminal:
+        terminal.sees("train")
+        terminal.press("/q/cow")
+        terminal.sees("/ q/cow")
+        terminal.sees("filter: q/cow")
+        assert terminal.process.poll() is None
+        terminal.press("\x1b")
+        terminal.sees("Quit")
+        # From the line of keys too, as terminals that mark a paste send it.
+        terminal.press("/\x1b[200~qqq\x1b[201~")
+        terminal.sees("filter: qqq")
+        assert terminal.process.poll() is None
+
+
 def test_an_exception_beside_the_screen_is_one_clear_line() -> None:
     with Terminal(*PROGRAM, "raise") as terminal:
         assert terminal.wait() == 1

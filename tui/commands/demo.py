@@ -60,4 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from tui.app import RunOptions, run
     from tui.later import Later
 
-    return run(Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme))
+    return run(
+        Later(start),
+        RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme, demo=True),
+    )
