@@ -243,14 +243,17 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
         Column("total", "TOTAL", 6),
         Column("share", "SHARE", 5),
     )
-    errors, hanging = Column("errors", "ERR", 5), Column("open", "OPEN", 6)
-    last = (Column("bytes", "BYTES/S", 7), Column("n", "CALLS", 6))
+    last = (
+        Column("open", "OPEN", 6),  # what hangs must be seen on 80 cells too
+        Column("errors", "ERR", 5),
+        Column("bytes", "BYTES/S", 7),
+        Column("n", "CALLS", 6),
+    )
     if width >= 110:
         # A container beside leaves no room for bars on 120 cells.
         drawn = () if by == "process" and width < 130 else (Column("bar", "", 10, right=False),)
-        return (first, *second, *middle, *drawn, errors, hanging, *last)
-    # What hangs must be seen on 80 cells too.
-    return (first, *middle, hanging, errors, *last, *second)
+        return (first, *second, *middle, *drawn, *last)
+    return (first, *middle, *last, *second)
 
 
 def _bar(share: float, *, unicode: bool) -> str:

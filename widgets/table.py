@@ -331,7 +331,13 @@ class Table(Lines, can_focus=True):
                 text = fit(text, wide, unicode=self.unicode)
             style = self._style(cell.role, paint) if cell.role else None
             if over is not None:
-                style = over if style is None or over.reverse else style + over
+                if style is None or over.reverse:
+                    style = over
+                elif cell.role in ("warn", "bad"):
+                    # What is wrong stays to be seen under the cursor: in its colour, turned round.
+                    style = over + Style(color=paint.ground.bgcolor, bgcolor=style.color)
+                else:
+                    style = style + over
             parts.append((text, style))
             parts.append((" ", over))
         return strip_of(parts, width, over)

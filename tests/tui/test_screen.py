@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -204,6 +205,19 @@ async def test_two_tables_and_tab() -> None:
         await screen.until(lambda: "CPU" not in screen.text())
         await screen.press("e")
         await screen.sees("CPU")
+
+
+async def test_a_call_that_hangs_is_seen_under_the_cursor_too() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        await screen.named(["serve", "train"])
+        table, paint = screen.app.main.query_one("#main", Table), palette(screen.app)
+
+        def hung() -> Style | None:
+            return next(part.style for part in table.render_line(2) if "42.0s" in part.text)
+
+        await screen.until(lambda: (style := hung()) is not None and style.bgcolor == paint.bad.color)
+        assert (style := hung()) is not None
+        assert style.color == paint.ground.bgcolor
 
 
 async def test_filter_as_you_type() -> None:
