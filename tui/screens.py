@@ -301,7 +301,7 @@ class MainScreen(Screen[None]):
         self._places.append(
             _Place(inside.path, self._view, self._second_sort, cursors, message.table is second)
         )
-        self.query_one("#main").focus()
+        self._focus_main()
         self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
 
     def action_out(self) -> None:
