@@ -27,7 +27,7 @@ struct slot {
 	__u64 max_ns;           /* set back to 0 by the monitor's reads */
 	__u64 last_error;       /* what the last failed call returned */
 	__u64 clamped;          /* calls longer than the histogram tells apart */
-	__u64 split_ns[SPLITS];
+	__u64 split_ns[SPLITS]; /* that of running is left to the monitor: total_ns less the others */
 	__u64 reserved[47];
 	__u32 counters[COUNTERS];
 };
@@ -69,10 +69,26 @@ struct thread {
 	__u32 shown_tid;        /* as the monitor knows it */
 	__u64 ended_ns;         /* of a free record with depth: when its thread ended inside of these calls */
 	__u32 ended_tgid;       /* and whose thread it was */
-	__u32 reserved;
+	__u32 index;            /* of this record, in all arrays that have an element for each thread */
+	__u64 off_since_ns;     /* when it left the CPU; 0 while it is on it */
+	__u64 woken_ns;         /* when it was woken since; 0 while it was not */
+	__u32 off_for;          /* enum part: why it left */
+	__u32 off_levels;       /* bit n: level n of its struct off_cpu holds something */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
+};
+
+/* Time of a thread off the CPU, by enum part: level 0 is outside of its calls, level n inside its nth frame. */
+struct off_cpu {
+	__u64 outside[SPLITS];
+	__u64 inside[DEPTH][SPLITS];
+};
+
+/* Which record a thread has, by the last digits of its id. */
+struct likely {
+	__u32 thread;           /* index of the record found last */
+	__u32 records;          /* threads with these digits that have one: mostly 0, and the search is over */
 };
 
 /* How to read a call of one function; the values of the enums are those of probes/operations.py. */
@@ -85,7 +101,8 @@ struct function {
 	__u8 c;
 	__u8 direction;         /* enum direction */
 	__u8 d;
-	__u8 reserved[10];
+	__u8 waits_for_gpu;     /* a thread that polls inside it waits for the device */
+	__u8 reserved[9];
 };
 
 enum size {

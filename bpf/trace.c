@@ -11,6 +11,7 @@
 #include "maps.h"
 #include "threads.h"
 #include "slots.h"
+#include "schedule.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
@@ -31,6 +32,7 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		/* At the same place: the function above jumped here as its last act and is alive, or it is gone. */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
+		end_level(thread, depth, NULL, 0);
 		depth--;
 		dropped++;
 	}
@@ -120,6 +122,9 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 		}
 	}
 	if (alive < depth) {
+		for (i = 0; i < DEPTH; i++)
+			if (depth - i > alive)
+				end_level(thread, depth - i, NULL, 0);
 		thread->depth = alive;
 		LOSE(abandoned, depth - alive);
 	} else if (found < 0 && depth < DEPTH) {
@@ -132,7 +137,7 @@ int call_returns(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
-	u64 sp = SP_AT_RETURN(ctx);
+	u64 sp = SP_AT_RETURN(ctx), ns;
 	u32 cookie, depth;
 	struct frame *frame;
 	struct slot *slot;
@@ -156,12 +161,16 @@ int call_returns(struct pt_regs *ctx)
 		frame = frame_at(thread, found);
 	}
 	slot = find_slot(thread, frame->operation);
+	ns = now - frame->start_ns;
+	/* The call is over: from here on, time belongs to what is around it. */
+	thread->depth = depth - 1;
+	BARRIER();
+	/* Parts before the total, which the monitor reads in the other order: see probes/slots.py. */
+	end_level(thread, depth, slot, ns);
 	if (slot)
-		count(slot, frame, now - frame->start_ns, RETURNED(ctx));
+		count(slot, frame, ns, RETURNED(ctx));
 	else
 		LOSE(no_slot, 1);
-	BARRIER();
-	thread->depth = depth - 1;
 	return 0;
 }
 

@@ -16,9 +16,10 @@ from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_toge
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
-from probes.operations import FUNCTIONS, Function
+from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import Programs, check_host, explained, load
 from probes.slots import Counts, SlotKey, Slots
+from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
 __all__ = ["Attachment", "Counts", "KernelSide", "Point", "RawOpenCall", "SlotKey", "Way"]
 
@@ -31,6 +32,9 @@ _CALIBRATION_CALLS: Final = 4000
 _CALIBRATION_ROUNDS: Final = 3
 _CLOSE_SECONDS: Final = 0.5
 """How long leaving waits for an ``attach`` to end."""
+_WHERE_TYPES_ARE: Final = (
+    "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf"
+)
 _THREAD_END_SECONDS: Final = 10.0
 """How long the kernel may take to end a thread that has returned."""
 
@@ -54,7 +58,8 @@ class KernelSide:
 
     ``attach`` may be used from another thread than the rest. ``slots`` is how many histograms there are
     (16 KiB each, one for every operation of every process), ``threads`` how many threads may be traced at
-    once. Raises CannotTrace, having left nothing behind.
+    once, ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
+    threads on the host. Raises CannotTrace, having left nothing behind.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class KernelSide:
         threads: int = 8192,
         way: Way = "auto",
         functions: Sequence[Function] = FUNCTIONS,
+        splits: bool = True,
     ) -> None:
         self.functions = tuple(functions)
         """The functions that cookies may name."""
@@ -71,32 +77,57 @@ class KernelSide:
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float
         """What one counted call costs in its probes here, ns."""
+        self.no_splits: CannotTrace | None = None
+        """Why calls could not be split; None where they are, or were not to be."""
         self._attaching = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
         self._attachments: list[Attachment] = []
         check_host()
         ways = ("multi", "perf") if way == "auto" else (way,)
+        task = self._task() if splits else None
         for choice in ways:
             try:
-                self._begin(slots, threads, choice)
+                self._begin_at_best(slots, threads, choice, task)
                 return
             except CannotTrace as reason:
                 if choice == ways[-1]:
                     raise explained(reason) from reason
 
-    def _begin(self, slots: int, threads: int, way: str) -> None:
+    def _task(self) -> TaskOffsets | None:
+        try:
+            return task_offsets()
+        except NoTypes as reason:
+            self.no_splits = CannotTrace(str(reason), _WHERE_TYPES_ARE)
+            return None
+
+    def _begin_at_best(self, slots: int, threads: int, way: str, task: TaskOffsets | None) -> None:
+        if task is not None:
+            try:
+                self._begin(slots, threads, way, task)
+                return
+            except CannotTrace as reason:
+                failed = reason
+            self._begin(slots, threads, way, None)
+            self.no_splits = failed  # only now: without splits it works
+        else:
+            self._begin(slots, threads, way, None)
+
+    def _begin(self, slots: int, threads: int, way: str, task: TaskOffsets | None) -> None:
         self.way = way
-        self._programs = load(slots, threads, multi=way == "multi")
+        self._programs = load(slots, threads, multi=way == "multi", task=task)
         self._tracepoints: list[int] = []
         self._own: Attachment | None = None
         try:
             self._attacher = _attacher(self._programs, way)
             self._fill_functions()
             fill_queue(self._programs.free_threads, range(threads))
-            self._slots = Slots(self._programs)
+            self._slots = Slots(self._programs, splits=task is not None)
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
+            if task is not None:
+                self._tracepoints.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
+                self._tracepoints.append(attach_raw_tracepoint(self._programs.wakes, "sched_waking"))
             self._losses_seen = dict[str, int]()
             self._ended_told = dict[int, int]()
             self._calibrate()
@@ -211,6 +242,7 @@ class KernelSide:
             entry["size"] = function.size
             entry["a"], entry["b"], entry["c"] = function.a, function.b, function.c
             entry["direction"], entry["d"] = function.direction, function.d
+            entry["waits_for_gpu"] = function.layer in (RUNTIME, DRIVER)
             put(self._programs.functions, np.uint32(function.id).tobytes(), entry.tobytes())
 
     def _calibrate(self) -> None:

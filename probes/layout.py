@@ -52,7 +52,11 @@ THREAD: Final = np.dtype(
         ("shown_tid", "u4"),
         ("ended_ns", "u8"),
         ("ended_tgid", "u4"),
-        ("reserved", "u4"),
+        ("index", "u4"),
+        ("off_since_ns", "u8"),
+        ("woken_ns", "u8"),
+        ("off_for", "u4"),
+        ("off_levels", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
@@ -70,7 +74,8 @@ FUNCTION: Final = np.dtype(
         ("c", "u1"),
         ("direction", "u1"),
         ("d", "u1"),
-        ("reserved", "u1", (10,)),
+        ("waits_for_gpu", "u1"),
+        ("reserved", "u1", (9,)),
     ]
 )
 """``struct function``: how to read a call of one function."""

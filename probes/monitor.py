@@ -18,7 +18,7 @@ from model.errors import CannotTrace
 from model.histograms import Histograms
 from model.merging import longest_ended
 from model.tenant import Tenant
-from model.window import Coverage, OpenCall, RowKey, Rows, Window
+from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from probes import operations
 from probes.devices import DeviceReader
 from probes.host import HostReader
@@ -259,15 +259,25 @@ class Monitor:
             attached=2 * functions,
             functions=functions,
             libraries=rows,
-            missing=tuple(
-                replace(gap, tenant=self._tenants.find(gap.pid, 0).id) if gap.pid else gap
-                for gap in libraries.missing()
+            missing=(
+                *(
+                    replace(gap, tenant=self._tenants.find(gap.pid, 0).id) if gap.pid else gap
+                    for gap in libraries.missing()
+                ),
+                *_not_split(kernel),
             ),
             processes=len(libraries.traced_pids()),
             probe_ns=kernel.probe_ns,
             cost_percent=calls * kernel.probe_ns / seconds / 1e9 * 100,
             way=kernel.way,
         )
+
+
+def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
+    """What to say where calls are not split."""
+    if kernel.no_splits is None:
+        return ()
+    return (Missing("where the time of calls goes", kernel.no_splits.reason, kernel.no_splits.remedy),)
 
 
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
@@ -283,21 +293,25 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
             counts.total_ns,
             counts.max_ns,
             counts.histograms,
+            counts.split_ns,
         )
-    sums = [np.zeros(len(place), np.uint64) for _ in range(5)]
-    for into, values in zip(
-        sums[:4], (counts.calls, counts.errors, counts.bytes, counts.total_ns), strict=True
-    ):
-        np.add.at(into, group, values)
-    np.maximum.at(sums[4], group, counts.max_ns)
+
+    def add(values: U64) -> U64:
+        sums = np.zeros((len(place), *values.shape[1:]), np.uint64)
+        np.add.at(sums, group, values)
+        return sums
+
+    longest = np.zeros(len(place), np.uint64)
+    np.maximum.at(longest, group, counts.max_ns)
     return Rows(
         tuple(place),
-        sums[0],
-        sums[1],
-        sums[2],
-        sums[3],
-        sums[4],
+        add(counts.calls),
+        add(counts.errors),
+        add(counts.bytes),
+        add(counts.total_ns),
+        longest,
         counts.histograms.grouped(group, len(place)),
+        None if counts.split_ns is None else add(counts.split_ns),
     )
 
 

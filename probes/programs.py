@@ -21,6 +21,7 @@ import bpf
 from model.errors import CannotTrace
 from probes import layout, load_programs
 from probes.bpf_calls import UPROBE_MULTI, map_memory
+from probes.task_offsets import TaskOffsets
 
 SOURCE: Final = Path(bpf.__file__).parent
 OLDEST_KERNEL: Final = (5, 15)
@@ -45,6 +46,9 @@ class Programs:
     returns: int
     ends: int
     execs: int
+    switches: int
+    """-1, as ``wakes``, where calls are not split."""
+    wakes: int
     functions: int
     slot_of: int
     free_slots: int
@@ -62,18 +66,23 @@ class Programs:
             self.returns,
             self.ends,
             self.execs,
+            self.switches,
+            self.wakes,
             self.functions,
             self.slot_of,
             self.free_slots,
             self.free_threads,
         ):
-            with contextlib.suppress(OSError):
-                os.close(fd)
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
 
 
 _MAPS: Final = ("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses")
 _PROBES: Final = ("call_begins", "call_returns")
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
+_SPLITTING: Final = ("thread_switches", "thread_wakes")
+"""Raw tracepoints that are there only where calls are split."""
 
 
 def source_text(name: str = "trace.c") -> str:
@@ -96,18 +105,22 @@ def source_text(name: str = "trace.c") -> str:
     return "\n".join(lines_of(name)) + "\n"
 
 
-def load(slots: int, threads: int, *, multi: bool) -> Programs:
+def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None) -> Programs:
     """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
+    ``task`` tells where the kernel keeps what splitting the time of calls needs; without it they are not split.
     Raises CannotTrace with the reason and the remedy.
     """
+    flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *_pid_namespace()]
+    if task is not None:
+        flags += ["-DWITH_SPLITS", f"-DTASK_PID={task.pid}", f"-DTASK_STATE={task.state}"]
     request: dict[str, object] = {
         "text": source_text(),
-        "cflags": [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *_pid_namespace()],
+        "cflags": flags,
         "headers": str(SOURCE / "headers"),
         "maps": _MAPS,
         "probes": _PROBES,
-        "raw_tracepoints": _RAW_TRACEPOINTS,
+        "raw_tracepoints": _RAW_TRACEPOINTS if task is None else _RAW_TRACEPOINTS + _SPLITTING,
         "attach_type": UPROBE_MULTI if multi else -1,
     }
     fds = load_beside(request)
@@ -117,6 +130,8 @@ def load(slots: int, threads: int, *, multi: bool) -> Programs:
             returns=fds["call_returns"],
             ends=fds["thread_ends"],
             execs=fds["program_begins"],
+            switches=fds.get("thread_switches", -1),
+            wakes=fds.get("thread_wakes", -1),
             functions=fds["functions"],
             slot_of=fds["slot_of"],
             free_slots=fds["free_slots"],

@@ -20,7 +20,7 @@ from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 from model.histograms import Histograms
 from model.window import U64
 from probes.bpf_calls import delete, fill_queue
-from probes.layout import NESTED
+from probes.layout import NESTED, SPLITS
 from probes.programs import Programs
 
 _ROWS_AT_ONCE = 32
@@ -53,12 +53,14 @@ class Counts:
     total_ns: U64
     max_ns: U64
     histograms: Histograms
+    split_ns: U64 | None = None
+    """Shape (n, SPLITS), as ``model.window.SPLITS``; every row adds up to ``total_ns``. None: not measured."""
 
 
 class Slots:
-    """The histograms in the kernel. Used from one thread at a time."""
+    """The histograms in the kernel. Used from one thread at a time. ``splits``: where time goes is counted too."""
 
-    def __init__(self, programs: Programs) -> None:
+    def __init__(self, programs: Programs, *, splits: bool) -> None:
         self._owners = programs.owners
         self._slots = programs.slots
         self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
@@ -69,6 +71,7 @@ class Slots:
         # What was read so far of what the slots hold now. Pages of slots that were never used stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
+        self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None  # all parts but the first, running
         self._counters = np.zeros((n, COUNTERS), np.uint32)
         self._released = np.zeros(n, np.bool_)
         fill_queue(self._queue, range(n))
@@ -109,6 +112,8 @@ class Slots:
             self._counters[slot] = 0
         self._calls[slots] = 0
         self._totals[slots] = 0
+        if self._off is not None:
+            self._off[slots] = 0
         self._released[slots] = False
         self._owners[slots] = np.zeros(1, self._owners.dtype)
         fill_queue(self._queue, slots.tolist())
@@ -116,11 +121,13 @@ class Slots:
     def _read_part(self, slots: NDArray[np.intp]) -> _Part:
         # Counters before totals: the programs count in the other order, so no call is in a histogram without
         # being in the totals. What is in the totals too early stays for the next read where it would show.
+        # Parts after their total, for the same reason: no time is said to have been running that was not.
         counters = self._slots["counters"][slots]
         rise = counters - self._counters[slots]  # modulo 2^32, as the counters
         histograms = Histograms.from_dense(rise)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
+        off = None if self._off is None else self._slots["split_ns"][slots][:, 1:]
         highest = self._slots["max_ns"][slots]
         self._slots["max_ns"][slots] = 0
 
@@ -128,17 +135,22 @@ class Slots:
         if len(seen) < len(slots):
             slots, histograms, calls = slots[seen], histograms.take(seen), calls[seen]
             counters, totals, highest = counters[seen], totals[seen], highest[seen]
+            off = None if off is None else off[seen]
         added = totals - self._totals[slots]
         added[:, 0] = np.minimum(added[:, 0], calls)
         self._calls[slots] += calls
         self._counters[slots] = counters
         self._totals[slots] += added
+        splits = None
+        if self._off is not None and off is not None:
+            splits = _split(added[:, 2], off - self._off[slots])
+            self._off[slots] += splits[:, 1:]
 
         # Two CPUs may have raced for the maximum, or one with its reset: the histogram knows it within 0.8 %.
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
-        return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms)
+        return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +161,18 @@ class _Part:
     """Shape (n, 3): errors, bytes, total_ns."""
     max_ns: U64
     histograms: Histograms
+    split_ns: U64 | None
+
+
+def _split(total_ns: U64, off_ns: U64) -> U64:
+    """``total_ns`` (n,) as parts: first what is left of it by the others, ``off_ns`` (n, SPLITS - 1).
+
+    Where calls that are not in the total yet have parts already, only as much of these as fits in it.
+    """
+    upto = np.minimum(np.cumsum(off_ns, axis=1), total_ns[:, None])
+    return np.diff(np.column_stack([upto, total_ns]), axis=1, prepend=np.uint64(0))[
+        :, [SPLITS - 1, *range(SPLITS - 1)]
+    ]
 
 
 def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
@@ -160,6 +184,8 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
     totals = np.concatenate([part.totals for part in parts])
     max_ns = np.concatenate([part.max_ns for part in parts])
     histograms = Histograms.concatenate([part.histograms for part in parts])
+    measured = [part.split_ns for part in parts if part.split_ns is not None]
+    splits = np.concatenate(measured) if measured else None
     owner = owners[slots]
     operation = owner["operation"]
     keys = [
@@ -181,4 +207,8 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
         np.maximum.at(highest, group, max_ns)
         calls, totals, max_ns = summed[:, 0], summed[:, 1:], highest
         histograms = histograms.grouped(group, len(place))
-    return Counts(tuple(place), calls, totals[:, 0], totals[:, 1], totals[:, 2], max_ns, histograms)
+        if splits is not None:
+            parts_ns = np.zeros((len(place), SPLITS), np.uint64)
+            np.add.at(parts_ns, group, splits)
+            splits = parts_ns
+    return Counts(tuple(place), calls, totals[:, 0], totals[:, 1], totals[:, 2], max_ns, histograms, splits)

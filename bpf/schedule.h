@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which needs to
+ * know two offsets in the kernel's struct task_struct: TASK_PID and TASK_STATE.
+ *
+ * A thread's time off the CPU is added up by level: level 0 is outside of calls, level n inside its nth frame.
+ * Every nanosecond goes to the innermost call there is; a call that returns hands what it had on to the level
+ * around it. So the calls themselves have nothing to copy or clear when they begin, and one that never left the
+ * CPU has nothing to add when it returns.
+ */
+#ifndef STALLTOP_SCHEDULE_H
+#define STALLTOP_SCHEDULE_H
+
+#include "maps.h"
+#include "threads.h"
+#include "waits.h"
+
+#ifdef WITH_SPLITS
+
+static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
+static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */
+
+/* States of struct task_struct, stable in all kernels that have the helpers (linux/sched.h). */
+#define TASK_INTERRUPTIBLE 0x1
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_ASLEEP 0x904f /* also stopped, traced, parked, waiting for a lock of an RT kernel, frozen */
+
+#if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
+#define SYSTEM_CALL_AT __builtin_offsetof(struct pt_regs, orig_ax)
+typedef s64 system_call_t;
+#else
+#define SYSTEM_CALL_AT 280 /* pt_regs.syscallno, which is no part of what probes are given */
+typedef s32 system_call_t;
+#endif
+#define NO_SYSTEM_CALL (-1)
+
+INLINE int by_driver(struct thread *thread, u32 depth)
+{
+	struct function *function;
+	u32 cookie;
+
+	if (!depth)
+		return 0;
+	cookie = frame_at(thread, depth - 1)->function;
+	function = functions.lookup(&cookie);
+	return function && function->waits_for_gpu;
+}
+
+/* What the current thread, which is leaving the CPU, will be off the CPU for. */
+INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
+{
+	system_call_t number = NO_SYSTEM_CALL;
+	u32 state = 0, part;
+	void *registers;
+
+	/* A state of 0 or one without these bits: it was woken before it had even left. */
+	bpf_probe_read_kernel(&state, sizeof(state), task + TASK_STATE);
+	if (preempted || !(state & TASK_ASLEEP))
+		return RUNQUEUE;
+	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)))
+		return OTHER;
+	registers = task_registers(current_task());
+	bpf_probe_read_kernel(&number, sizeof(number), registers + SYSTEM_CALL_AT);
+	if (number == NO_SYSTEM_CALL)
+		return MEMORY;
+	part = waits_for(number, state & TASK_UNINTERRUPTIBLE);
+	if (part == POLLING)
+		part = by_driver(thread, thread->depth) ? GPU : NETWORK;
+	return part;
+}
+
+INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u64 now)
+{
+	/* Before its state is looked at: whoever wakes it later than that is seen by one or the other. */
+	thread->woken_ns = 0;
+	BARRIER();
+	thread->off_for = reason_to_leave(thread, preempted, task);
+	thread->off_since_ns = now;
+}
+
+/* The parts of one level. The bound is in assembly, as in frame_at(). */
+INLINE u64 *parts_at(struct off_cpu *off, u64 level)
+{
+	if (!level)
+		return off->outside;
+	level--;
+	__asm__ volatile("%0 &= %1" : "+r"(level) : "i"(DEPTH - 1));
+	return off->inside[level];
+}
+
+/* The same, with nothing in it where it was not in use. */
+INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
+{
+	u64 *parts = parts_at(off, level);
+	u32 i;
+
+	if (!(thread->off_levels >> level & 1)) {
+#pragma unroll
+		for (i = 0; i < SPLITS; i++)
+			parts[i] = 0;
+		thread->off_levels |= 1U << level;
+	}
+	return parts;
+}
+
+INLINE void gets_cpu(struct thread *thread, u64 now)
+{
+	u64 since = thread->off_since_ns, woken = thread->woken_ns, *parts;
+	u32 part = thread->off_for, index = thread->index;
+	struct off_cpu *off;
+
+	if (!since)
+		return; /* its record is younger than its time on the CPU */
+	thread->off_since_ns = 0;
+	off = off_cpu.lookup(&index);
+	if (!off || now <= since)
+		return;
+	parts = used_parts_at(thread, off, thread->depth);
+	if (part != RUNQUEUE && part < SPLITS) {
+		if (!woken || woken > now)
+			woken = now;
+		if (woken > since) {
+			parts[part] += woken - since;
+			since = woken;
+		}
+	}
+	parts[RUNQUEUE] += now - since;
+}
+
+/* Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current. */
+int thread_switches(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 leaving = bpf_get_current_pid_tgid(), coming = 0;
+	struct thread *thread;
+	u64 now = 0;
+
+	if (leaving) { /* 0 is the idle task, and a record that is free */
+		thread = find_thread(leaving);
+		if (thread) {
+			now = bpf_ktime_get_ns();
+			leaves_cpu(thread, ctx->args[0] & 1, (void *)ctx->args[1], now);
+		}
+	}
+	bpf_probe_read_kernel(&coming, sizeof(coming), (void *)ctx->args[2] + TASK_PID);
+	if (coming) {
+		thread = find_thread(coming);
+		if (thread)
+			gets_cpu(thread, now ? now : bpf_ktime_get_ns());
+	}
+	return 0;
+}
+
+/* Raw tracepoint sched_waking(task, ...): from now on the task waits for a CPU. */
+int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct thread *thread;
+	u32 tid = 0;
+
+	bpf_probe_read_kernel(&tid, sizeof(tid), (void *)ctx->args[0] + TASK_PID);
+	if (!tid)
+		return 0;
+	thread = find_thread(tid);
+	if (thread && !thread->woken_ns)
+		thread->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/*
+ * Take away the innermost of `depth` levels: what it holds belongs to the level around it. Where `slot` is
+ * given, it is counted there as well, at most `ns` of it: a thread that loses the CPU between reading the clock
+ * and taking the call's frame away was off the CPU longer than the call took.
+ */
+INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
+{
+	u64 *own, *around, moved, part;
+	struct off_cpu *off;
+	u32 index = thread->index, i;
+
+	if (!depth || depth > DEPTH || !(thread->off_levels >> depth & 1))
+		return;
+	off = off_cpu.lookup(&index);
+	if (!off)
+		return;
+	own = parts_at(off, depth);
+	around = used_parts_at(thread, off, depth - 1);
+	thread->off_levels &= ~(1U << depth);
+#pragma unroll
+	for (i = RUNQUEUE; i < SPLITS; i++) {
+		moved = own[i];
+		if (!moved)
+			continue;
+		around[i] += moved;
+		part = moved < ns ? moved : ns;
+		ns -= part;
+		if (slot)
+			__sync_fetch_and_add(&slot->split_ns[i], part);
+	}
+}
+
+#else /* calls are not split */
+
+INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
+{
+}
+
+#endif
+#endif
