@@ -105,7 +105,7 @@ def source_text(name: str = "trace.c") -> str:
     return "\n".join(lines_of(name)) + "\n"
 
 
-def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None) -> Programs:
+def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = None) -> Programs:
     """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
     ``task`` tells where the kernel keeps what splitting the time of calls needs; without it they are not split.

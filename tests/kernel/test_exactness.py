@@ -52,6 +52,9 @@ class Told:
         rows = window.rows
         assert rows.calls.tolist() == rows.histograms.totals().tolist()
         assert (rows.errors <= rows.calls).all()
+        if len(rows):
+            assert rows.split_ns is not None
+            assert rows.split_ns.sum(axis=1).tolist() == rows.total_ns.tolist()
         for place, key in enumerate(rows.keys):
             self.calls[key] += int(rows.calls[place])
             self.bytes[key] += int(rows.bytes[place])

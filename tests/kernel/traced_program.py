@@ -146,6 +146,8 @@ def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool
     """One column of what was counted since the previous read, by function and nesting."""
     counts = kernel.read()
     assert counts.calls.tolist() == counts.histograms.totals().tolist()
+    if counts.split_ns is not None:
+        assert counts.split_ns.sum(axis=1).tolist() == counts.total_ns.tolist()
     result: dict[tuple[str, bool], int] = {}
     for key, value in zip(counts.keys, getattr(counts, of).tolist(), strict=True):
         if key.tgid in pids:

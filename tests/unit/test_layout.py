@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import random
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
-from model.window import LOSSES
+from model.window import LOSSES, SPLITS
 from probes import layout
 from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Size
 from probes.programs import SOURCE, source_text
@@ -55,6 +56,7 @@ def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
     found = run_c(tmp_path, '#include "layout.h"', "\n".join(lines))
     assert list(map(int, found)) == expected
     assert layout.SLOT.itemsize == 16384
+    assert len(SPLITS) == layout.SPLITS
 
 
 def test_constants_are_the_same(tmp_path: Path) -> None:
@@ -70,6 +72,42 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
     shifts = sum((size.bit_length() - 1) << (2 * number) for number, size in enumerate(NCCL_TYPE_BYTES))
     assert f"#define NCCL_SHIFTS 0x{shifts:08x}ULL" in source_text()
     assert f"#define NCCL_TYPES {len(NCCL_TYPE_BYTES)}\n" in source_text()
+
+
+def test_parts_are_the_columns_of_split_ns(tmp_path: Path) -> None:
+    names = [part.upper() for part in SPLITS]
+    body = "\n".join(f'printf("%d ", {name});' for name in [*names, "POLLING"])
+    assert list(map(int, run_c(tmp_path, '#include "waits.h"', body))) == [*range(len(SPLITS)), len(SPLITS)]
+
+
+def test_system_calls_have_the_numbers_of_the_c_library(tmp_path: Path) -> None:
+    column = {"x86_64": "x86", "aarch64": "arm"}.get(platform.machine())
+    if column is None:
+        pytest.skip("no numbers of system calls for this machine")
+    lists = "COMMON_CALLS(ASK)" + (" X86_CALLS(ASK)" if column == "x86" else "")
+    macro = f'#define ASK(name, x86, arm, asleep, blocked) printf("%d %d ", SYS_##name, {column});'
+    found = list(map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "waits.h"\n{macro}', lists)))
+    assert len(found) > 2 * 50
+    assert found[::2] == found[1::2]
+
+
+def test_waits_are_told_by_the_system_call(tmp_path: Path) -> None:
+    asked = {
+        # call: where it waits when it can be interrupted, and when it cannot
+        "futex": ("lock", "lock"),
+        "read": ("process", "disk"),
+        "ioctl": ("gpu", "gpu"),
+        "recvfrom": ("network", "network"),
+        "clock_nanosleep": ("sleep", "sleep"),
+        "munmap": ("memory", "memory"),
+        "fsync": ("disk", "disk"),
+        "getpid": ("other", "other"),
+    }
+    body = "\n".join(
+        f'printf("%d %d ", waits_for(SYS_{name}, 0), waits_for(SYS_{name}, 2));' for name in asked
+    )
+    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "waits.h"', body)))
+    assert [SPLITS[part] for part in found] == [part for parts in asked.values() for part in parts]
 
 
 def test_every_loss_has_a_counter() -> None:
@@ -93,5 +131,5 @@ def test_the_kernel_finds_the_counter_of_a_duration_as_hdr_histogram_does(tmp_pa
 def test_the_source_is_one_text_with_every_header_once() -> None:
     text = source_text()
     assert '#include "' not in text
-    for guard in ("LAYOUT", "HDR", "ARGUMENTS", "MAPS", "THREADS", "SLOTS"):
+    for guard in ("LAYOUT", "HDR", "ARGUMENTS", "MAPS", "THREADS", "SLOTS", "SCHEDULE", "WAITS"):
         assert text.count(f"#define STALLTOP_{guard}_H\n") == 1

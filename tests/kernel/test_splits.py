@@ -1,0 +1,251 @@
+"""Where the time of every call went: exact sums, and each wait in the part that it belongs to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.window import SPLITS
+from probes import kernel_side
+from probes.kernel_side import KernelSide
+from probes.operations import Function
+from probes.task_offsets import NoTypes
+from tests.kernel.traced_program import NATIVE, Program, points, wait_until
+
+WAITS = {
+    # function: where its time has to be
+    "run": "running",
+    "wait_memory": "memory",
+    "wait_lock": "lock",
+    "wait_poll": "gpu",
+    "wait_poll_elsewhere": "network",
+    "wait_socket": "network",
+    "wait_epoll": "network",
+    "wait_pipe": "process",
+    "wait_child": "process",
+    "wait_sleep": "sleep",
+}
+FUNCTIONS = tuple(
+    Function(number, symbol, 10 * number, "nccl" if symbol == "wait_poll_elsewhere" else "driver")
+    for number, symbol in enumerate([*WAITS, "wait_disk", "around"], 1)
+)
+NAME = {function.operation: function.symbol for function in FUNCTIONS}
+CALLS = 12
+
+
+@dataclass(frozen=True)
+class Split:
+    """What was counted of one function."""
+
+    calls: int
+    total_ns: int
+    parts: dict[str, int]
+
+    def share_beside_waiting_for_a_cpu(self, part: str) -> float:
+        """Share of the time less what other load on this machine took."""
+        return self.parts[part] / max(self.total_ns - self.parts["runqueue"], 1)
+
+
+@dataclass(frozen=True)
+class Waiters:
+    """A kernel side that traces the waiter."""
+
+    kernel: KernelSide
+    path: Path
+
+    def start(self) -> Program:
+        # It writes where it was built: on a file system that most likely has a disk.
+        return Program(self.path, before=lambda: os.chdir(self.path.parent))
+
+    def read(self, program: Program) -> dict[tuple[str, bool], Split]:
+        """What was counted of ``program`` since the previous read, by function and nesting."""
+        counts = self.kernel.read()
+        assert counts.split_ns is not None or not counts.keys
+        result = {}
+        for place, key in enumerate(counts.keys):
+            assert counts.split_ns is not None
+            parts = counts.split_ns[place]
+            assert parts.sum() == counts.total_ns[place]
+            if key.tgid == program.pid:
+                result[NAME[key.operation], key.nested] = Split(
+                    int(counts.calls[place]),
+                    int(counts.total_ns[place]),
+                    dict(zip(SPLITS, parts.tolist(), strict=True)),
+                )
+        return result
+
+
+@pytest.fixture(scope="module")
+def waiter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("waiter") / "waiter"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
+    subprocess.run(["gcc", *flags, "-o", path, NATIVE / "waiter.c", "-lpthread"], check=True, timeout=60)
+    return path
+
+
+@pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
+def waiters(request: pytest.FixtureRequest, waiter: Path) -> Iterator[Waiters]:
+    kernel = KernelSide(way=request.param, slots=64, threads=64, functions=FUNCTIONS)
+    try:
+        assert kernel.no_splits is None
+        assert not kernel.attach(str(waiter), points(waiter, FUNCTIONS)).failed
+        yield Waiters(kernel, waiter)
+    finally:
+        kernel.close()
+
+
+def test_every_wait_is_in_its_part(waiters: Waiters) -> None:
+    with waiters.start() as program:
+        for name, part in WAITS.items():
+            program(f"{name} {CALLS} 5")
+            split = waiters.read(program)[name, False]
+            assert split.calls == CALLS
+            assert split.share_beside_waiting_for_a_cpu(part) >= 0.9, (name, split)
+
+
+def test_waits_for_a_disk(waiters: Waiters) -> None:
+    kind = subprocess.run(
+        ["stat", "-f", "-c", "%T", waiters.path], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if kind in ("tmpfs", "ramfs"):
+        pytest.skip(f"temporary files are kept in memory here ({kind}), nothing waits for a disk")
+    parts = dict.fromkeys(SPLITS, 0)
+
+    def has_waited() -> bool:
+        program("wait_disk 20 0")
+        for part, ns in waiters.read(program)["wait_disk", False].parts.items():
+            parts[part] += ns
+        return parts["disk"] > 0
+
+    with waiters.start() as program:
+        wait_until(has_waited, "a wait for the disk")
+    assert parts["disk"] >= 0.9 * sum(parts[name] for name in SPLITS if name not in ("running", "runqueue"))
+
+
+def test_the_time_is_that_of_the_callers_clock(waiters: Waiters) -> None:
+    with waiters.start() as program:
+        (by_caller,) = program("wait_sleep 20 0")
+        split = waiters.read(program)["wait_sleep", False]
+    assert 20 * 5_000_000 <= split.total_ns <= by_caller
+    assert split.parts["running"] + split.parts["runqueue"] + split.parts["sleep"] == split.total_ns
+
+
+def test_a_call_has_the_waits_of_the_calls_inside(waiters: Waiters) -> None:
+    with waiters.start() as program:
+        program(f"around {CALLS} 0")
+        found = waiters.read(program)
+    outer, asleep, receiving = found["around", False], found["wait_sleep", True], found["wait_socket", True]
+    for part in SPLITS[1:]:
+        assert outer.parts[part] >= asleep.parts[part] + receiving.parts[part]
+    assert asleep.share_beside_waiting_for_a_cpu("sleep") >= 0.9
+    assert outer.parts["sleep"] >= CALLS * 4_000_000
+    assert asleep.parts["network"] == 0
+
+
+def test_sums_are_exact_while_threads_are_moved_stopped_and_read(waiters: Waiters) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    stop = threading.Event()
+    with waiters.start() as program:
+
+        def disturb() -> None:
+            turn = 0
+            while not stop.is_set():
+                turn += 1
+                os.sched_setaffinity(program.pid, {cpus[turn % len(cpus)]})
+                if turn % 8 == 0:
+                    os.kill(program.pid, 19)  # SIGSTOP
+                    time.sleep(0.002)
+                    os.kill(program.pid, 18)  # SIGCONT
+                time.sleep(0.001)
+
+        disturber = threading.Thread(target=disturb)
+        disturber.start()
+        try:
+            totals = {"run": 0, "wait_lock": 0}
+            calls = 0
+            program.send("run 200 2")
+            while calls < 200:  # read() itself checks the sums
+                found = waiters.read(program).get(("run", False))
+                if found is not None:
+                    calls += found.calls
+                    totals["run"] += found.total_ns
+        finally:
+            stop.set()
+            disturber.join()
+            os.kill(program.pid, 18)
+        (by_caller,) = program._answer()
+    assert calls == 200
+    assert totals["run"] <= by_caller
+
+
+def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    with waiters.start() as one, waiters.start() as other:
+        for program in (one, other):
+            os.sched_setaffinity(program.pid, {cpu})
+            program("run 1 1")
+        before = {program: _waited_ns(program.pid) for program in (one, other)}
+        waiters.kernel.read()
+        for program in (one, other):
+            program.send("run 40 25")
+        for program in (one, other):
+            program._answer()
+        after = {program: _waited_ns(program.pid) for program in (one, other)}
+        counts = waiters.kernel.read()
+    assert counts.split_ns is not None
+    found = dict(zip((key.tgid for key in counts.keys), counts.split_ns.tolist(), strict=True))
+    for program in (one, other):
+        split = dict(zip(SPLITS, found[program.pid], strict=True))
+        waited = after[program] - before[program]
+        # Each had the CPU half of the time that both wanted it, or less; the kernel's own books say the same.
+        assert split["runqueue"] >= 0.25 * sum(split.values()), split
+        if waited:
+            assert split["runqueue"] <= waited
+            assert split["runqueue"] >= 0.9 * waited
+
+
+def _waited_ns(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+
+
+def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
+    waiter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise NoTypes("the kernel's types know no task_struct")
+
+    monkeypatch.setattr(kernel_side, "task_offsets", none)
+    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS)
+    try:
+        kernel.attach(str(waiter), points(waiter, FUNCTIONS))
+        with Program(waiter) as program:
+            program("wait_sleep 3 0")
+        counts = kernel.read()
+        assert counts.calls.tolist() == [3]
+        assert counts.split_ns is None
+        assert kernel.no_splits is not None
+        assert kernel.no_splits.remedy
+    finally:
+        kernel.close()
+
+
+def test_splits_can_be_left_out(waiter: Path) -> None:
+    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS, splits=False)
+    try:
+        kernel.attach(str(waiter), points(waiter, FUNCTIONS))
+        with Program(waiter) as program:
+            program("wait_sleep 3 0")
+        counts = kernel.read()
+        assert np.array_equal(counts.calls, [3])
+        assert counts.split_ns is None
+        assert kernel.no_splits is None
+    finally:
+        kernel.close()

@@ -1,0 +1,84 @@
+"""Offsets in the kernel's structs are read from its type information, and nothing else is taken for them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from probes.task_offsets import NoTypes, member_offsets, task_offsets
+
+STRUCT, FORWARD, INTEGER = 4, 7, 1
+
+
+def btf(types: list[tuple[str, int, int, list[tuple[str, int]]]], *, bit_fields: bool = False) -> bytes:
+    """BTF of types: name, kind, size and members with offsets (bits)."""
+    strings = b"\0"
+    words: list[int] = []
+
+    def place(name: str) -> int:
+        nonlocal strings
+        at = strings.find(b"\0" + name.encode() + b"\0")
+        if at < 0:
+            at = len(strings) - 1
+            strings += name.encode() + b"\0"
+        return at + 1
+
+    for name, kind, size, members in types:
+        words += [place(name), kind << 24 | len(members) | bit_fields << 31, size]
+        for member, bits in members:
+            words += [place(member), 1, bits]
+        if kind == INTEGER:
+            words.append(0x20)
+    packed = struct.pack(f"={len(words)}I", *words)
+    header = struct.pack("=HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(packed), len(packed), len(strings))
+    return header + packed + strings
+
+
+TASK = [("thread_info", 0), ("__state", 192), ("pid", 10112), ("tgid", 10144)]
+
+
+def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
+    file = tmp_path / "vmlinux"
+    file.write_bytes(
+        btf(
+            [
+                ("int", INTEGER, 4, []),
+                ("task_struct", FORWARD, 0, []),
+                ("other", STRUCT, 64, [("pid", 0), ("__state", 32)]),
+                ("wrapped", STRUCT, 2000, [("task_struct", 0), ("pid", 32)]),
+                ("task_struct", STRUCT, 9000, TASK),
+            ]
+        )
+    )
+    found = task_offsets(file)
+    assert (found.pid, found.state) == (1264, 24)
+
+
+def test_offsets_of_a_struct_with_bit_fields() -> None:
+    data = btf([("task_struct", STRUCT, 9000, [("a", 3 << 24 | 5), *TASK])], bit_fields=True)
+    assert member_offsets(data, "task_struct", ("pid", "tgid")) == {"pid": 1264, "tgid": 1268}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no BTF at all, but long enough for a header of it",
+        btf([("task_struct", STRUCT, 9000, [("pid", 64)])]),
+        btf([("task_struct", STRUCT, 8, TASK)]),
+        btf([("task_struct", FORWARD, 0, []), ("pid", FORWARD, 0, []), ("__state", FORWARD, 0, [])]),
+        btf([("task_struct", STRUCT, 9000, TASK)])[:60],
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "vmlinux"
+    file.write_bytes(data)
+    with pytest.raises(NoTypes, match=r"."):
+        task_offsets(file)
+
+
+def test_a_kernel_without_types(tmp_path: Path) -> None:
+    with pytest.raises(NoTypes, match="No such file"):
+        task_offsets(tmp_path / "vmlinux")
