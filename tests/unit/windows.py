@@ -32,6 +32,8 @@ class Calls(NamedTuple):
     durations: Sequence[int]
     errors: int = 0
     bytes: int = 0
+    part: str = "running"
+    """Where all the time of a split is."""
 
 
 def key(
@@ -48,7 +50,7 @@ def key(
 
 
 def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
-    """Rows with the exact counts of ``calls``; a split gives all time to running and the rest nothing."""
+    """Rows with the exact counts of ``calls``; a split gives all time of a row to one part."""
     dense = np.zeros((len(calls), COUNTERS), np.uint64)
     for number, row in enumerate(calls):
         for duration in row.durations:
@@ -59,7 +61,7 @@ def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
 
     total = column([sum(row.durations) for row in calls])
     splits = np.zeros((len(calls), len(SPLITS)), np.uint64)
-    splits[:, 0] = total
+    splits[range(len(calls)), [SPLITS.index(row.part) for row in calls]] = total
     return Rows(
         keys=tuple(row.key for row in calls),
         calls=column([len(row.durations) for row in calls]),
@@ -120,6 +122,7 @@ def full_window() -> Window:
                     key("cudaStreamSynchronize", tenant="cri:bb", pid=200, process="tritonserver"),
                     [15_000_000, 18_000_000, 250_000_000],
                     1,
+                    part="gpu",
                 ),
                 Calls(
                     key("ncclAllReduce", tenant="cri:bb", pid=200, process="tritonserver", layer="nccl"),
@@ -127,7 +130,8 @@ def full_window() -> Window:
                     0,
                     1_048_576,
                 ),
-            ]
+            ],
+            split=True,
         ),
         tenants=dict(TENANTS),
         open_calls=(
