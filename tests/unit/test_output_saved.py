@@ -169,7 +169,7 @@ BAD: dict[str, bytes] = {
     "a key twice": rewritten(lambda file: file["window"]["rows"]["keys"].__setitem__(1, KEY)),
     "a short key": rewritten(lambda file: file["window"]["rows"]["keys"][0].pop()),
     "a wrong histogram": rewritten(lambda file: file["window"]["rows"]["histograms"].__setitem__(0, "AAAA")),
-    "splits without names": rewritten(lambda file: file["window"]["rows"].update(split_ns=[[0] * 10] * 5)),
+    "splits without names": rewritten(lambda file: file["window"]["rows"].update(splits=None)),
 }
 
 

@@ -32,8 +32,6 @@ class Calls(NamedTuple):
     durations: Sequence[int]
     errors: int = 0
     bytes: int = 0
-    part: str = "running"
-    """Where all the time of a split is."""
 
 
 def key(
@@ -50,7 +48,7 @@ def key(
 
 
 def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
-    """Rows with the exact counts of ``calls``; a split gives all time of a row to one part."""
+    """Rows with the exact counts of ``calls``; a split gives all time to running and the rest nothing."""
     dense = np.zeros((len(calls), COUNTERS), np.uint64)
     for number, row in enumerate(calls):
         for duration in row.durations:
@@ -61,7 +59,7 @@ def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
 
     total = column([sum(row.durations) for row in calls])
     splits = np.zeros((len(calls), len(SPLITS)), np.uint64)
-    splits[range(len(calls)), [SPLITS.index(row.part) for row in calls]] = total
+    splits[:, 0] = total
     return Rows(
         keys=tuple(row.key for row in calls),
         calls=column([len(row.durations) for row in calls]),
@@ -122,7 +120,6 @@ def full_window() -> Window:
                     key("cudaStreamSynchronize", tenant="cri:bb", pid=200, process="tritonserver"),
                     [15_000_000, 18_000_000, 250_000_000],
                     1,
-                    part="gpu",
                 ),
                 Calls(
                     key("ncclAllReduce", tenant="cri:bb", pid=200, process="tritonserver", layer="nccl"),
