@@ -108,7 +108,7 @@ def source_text(name: str = "trace.c") -> str:
 def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = None) -> Programs:
     """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
-    ``task`` tells where the kernel keeps what splitting the time of calls needs; without it they are not split.
+    ``task`` tells where the kernel keeps what splitting the time of calls needs; without it, none is split.
     Raises CannotTrace with the reason and the remedy.
     """
     flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *_pid_namespace()]

@@ -54,11 +54,14 @@ class Counts:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
-    """Shape (n, SPLITS), as ``model.window.SPLITS``; every row adds up to ``total_ns``. None: not measured."""
+    """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to its ``total_ns``. None: not measured."""
 
 
 class Slots:
-    """The histograms in the kernel. Used from one thread at a time. ``splits``: where time goes is counted too."""
+    """The histograms in the kernel. Used from one thread at a time.
+
+    ``splits`` tells whether the programs count where the time of calls goes.
+    """
 
     def __init__(self, programs: Programs, *, splits: bool) -> None:
         self._owners = programs.owners
@@ -71,7 +74,8 @@ class Slots:
         # What was read so far of what the slots hold now. Pages of slots that were never used stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
-        self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None  # all parts but the first, running
+        # All parts but the first, running.
+        self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
         self._counters = np.zeros((n, COUNTERS), np.uint32)
         self._released = np.zeros(n, np.bool_)
         fill_queue(self._queue, range(n))
