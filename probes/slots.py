@@ -54,7 +54,7 @@ class Counts:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
-    """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to its ``total_ns``. None: not measured."""
+    """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
 
 
 class Slots:
