@@ -125,9 +125,7 @@ class KernelSide:
             self._slots = Slots(self._programs, splits=task is not None)
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
-            if task is not None:
-                self._tracepoints.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
-                self._tracepoints.append(attach_raw_tracepoint(self._programs.wakes, "sched_waking"))
+            self._follow_next = task is not None
             self._losses_seen = dict[str, int]()
             self._ended_told = dict[int, int]()
             self._calibrate()
@@ -201,6 +199,8 @@ class KernelSide:
         with self._attaching:
             if self._closed:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
+            if self._follow_next:
+                self._follow_threads()
             # Two names of one function would be two calls at one place.
             places = {point.offset: point for point in reversed(points)}
             attachment = self._attacher.attach(path, [*reversed(places.values())])
@@ -222,6 +222,21 @@ class KernelSide:
         finally:
             if waited:
                 self._attaching.release()
+
+    def _follow_threads(self) -> None:
+        """Look at every switch of threads from now on: a host on which nothing is traced is spared that."""
+        self._follow_next = False
+        followed: list[int] = []
+        try:
+            followed.append(attach_raw_tracepoint(self._programs.wakes, "sched_waking"))
+            followed.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
+        except OSError as error:
+            close_together(followed)
+            self.no_splits = CannotTrace(f"the kernel refused to tell of its scheduler: {error.strerror}")
+            with self._reading:
+                self._slots.leave_splits_out()
+        else:
+            self._tracepoints += followed
 
     def _end(self) -> None:
         links = [link for attachment in self._attachments for link in attachment.take()]

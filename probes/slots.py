@@ -96,6 +96,10 @@ class Slots:
             self._free(released[~np.isin(owners["tgid"][released], threads)])
         return _joined(owners, parts)
 
+    def leave_splits_out(self) -> None:
+        """The programs cannot count where time goes after all."""
+        self._off = None
+
     def tgids(self) -> set[int]:
         """Processes that own slots and were not released."""
         owners = self._owners[~self._released]

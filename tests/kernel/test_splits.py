@@ -237,6 +237,32 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
         kernel.close()
 
 
+def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
+    waiter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach = kernel_side.attach_raw_tracepoint
+
+    def refused(program: int, name: str) -> int:
+        if name == "sched_switch":
+            raise OSError(2, "No such file or directory")
+        return attach(program, name)
+
+    monkeypatch.setattr(kernel_side, "attach_raw_tracepoint", refused)
+    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS)
+    try:
+        assert kernel.no_splits is None
+        kernel.attach(str(waiter), points(waiter, FUNCTIONS))
+        with Program(waiter) as program:
+            program("wait_sleep 3 0")
+        counts = kernel.read()
+        assert counts.calls.tolist() == [3]
+        assert counts.split_ns is None
+        assert kernel.no_splits is not None
+        assert "scheduler" in kernel.no_splits.reason
+    finally:
+        kernel.close()
+
+
 def test_splits_can_be_left_out(waiter: Path) -> None:
     kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS, splits=False)
     try:
