@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from model.window import SPLITS
-from probes import kernel_side
+from probes import bpf_calls, kernel_side
 from probes.kernel_side import KernelSide
 from probes.operations import Function
 from probes.task_offsets import NoTypes
-from tests.kernel.traced_program import NATIVE, Program, points, wait_until
+from tests.kernel.traced_program import DEADLINE_SECONDS, NATIVE, Program, points, wait_until
 
 WAITS = {
     # function: where its time has to be
@@ -172,7 +172,9 @@ def test_sums_are_exact_while_threads_are_moved_stopped_and_read(waiters: Waiter
             totals = {"run": 0, "wait_lock": 0}
             calls = 0
             program.send("run 200 2")
+            deadline = time.monotonic() + DEADLINE_SECONDS
             while calls < 200:  # read() itself checks the sums
+                assert time.monotonic() < deadline, (calls, waiters.kernel.losses(), _state(program.pid))
                 found = waiters.read(program).get(("run", False))
                 if found is not None:
                     calls += found.calls
@@ -212,6 +214,10 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
             assert split["runqueue"] >= 0.9 * waited
 
 
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text()
+
+
 def _waited_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
 
@@ -240,7 +246,7 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
 def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
     waiter: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attach = kernel_side.attach_raw_tracepoint
+    attach = bpf_calls.attach_raw_tracepoint
 
     def refused(program: int, name: str) -> int:
         if name == "sched_switch":
