@@ -85,8 +85,9 @@ class Slots:
         released = np.flatnonzero(self._released)
         # Who has no thread any more by now has counted all there is to count, and this read sees it.
         threads = self._threads["tgid"].copy() if len(released) else None
+        # The operation first: the programs write it last, so that the rest of what is copied after it is complete.
+        used = np.flatnonzero(self._owners["operation"])
         owners = self._owners.copy()
-        used = np.flatnonzero(owners["operation"])
         changed = used[self._slots["calls"][used] != self._calls[used]]
         parts = [
             self._read_part(changed[first : first + _ROWS_AT_ONCE])
@@ -102,8 +103,8 @@ class Slots:
 
     def tgids(self) -> set[int]:
         """Processes that own slots and were not released."""
-        owners = self._owners[~self._released]
-        return set(owners["tgid"][owners["operation"] != 0].tolist())
+        used = np.flatnonzero((self._owners["operation"] != 0) & ~self._released)
+        return set(self._owners["tgid"][used].tolist())
 
     def release(self, tgid: int) -> None:
         """Let the slots of a process go that has ended, once what they still hold is read."""
