@@ -85,7 +85,7 @@ class Slots:
         released = np.flatnonzero(self._released)
         # Who has no thread any more by now has counted all there is to count, and this read sees it.
         threads = self._threads["tgid"].copy() if len(released) else None
-        # The operation first: the programs write it last, so that the rest of what is copied after it is complete.
+        # The operation first: the programs write it last, so the rest is complete in a copy made after it.
         used = np.flatnonzero(self._owners["operation"])
         owners = self._owners.copy()
         changed = used[self._slots["calls"][used] != self._calls[used]]
