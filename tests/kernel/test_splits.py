@@ -210,8 +210,7 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
         # Each had the CPU half of the time that both wanted it, or less; the kernel's own books say the same.
         assert split["runqueue"] >= 0.25 * sum(split.values()), split
         if waited:
-            assert split["runqueue"] <= waited
-            assert split["runqueue"] >= 0.9 * waited
+            assert 0.9 * waited <= split["runqueue"] <= 1.1 * waited  # two clocks, read at different places
 
 
 def _state(pid: int) -> str:
