@@ -62,9 +62,9 @@ def member_offsets(data: bytes, name: str, members: tuple[str, ...]) -> dict[str
     strings = data[header + string_at : header + string_at + string_size]
     words = np.frombuffer(data, np.uint32, type_size // 4, header + type_at)
     wanted = {_place(strings, member): member for member in members}
-    for at in np.flatnonzero(words[:-2] == _place(strings, name)):
+    for at in np.flatnonzero(words[:-2] == _place(strings, name)).tolist():
         info = int(words[at + 1])
-        first, count = int(at) + _TYPE_WORDS, info & 0xFFFF
+        first, count = at + _TYPE_WORDS, info & 0xFFFF
         if info >> 24 & 0x1F != _KIND_STRUCT or first + _TYPE_WORDS * count > len(words):
             continue
         fields = words[first : first + _TYPE_WORDS * count].reshape(-1, _TYPE_WORDS)
