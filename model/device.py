@@ -35,6 +35,26 @@ class Device:
     throttle_reasons: tuple[str, ...] = ()
     """Reasons that hold the clocks down now, by name; idle and chosen clocks are no fault and not listed."""
     processes: tuple[DeviceProcess, ...] = ()
+    pcie_generation: int | None = None
+    pcie_generation_max: int | None = None
+    """What card and slot can do together."""
+    pcie_width: int | None = None
+    """Lanes."""
+    pcie_width_max: int | None = None
+    remap_pending: bool | None = None
+    """Rows of memory wait for a reset to be replaced."""
+    pcie_replays: int | None = None
+    """Since the look before, as all counters that follow."""
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    power_held_ns: int | None = None
+    """How long clocks were held down by the power cap."""
+    thermal_held_ns: int | None = None
+    """The same, by temperature."""
+    xids: tuple[int, ...] = ()
+    """Critical errors that the driver reported."""
+    lost: bool = False
+    """The device no longer answers."""
     notes: tuple[str, ...] = ()
     """What could not be read and why, one short line each."""
 

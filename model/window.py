@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.device import Devices, System
+from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
 from model.tenant import Tenant
+
+if TYPE_CHECKING:
+    from model.chain import Chain
 
 U64 = NDArray[np.uint64]
 
@@ -36,6 +40,11 @@ class RowKey(NamedTuple):
     """runtime, driver, nccl or host."""
     operation: str
     nested: bool = False
+
+    @property
+    def outermost(self) -> bool:
+        """Whether totals count it: no other traced call is around it, and it is no time between calls."""
+        return not self.nested and self.layer != HOST_LAYER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,6 +186,9 @@ class Window:
     loss: Mapping[str, int] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     simulated: bool = False
+    evidence: Evidence = field(default_factory=Evidence)
+    chains: tuple[Chain, ...] = ()
+    """What is wrong, open ones first: as it was known when the window ended."""
 
     @property
     def end(self) -> float:

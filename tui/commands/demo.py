@@ -10,7 +10,13 @@ import sys
 
 from model.source import Source
 from tui.commands.once import print_window, watch
-from tui.commands.tracing import add_screen_options, add_tracing_options, monitor_options, number
+from tui.commands.tracing import (
+    add_screen_options,
+    add_tracing_options,
+    diagnosed,
+    monitor_options,
+    number,
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
         from demo.simulated import SimulatedSource
         from demo.source import demo_source
 
-        return SimulatedSource() if options.simulated else demo_source(scenario, monitor_options(options))
+        if options.simulated:
+            return diagnosed(SimulatedSource())
+        return diagnosed(demo_source(scenario, monitor_options(options)))
 
     if options.once or options.json or not sys.stdout.isatty():
         source = start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from model.source import Source
-from tui.commands.tracing import add_screen_options, add_tracing_options, monitor_options
+from tui.commands.tracing import add_screen_options, add_tracing_options, diagnosed, monitor_options
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,6 @@ def run(options: argparse.Namespace) -> int:
     def start() -> Source:
         from probes.monitor import Monitor
 
-        return Monitor(monitor_options(options))
+        return diagnosed(Monitor(monitor_options(options)))
 
     return run(Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme))

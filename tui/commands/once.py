@@ -8,7 +8,7 @@ import time
 
 from model.source import Source
 from model.window import Window
-from tui.commands.tracing import add_tracing_options, monitor_options, number
+from tui.commands.tracing import add_tracing_options, diagnosed, monitor_options, number
 
 PART_SECONDS = 1.0
 """How often the source is read meanwhile."""
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     monitor = Monitor(monitor_options(options))
     try:
         if monitor.cannot_trace is None:
-            print_window(watch(monitor, float(options.seconds)), as_json=options.json)
+            print_window(watch(diagnosed(monitor), float(options.seconds)), as_json=options.json)
             return 0
         print_window(monitor.read(), as_json=options.json)
         print(f"stalltop: {monitor.cannot_trace}", file=sys.stderr)  # noqa: T201

@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from diagnosis.diagnosed import Diagnosed
+    from model.source import Source
     from probes.monitor import MonitorOptions
 
 
@@ -57,6 +59,16 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     from probes.monitor import MonitorOptions
 
     return MonitorOptions(attach=options.attach, slots=int(options.slots))
+
+
+def diagnosed(source: Source) -> Diagnosed:
+    """``source`` with windows that say what is wrong."""
+    import os
+
+    from diagnosis.diagnosed import Diagnosed
+    from diagnosis.engine import Diagnosis
+
+    return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:

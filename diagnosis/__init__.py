@@ -1,0 +1,1 @@
+"""Windows in, causal chains out: pure functions, no I/O. See `diagnosis.engine` and `diagnosis.causes`."""

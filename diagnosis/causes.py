@@ -1,0 +1,99 @@
+"""Every cause that is told apart: its name, and what a person has to know in one line. See docs/causes.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause."""
+
+    id: str
+    title: str
+    """A few words, as the screen shows them."""
+    about: str
+    """One line: what happens."""
+    fault: bool = True
+    """False for what is worth knowing and no fault."""
+
+
+_LIST: Final = (
+    Cause("cpu_contention", "CPU taken by another tenant", "threads wait for a CPU that others hold"),
+    Cause(
+        "own_threads",
+        "too many threads of its own",
+        "threads wait for a CPU that the tenant's own threads hold",
+    ),
+    Cause("cfs_throttling", "CPU quota used up", "the cgroup's CPU quota (cpu.max) stops all its threads"),
+    Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
+    Cause("loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"),
+    Cause(
+        "loader_cpu", "data loading is short of CPU", "the GPU waits for workers that compute all the time"
+    ),
+    Cause("loader_lock", "data loading waits for a lock", "the GPU waits for workers that wait for a lock"),
+    Cause("slow_disk", "slow block device", "threads wait for a device that is slow, or loaded by others"),
+    Cause(
+        "reclaim", "memory is reclaimed", "threads have to free memory, or read pages back, before they go on"
+    ),
+    Cause(
+        "major_faults", "pages are read back from disk", "memory was swapped out or dropped and is read again"
+    ),
+    Cause("oom_kill", "killed for lack of memory", "the kernel killed a process of the tenant"),
+    Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
+    Cause(
+        "tcp_retransmits",
+        "TCP segments sent again",
+        "the network loses segments of this process's connections",
+    ),
+    Cause(
+        "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
+    ),
+    Cause("memory_leak", "device memory leaks", "more device memory is allocated than freed, without end"),
+    Cause(
+        "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
+    ),
+    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail"),
+    Cause("pageable_copies", "copies from pageable memory", "the driver copies by way of a staging buffer"),
+    Cause("small_copies", "many small copies", "the cost of starting copies exceeds that of moving bytes"),
+    Cause(
+        "sync_storm",
+        "waits for the device after every step",
+        "host and device take turns instead of overlapping",
+    ),
+    Cause(
+        "launch_bound",
+        "bound by launching kernels",
+        "kernels are so short that launching them takes all the time",
+    ),
+    Cause("cold_start", "modules are being loaded", "first calls load and compile device code"),
+    Cause(
+        "graph_recapture",
+        "CUDA graphs captured again and again",
+        "capturing costs what the graph should save",
+    ),
+    Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),
+    Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
+    Cause("nccl_hang", "a collective hangs", "ranks wait for one that has not entered"),
+    Cause("hung_call", "a call does not return", "a call has been open for long"),
+    Cause("gpu_power", "clocks held down by the power cap", "the device reached its power limit"),
+    Cause("gpu_thermal", "clocks held down by heat", "the device reached its temperature limit"),
+    Cause("gpu_hardware_slowdown", "clocks held down by the hardware", "power brake or hardware protection"),
+    Cause("gpu_clocks", "clocks lowered", "the device runs below its clocks although it has work"),
+    Cause("gpu_ecc", "memory errors", "the device reported errors of its memory"),
+    Cause("gpu_xid", "XID error", "the driver reported a critical error of the device"),
+    Cause("gpu_lost", "device lost", "the device no longer answers"),
+    Cause(
+        "pcie_link",
+        "PCIe link below its best",
+        "the link has fewer lanes or a lower generation than it could",
+    ),
+    Cause("pcie_replays", "PCIe replays", "the link sends packets again: a bad contact or signal"),
+    Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
+    Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
+    Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
+)
+
+CAUSES: Final = {cause.id: cause for cause in _LIST}
+"""By id."""

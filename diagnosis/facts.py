@@ -1,0 +1,156 @@
+"""A window as rules ask for it: rows as plain figures, evidence by process and tenant, what is normal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, BlockIo, Charge, ProcessUse, Rank, TenantUse
+from model.pivot import PERCENTS, bounded
+from model.window import SPLITS, RowKey, Window
+
+NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the window in plain figures."""
+
+    key: RowKey
+    calls: int
+    errors: int
+    bytes: int
+    total_ns: int
+    max_ns: int
+    p50_ns: int
+    p99_ns: int
+    split_ns: Mapping[str, int]
+    """By ``model.window.SPLITS``; empty where splits were not measured."""
+    normal_p99_ns: int | None = None
+    """Learned from healthy windows of the same workload; None before."""
+    normal_p50_ns: int | None = None
+
+    def share(self, part: str) -> float:
+        """Part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
+        return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
+
+
+class Facts:
+    """What rules look at. Everything is of ``window``, the last few seconds, unless it says otherwise."""
+
+    def __init__(
+        self,
+        window: Window,
+        *,
+        normal: Mapping[RowKey, tuple[int, int]] | None = None,
+        series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] = NO_SERIES,
+        own_pid: int = 0,
+    ) -> None:
+        """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives."""
+        self.window = window
+        self.seconds = max(window.seconds, 1e-6)
+        self.own_pid = own_pid
+        """The tracer's own process; 0 where unknown."""
+        self._series = series
+        self.rows = _rows(window, normal or {})
+        evidence = window.evidence
+        self._rows_of = _by_pid(self.rows, lambda row: row.key.pid)
+        self._charges_of = _by_pid(evidence.charges, lambda charge: charge.pid)
+        self._io_of = _by_pid(evidence.block_io, lambda io: io.pid)
+        self._process = {use.pid: use for use in evidence.processes}
+        self._tenant = {use.tenant: use for use in evidence.tenants}
+
+    @property
+    def callers(self) -> tuple[int, ...]:
+        """Processes that made traced calls."""
+        return tuple(
+            pid for pid, rows in self._rows_of.items() if any(row.key.layer != HOST_LAYER for row in rows)
+        )
+
+    def rows_of(self, pid: int) -> Sequence[Row]:
+        """All rows of a process."""
+        return self._rows_of.get(pid, ())
+
+    def calls_of(self, pid: int) -> list[Row]:
+        """Its outermost traced calls."""
+        return [row for row in self.rows_of(pid) if row.key.outermost]
+
+    def gap_of(self, pid: int) -> Row | None:
+        """The time between its outermost calls."""
+        return next((row for row in self.rows_of(pid) if row.key.operation == HOST_GAP), None)
+
+    def work_of(self, pid: int) -> Row | None:
+        """What it did between the wake-ups that it gave to those who call."""
+        return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
+
+    def charges_of(self, pid: int) -> Sequence[Charge]:
+        """Who took the time of a process."""
+        return self._charges_of.get(pid, ())
+
+    def io_of(self, pid: int) -> Sequence[BlockIo]:
+        """Its block I/O."""
+        return self._io_of.get(pid, ())
+
+    def process(self, pid: int) -> ProcessUse | None:
+        """What it used."""
+        return self._process.get(pid)
+
+    def use(self, tenant: str) -> TenantUse | None:
+        """What a tenant used."""
+        return self._tenant.get(tenant)
+
+    @property
+    def ranks(self) -> Sequence[Rank]:
+        """All ranks of NCCL communicators."""
+        return self.window.evidence.ranks
+
+    def name(self, tenant: str) -> str:
+        """What a person calls a tenant."""
+        found = self.window.tenants.get(tenant)
+        return (found.name if found else "") or tenant or "the host"
+
+    def per_second(self, value: float) -> float:
+        """``value`` of the window as a rate."""
+        return value / self.seconds
+
+    def trend(self, what: str, tenant: str, pid: int = 0) -> Sequence[tuple[float, float]]:
+        """(Unix time, value) over the last minutes, oldest first: ``held_bytes`` of a process and others that
+        ``diagnosis.series`` keeps. Empty where there is none."""
+        return self._series.get((what, tenant, pid), ())
+
+
+def _rows(window: Window, normal: Mapping[RowKey, tuple[int, int]]) -> tuple[Row, ...]:
+    rows = window.rows
+    percentiles = bounded(rows.histograms.percentiles(PERCENTS), rows.max_ns).tolist()
+    split = None if rows.split_ns is None else rows.split_ns.tolist()
+    found = []
+    for at, key in enumerate(rows.keys):
+        p50_ns, p99_ns = normal.get(key, (None, None))
+        found.append(
+            Row(
+                key=key,
+                calls=int(rows.calls[at]),
+                errors=int(rows.errors[at]),
+                bytes=int(rows.bytes[at]),
+                total_ns=int(rows.total_ns[at]),
+                max_ns=int(rows.max_ns[at]),
+                p50_ns=int(percentiles[at][0]),
+                p99_ns=int(percentiles[at][2]),
+                split_ns={} if split is None else dict(zip(SPLITS, split[at], strict=True)),
+                normal_p99_ns=p99_ns,
+                normal_p50_ns=p50_ns,
+            )
+        )
+    return tuple(found)
+
+
+_Item = TypeVar("_Item")
+
+
+def _by_pid(items: Sequence[_Item], pid_of: Callable[[_Item], int]) -> dict[int, list[_Item]]:
+    found: defaultdict[int, list[_Item]] = defaultdict(list)
+    for item in items:
+        found[pid_of(item)].append(item)
+    return dict(found)

@@ -1,0 +1,44 @@
+"""What one rule found in one stretch of time: a chain before it is followed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from diagnosis.facts import Facts
+from model.chain import Fix, Link
+from model.window import RowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One cause at work, with the time it takes."""
+
+    cause: str
+    """A key of ``diagnosis.causes.CAUSES``."""
+    tenant: str
+    """Id of the tenant that loses; empty where the whole host does."""
+    summary: str
+    """One line: who loses what to whom. No figure that changes every second stands first."""
+    lost_ns_per_s: float
+    """Measured time lost through this cause; 0 where nothing was lost yet (a leak, an XID)."""
+    confidence: float
+    """0 to 1."""
+    links: tuple[Link, ...] = ()
+    """From the effect (depth 0) to the root."""
+    fixes: tuple[Fix, ...] = ()
+    effect: RowKey | None = None
+    """The row that loses most; None where it is no row."""
+    rows: tuple[RowKey, ...] = ()
+    pid: int = 0
+    process: str = ""
+    about: str = ""
+    """What tells it from another of the same cause and tenant: a device, a communicator. Empty: nothing."""
+    unknown: tuple[str, ...] = ()
+    p99_ns: int | None = None
+    normal_p99_ns: int | None = None
+    calls: int = 0
+
+
+Rule = Callable[[Facts], Iterable[Suspicion]]
+"""Looks for one cause, or a few that share their evidence. Pure; gives nothing where all is well."""

@@ -1,0 +1,98 @@
+"""A causal chain: what was lost, by what, whose fault that is, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from model.window import RowKey
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+"""The worst first. ``info`` is no fault: what a workload is bound by."""
+
+Role = Literal["effect", "mechanism", "culprit", "reason", "factor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One step of a chain, from the effect to its root."""
+
+    role: Role
+    """effect: what is slow; mechanism: where its time went; culprit: who took it; reason: why that one was
+    held up in its turn; factor: what makes it worse."""
+    text: str
+    """One line for a person, without the figures below where these say it all."""
+    share: float | None = None
+    """Part of the effect's loss that goes this way, 0 to 1; None where it is not measured."""
+    ns_per_s: float | None = None
+    """Time it stands for, ns a second."""
+    tenant: str = ""
+    """Id of the tenant that the step speaks of; empty for the host itself."""
+    pid: int = 0
+    process: str = ""
+    device: str = ""
+    """Block device, GPU or network that it speaks of."""
+    depth: int = 1
+    """Steps from the effect (0): links of one depth stand side by side below the one before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Something that helps."""
+
+    text: str
+    """What to do, one line; names the actual process, cgroup, CPU set, device or setting."""
+    command: str = ""
+    """To type on this host, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One fault, or one thing to know, followed over time."""
+
+    id: str
+    """Stays the same as long as the chain is open and when it opens again: cause, tenant, and what is hit."""
+    cause: str
+    """A key of ``diagnosis.causes.CAUSES``."""
+    title: str
+    """The cause in a few words."""
+    severity: Severity
+    summary: str
+    """One line: who loses what to whom."""
+    tenant: str
+    """Id of the tenant that loses; empty where the whole host does."""
+    pid: int
+    process: str
+    layer: str
+    operation: str
+    """What it loses it in; empty where it is no operation."""
+    lost_ms_per_s: float
+    confidence: float
+    """0 to 1: how much of the loss the links account for, and how sure their signal is."""
+    links: tuple[Link, ...]
+    fixes: tuple[Fix, ...]
+    unknown: tuple[str, ...] = ()
+    """What is not known about it, one line each."""
+    p99_ns: int | None = None
+    normal_p99_ns: int | None = None
+    """Learned from healthy windows; None before."""
+    calls: int = 0
+    rows: tuple[RowKey, ...] = ()
+    """The rows it speaks of."""
+    since: float = 0.0
+    """Unix time in seconds: when it was first seen."""
+    seen: float = 0.0
+    """When it was last seen."""
+    open: bool = True
+    """Whether it still goes on."""
+
+    @property
+    def culprits(self) -> tuple[Link, ...]:
+        """Who is to blame, the first one most; may be empty."""
+        return tuple(link for link in self.links if link.role == "culprit")
+
+
+def worst_first(chain: Chain) -> tuple[bool, int, float, float]:
+    """Sort key: open ones first, then by severity, then the newest, then by loss."""
+    return not chain.open, SEVERITIES.index(chain.severity), -chain.since, -chain.lost_ms_per_s

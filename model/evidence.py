@@ -1,0 +1,271 @@
+"""What was measured besides the calls themselves: who took the time, and what the host did to its tenants.
+
+Every record is of one window. Fields are of one of two sorts, and adding windows (``added``) follows them:
+what happened within the window (``_ns``, counts) adds up; what is true at a moment (a limit, a size) is the
+last one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+HOST_LAYER: Final = "host"
+"""The layer of the two operations below."""
+HOST_GAP: Final = "host gap"
+"""The time of a thread between two of its outermost traced calls: an operation like others, with a split."""
+HOST_WORK: Final = "host work"
+"""The time of a followed thread (one that wakes those that call) between two of the wake-ups it gives."""
+
+LONGEST_GAP_NS: Final = 60_000_000_000
+"""A longer gap is a program that is idle: it is not counted."""
+
+
+class Charge(NamedTuple):
+    """Time off the CPU of one row (``tenant`` to ``operation``) that one other process is the cause of."""
+
+    tenant: str
+    pid: int
+    process: str
+    layer: str
+    operation: str
+    """The outermost call, ``HOST_GAP`` or ``HOST_WORK``."""
+    kind: str
+    """A name of ``model.window.SPLITS``. runqueue: the culprit had the CPU; else: it gave the wake-up."""
+    culprit_tenant: str
+    culprit_pid: int
+    culprit_process: str
+    ns: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIo:
+    """Requests of one process to one block device."""
+
+    tenant: str
+    pid: int
+    process: str
+    """Who submitted it; pid 0 with the tenant's id where only the cgroup is known (writeback)."""
+    device: str
+    """The kernel's name, such as ``nvme0n1``."""
+    write: bool
+    requests: int
+    bytes: int
+    queued_ns: int
+    """From submission until the device got them: throttling by the cgroup, and the scheduler's queue."""
+    service_ns: int
+    """From there until they were done."""
+    max_ns: int
+    """The longest, from submission to its end. The largest, where windows add."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUse:
+    """What a tenant's cgroup used, and what it was denied."""
+
+    tenant: str
+    cpu_ns: int = 0
+    periods: int = 0
+    """Periods of the CFS quota in which it ran."""
+    throttled_periods: int = 0
+    throttled_ns: int = 0
+    reclaims: int = 0
+    reclaim_ns: int = 0
+    """Time its threads spent in direct reclaim, of the host's or of its own limit."""
+    oom_kills: int = 0
+    forks: int = 0
+    execs: int = 0
+    exits: int = 0
+    """Processes, not threads."""
+    cpu_quota: float | None = None
+    """CPUs it may use; None without a quota. A moment, as all that follow. The tightest of its ancestors'."""
+    quota_cgroup: str = ""
+    """Path of the cgroup that has this quota."""
+    memory_used_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_cgroup: str = ""
+    """Path of the cgroup that has this limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """One process that calls, is followed, or is charged with others' time."""
+
+    tenant: str
+    pid: int
+    process: str
+    cpu_ns: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    retransmits_v4: int = 0
+    """TCP segments sent again."""
+    retransmits_v6: int = 0
+    allocations: int = 0
+    """Device memory, by outermost calls that succeeded."""
+    frees: int = 0
+    allocated_bytes: int = 0
+    freed_bytes: int = 0
+    link: int = -1
+    """0: makes traced calls; 1: wakes such; 2, 3: wakes those; -1: neither. A moment, as all that follow."""
+    threads: int = 0
+    allowed_cpus: int = 0
+    """CPUs that its main thread may run on; 0 where unknown."""
+    allowed: str = ""
+    """The same as the kernel lists them: ``0-3,8``."""
+    nice: int = 0
+    rss_bytes: int = 0
+    swap_bytes: int = 0
+    held_bytes: int | None = None
+    """Device memory allocated and not freed, of what was allocated while it was traced."""
+    held: int = 0
+    """The same, allocations."""
+    parent_pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process's place in one NCCL communicator, and how it keeps up with the others on this host."""
+
+    communicator: str
+    """The unique id's hash in hex: the same for all its ranks."""
+    tenant: str
+    pid: int
+    process: str
+    rank: int
+    ranks: int
+    """In the whole communicator."""
+    local_ranks: int
+    """Of these traced on this host."""
+    collectives: int = 0
+    """Entered in the window."""
+    joined: int = 0
+    """Of these compared with the other local ranks."""
+    late_ns: int = 0
+    """Sum over the compared ones: how long after the first local rank this one entered."""
+    last: int = 0
+    """Of the compared ones, how often it was the last to enter."""
+    behind: int = 0
+    """Collectives that the most advanced local rank has entered and this one has not. A moment."""
+    since_entry_ns: int = 0
+    """Age of its last entry. A moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at one moment."""
+
+    time: float
+    """Unix time in seconds."""
+    kind: str
+    """``oom_kill``, ``xid``, ``gpu_lost`` …"""
+    tenant: str
+    pid: int
+    process: str
+    text: str
+    """One line for a person."""
+
+
+MOST_EVENTS: Final = 200
+"""Events that a window keeps, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All of it. What could not be measured is named in ``unknown``."""
+
+    charges: tuple[Charge, ...] = ()
+    block_io: tuple[BlockIo, ...] = ()
+    tenants: tuple[TenantUse, ...] = ()
+    processes: tuple[ProcessUse, ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    events: tuple[Event, ...] = ()
+    swap_in_bytes: int = 0
+    """By the whole host."""
+    swap_out_bytes: int = 0
+    unknown: tuple[str, ...] = ()
+    """What is not measured here and why, one line each. A moment."""
+
+
+_Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank)
+
+_KEYS: Final[dict[type, tuple[str, ...]]] = {
+    BlockIo: ("tenant", "pid", "process", "device", "write"),
+    TenantUse: ("tenant",),
+    ProcessUse: ("tenant", "pid", "process"),
+    Rank: ("communicator", "pid", "rank"),
+}
+_SUMS: Final[dict[type, tuple[str, ...]]] = {
+    BlockIo: ("requests", "bytes", "queued_ns", "service_ns"),
+    TenantUse: (
+        *("cpu_ns", "periods", "throttled_periods", "throttled_ns", "reclaims", "reclaim_ns"),
+        *("oom_kills", "forks", "execs", "exits"),
+    ),
+    ProcessUse: (
+        *("cpu_ns", "minor_faults", "major_faults", "retransmits_v4", "retransmits_v6"),
+        *("allocations", "frees", "allocated_bytes", "freed_bytes"),
+    ),
+    Rank: ("collectives", "joined", "late_ns", "last"),
+}
+
+
+def added(parts: Iterable[Evidence]) -> Evidence:
+    """Evidence of windows that follow each other, oldest first, as that of one window."""
+    parts = tuple(parts)
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Evidence()
+    return Evidence(
+        charges=_charges(charge for part in parts for charge in part.charges),
+        block_io=_records(record for part in parts for record in part.block_io),
+        tenants=_records(record for part in parts for record in part.tenants),
+        processes=_records(record for part in parts for record in part.processes),
+        ranks=_records(record for part in parts for record in part.ranks),
+        events=tuple(event for part in parts for event in part.events)[-MOST_EVENTS:],
+        swap_in_bytes=sum(part.swap_in_bytes for part in parts),
+        swap_out_bytes=sum(part.swap_out_bytes for part in parts),
+        unknown=parts[-1].unknown,
+    )
+
+
+def _charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+    sums: dict[tuple[object, ...], Charge] = {}
+    for charge in charges:
+        key = charge[:9]
+        before = sums.get(key)
+        sums[key] = (
+            charge
+            if before is None
+            else charge._replace(ns=before.ns + charge.ns, times=before.times + charge.times)
+        )
+    return tuple(sums.values())
+
+
+def _records(records: Iterable[_Record]) -> tuple[_Record, ...]:
+    sums: dict[tuple[object, ...], _Record] = {}
+    for record in records:
+        kind = type(record)
+        key = tuple(getattr(record, name) for name in _KEYS[kind])
+        before = sums.get(key)
+        sums[key] = record if before is None else _sum(before, record)
+    return tuple(sums.values())
+
+
+def _sum(before: _Record, record: _Record) -> _Record:
+    changes: dict[str, Any] = {
+        name: getattr(before, name) + getattr(record, name) for name in _SUMS[type(record)]
+    }
+    if isinstance(record, BlockIo) and isinstance(before, BlockIo):
+        changes["max_ns"] = max(before.max_ns, record.max_ns)
+    return replace(record, **changes)
+
+
+RECORDS: Final = {
+    field.name: kind
+    for field, kind in zip(
+        fields(Evidence), (Charge, BlockIo, TenantUse, ProcessUse, Rank, Event), strict=False
+    )
+}
+"""The lists of ``Evidence`` by name, and what each holds."""

@@ -1,0 +1,53 @@
+"""What the kernel side tells besides counts, with the kernel's own numbers of processes and cgroups."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RawCharge(NamedTuple):
+    """Time off the CPU of one operation that another process is the cause of, since the previous read."""
+
+    tgid: int
+    cgroup_id: int
+    operation: int
+    """Of the outermost call, or that of a host gap or of host work."""
+    part: int
+    """Column of ``model.window.SPLITS``."""
+    culprit_tgid: int
+    """0: the kernel itself (an interrupt)."""
+    culprit_cgroup_id: int
+    ns: int
+    times: int
+
+
+class RawHeld(NamedTuple):
+    """Device memory of one process in one cgroup. Counts are since the previous read, what is held is now."""
+
+    tgid: int
+    cgroup_id: int
+    allocations: int
+    frees: int
+    allocated_bytes: int
+    freed_bytes: int
+    held: int
+    held_bytes: int
+
+
+class RawRank(NamedTuple):
+    """One process's place in one NCCL communicator, compared with the other ranks on this host."""
+
+    communicator: int
+    """Hash of its unique id."""
+    tgid: int
+    cgroup_id: int
+    rank: int
+    ranks: int
+    local_ranks: int
+    collectives: int
+    """Since the previous read, as all up to ``last``."""
+    joined: int
+    late_ns: int
+    last: int
+    behind: int
+    since_entry_ns: int
