@@ -1,12 +1,13 @@
 """Rows of a window grouped by any dimensions, with percentiles from merged histograms.
 
-Nested calls (a driver call inside a runtime call) are part of the call around them. So:
+Nested calls (a driver call inside a runtime call) are part of the call around them, and rows of the layer
+``host`` are time between calls. So:
 
-* a grouping with ``operation`` or ``layer`` in it counts nested rows too: somebody who looks at
+* a grouping with ``operation`` or ``layer`` in it counts all rows: somebody who looks at
   ``cuLaunchKernel`` wants all of them;
-* any other grouping leaves nested rows out, so that no call and no nanosecond counts twice;
+* any other grouping counts the outermost calls only, so that no call and no nanosecond counts twice;
 * ``share`` is always of the outermost calls' time. Shares of outermost groups add up to 1; nested ones
-  come on top of that.
+  come on top of that; time between calls has none.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from model.evidence import HOST_LAYER
 from model.hdr import indices_of
 from model.histograms import Histograms
 from model.tenant import Tenant
@@ -54,9 +56,11 @@ class Groups:
     """p50, p95 and p99, shape (n, 3); 0 where nothing was counted. A percentile that falls into the
     counter of the longest call is that call's exact duration, not the counter's upper edge."""
     share: NDArray[np.float64]
-    """Part of the time of all outermost calls of the window, 0 to 1."""
+    """Part of the time of all outermost calls of the window, 0 to 1; NaN for time between calls."""
     nested: NDArray[np.bool_]
     """True where every call of the group was made inside another traced call."""
+    between: NDArray[np.bool_]
+    """True where the group is no calls but the time between them (rows of the layer ``host``)."""
     rows: NDArray[np.int64]
     """How many rows of the window each group holds."""
     group_of_row: NDArray[np.int64]
@@ -88,17 +92,19 @@ class Groups:
         return np.flatnonzero(self.group_of_row == group)
 
 
-def pivot(window: Window, by: Sequence[Dimension]) -> Groups:
+def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Groups:
     """The rows of ``window`` grouped by the dimensions ``by``, in that order; none: one group of everything.
 
-    Raises ValueError for a dimension that is not in ``DIMENSIONS``.
+    ``all_rows`` counts them all in any grouping: for a window narrowed to one operation or layer. Raises
+    ValueError for a dimension that is not in ``DIMENSIONS``.
     """
     unknown = set(by) - set(DIMENSIONS)
     if unknown:
         raise ValueError(f"unknown dimensions: {', '.join(sorted(unknown))}")
     rows = window.rows
-    outermost = np.fromiter((not key.nested for key in rows.keys), np.bool_, len(rows))
-    everything = "operation" in by or "layer" in by
+    outermost = np.fromiter((key.outermost for key in rows.keys), np.bool_, len(rows))
+    host = np.fromiter((key.layer == HOST_LAYER for key in rows.keys), np.bool_, len(rows))
+    everything = all_rows or "operation" in by or "layer" in by
     named = _names(window, by)
     counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
     order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
@@ -121,8 +127,14 @@ def pivot(window: Window, by: Sequence[Dimension]) -> Groups:
     calls, moved, total = add(rows.calls), add(rows.bytes), add(rows.total_ns)
     whole = float(rows.total_ns[outermost].sum())
     seconds = window.seconds if window.seconds > 0 else 1.0
-    with_outer = np.zeros(n, np.bool_)
-    with_outer[group[outermost & (group >= 0)]] = True
+
+    def has(kind: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which groups have a row of that kind."""
+        found = np.zeros(n, np.bool_)
+        found[group[kind & (group >= 0)]] = True
+        return found
+
+    between = has(host) & ~has(~host)
     return Groups(
         by=tuple(by),
         keys=tuple(key for key, _ in order),
@@ -135,8 +147,9 @@ def pivot(window: Window, by: Sequence[Dimension]) -> Groups:
         total_ns=total,
         max_ns=longest,
         percentiles_ns=bounded(histograms.percentiles(PERCENTS), longest),
-        share=total / whole if whole else np.zeros(n),
-        nested=~with_outer & (np.bincount(target, minlength=n) > 0),
+        share=np.where(between, np.nan, total / whole if whole else np.zeros(n)),
+        nested=has(~host & ~outermost) & ~has(outermost),
+        between=between,
         rows=np.bincount(target, minlength=n),
         group_of_row=group,
         histograms=histograms,

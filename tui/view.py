@@ -118,7 +118,7 @@ def scope(window: Window, path: tuple[Step, ...]) -> Window:
     """The part of ``window`` below ``path``.
 
     Once an operation or a layer is chosen, calls made inside other calls stand for themselves: otherwise
-    a driver function that is only ever called by the runtime would show nothing.
+    a driver function that is only ever called by the runtime would show nothing. See ``_decided``.
     """
     if not path:
         return window
@@ -130,10 +130,15 @@ def scope(window: Window, path: tuple[Step, ...]) -> Window:
     kept = np.fromiter((inside(key) for key in window.rows.keys), np.bool_, len(window.rows))
     rows = window.rows.take(np.flatnonzero(kept))
     open_calls = tuple(call for call in window.open_calls if inside(key_of(call, window)))
-    if any(step.dimension in ("operation", "layer") for step in path):
+    if _decided(path):
         rows = replace(rows, keys=tuple(key._replace(nested=False) for key in rows.keys))
         open_calls = tuple(replace(call, nested=False) for call in open_calls)
     return replace(window, rows=rows, open_calls=open_calls)
+
+
+def _decided(path: tuple[Step, ...]) -> bool:
+    """Whether one operation or layer is looked at: its rows then all count, time between calls as well."""
+    return any(step.dimension in ("operation", "layer") for step in path)
 
 
 def key_of(call: OpenCall, window: Window) -> RowKey:
@@ -142,14 +147,14 @@ def key_of(call: OpenCall, window: Window) -> RowKey:
 
 
 def outermost_ns(window: Window) -> int:
-    """Time in calls of ``window`` that are not inside others, ns."""
-    outermost = np.fromiter((not key.nested for key in window.rows.keys), np.bool_, len(window.rows))
+    """Time in calls of ``window`` that are not inside others, ns; the time between calls is left out."""
+    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
     return int(window.rows.total_ns[outermost].sum())
 
 
 def calls_per_s(window: Window) -> float:
     """Outermost calls per second: a runtime call with the driver call inside it counts once."""
-    outermost = np.fromiter((not key.nested for key in window.rows.keys), np.bool_, len(window.rows))
+    outermost = np.fromiter((key.outermost for key in window.rows.keys), np.bool_, len(window.rows))
     return float(window.rows.calls[outermost].sum()) / (window.seconds or 1.0)
 
 
@@ -168,9 +173,9 @@ class _Shown:
     """Time within the window that long open calls of the group have taken so far, all threads together."""
 
 
-def _grouped(window: Window, by: tuple[Dimension, ...]) -> _Shown:
+def _grouped(window: Window, by: tuple[Dimension, ...], all_rows: bool) -> _Shown:
     """Groups of the rows and of the calls still open: a call that hangs has no row and must be seen."""
-    groups = pivot(window, by)
+    groups = pivot(window, by, all_rows=all_rows)
     ages: dict[tuple[str, ...], int] = {}
     waited: dict[tuple[str, ...], int] = {}
     labels = dict(zip(groups.keys, groups.labels, strict=True))
@@ -258,7 +263,7 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
 
 def _bar(share: float, *, unicode: bool) -> str:
     """``share`` (0 to 1) as a bar of up to ten cells, in half cells where the characters allow it."""
-    share = min(max(share, 0.0), 1.0)
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
     if not unicode:
         return "#" * round(share * 10)
     halves = round(share * 20)
@@ -283,7 +288,8 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
     calls, errors = int(groups.calls[at]), int(groups.errors[at])
     nested: Role = "dim" if inside else ""
     duration: Callable[[int], str] = lambda ns: figures.duration(int(ns), unicode=unicode)  # noqa: E731
-    share = int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
+    # Time between calls is no part of their time.
+    share = float("nan") if groups.between[at] else int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
     moved = float(groups.bytes_per_s[at])
     return {
         **cells,
@@ -324,7 +330,8 @@ def table(window: Window, view: View, *, width: int, unicode: bool = True) -> Ta
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
-    shown = _grouped(parse(view.filter).apply(below), BESIDE.get(view.by, (view.by,)))
+    by = BESIDE.get(view.by, (view.by,))
+    shown = _grouped(parse(view.filter).apply(below), by, _decided(view.path))
     columns = _columns(view.by, width)
     blank = Cell("")
     rows = []

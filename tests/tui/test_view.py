@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import Window
 from tests.unit.windows import Calls, full_window, key, window
 from tui.view import SORTS, Step, View, calls_per_s, outermost_ns, scope, table
@@ -165,3 +166,16 @@ def test_every_width_and_grouping_has_as_many_cells_as_columns() -> None:
 
 def test_calls_per_s_leave_nested_ones_out() -> None:
     assert calls_per_s(full_window()) == 11 / 2.0
+
+
+def test_time_between_calls_is_an_operation_and_in_no_total() -> None:
+    gap = key(HOST_GAP, layer=HOST_LAYER)
+    one = window([Calls(key(), [1_000, 2_000]), Calls(gap, [50_000_000, 60_000_000])])
+    assert cells(look(one, View()))["train"]["n"] == "2"
+    assert outermost_ns(one) == 3_000
+    rows = cells(look(one, View(by="operation")))
+    assert rows["host gap"]["total"] == "110ms"
+    assert (rows["host gap"]["share"], rows["host gap"]["bar"]) == ("–", "")
+    assert rows["cudaLaunchKernel"]["share"] == "100%"
+    inside = View(by="operation").entered("host gap", "host gap")
+    assert cells(look(one, inside))["train"]["n"] == "2"

@@ -8,6 +8,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.evidence import HOST_GAP, HOST_LAYER
 from model.hdr import HIGHEST_NS, index_of
 from model.pivot import DIMENSIONS, Dimension, part_of, pivot
 from model.window import Window
@@ -67,6 +68,43 @@ def test_a_group_of_only_nested_calls_says_so() -> None:
     groups = pivot(only, ["operation"])
     assert groups.nested.tolist() == [True, False]
     assert groups.share.tolist() == [0.6, 1.0]
+
+
+def with_gap() -> Window:
+    """What ``by_hand`` has, and time between calls."""
+    gap = key(HOST_GAP, layer=HOST_LAYER)
+    return window(
+        [
+            Calls(key("cudaLaunchKernel"), [100, 200], 1, 10),
+            Calls(gap, [5_000, 6_000]),
+            Calls(gap._replace(tenant="cri:bb", pid=200), [7_000]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("by", [[], ["container"], ["process", "host"], ["pod"]])
+def test_time_between_calls_is_in_no_total(by: list[Dimension]) -> None:
+    groups = pivot(with_gap(), by)
+    assert groups.calls.tolist() == [2]
+    assert groups.share.tolist() == [1.0]
+    assert groups.between.tolist() == [False]
+
+
+def test_time_between_calls_is_an_operation_without_a_share() -> None:
+    groups = pivot(with_gap(), ["operation"])
+    assert groups.labels == (("cudaLaunchKernel",), (HOST_GAP,))
+    assert groups.total_ns.tolist() == [300, 18_000]
+    assert groups.between.tolist() == [False, True]
+    assert groups.nested.tolist() == [False, False]
+    assert groups.share[0] == 1.0
+    assert np.isnan(groups.share[1])
+
+
+def test_all_rows_count_in_any_grouping_where_that_is_asked_for() -> None:
+    groups = pivot(with_gap(), ["container"], all_rows=True)
+    assert groups.labels == (("serve",), ("train",))
+    assert groups.total_ns.tolist() == [7_000, 11_300]
+    assert groups.between.tolist() == [True, False]
 
 
 def test_no_dimension_gives_one_total() -> None:
@@ -139,7 +177,7 @@ def test_groups_equal_those_added_up_one_by_one(one: Window, by: list[Dimension]
     histograms: dict[tuple[str, ...], HdrHistogram] = defaultdict(lambda: HdrHistogram(1, HIGHEST_NS, 2))
     for number, row in enumerate(one.rows.keys):
         group = int(groups.group_of_row[number])
-        if row.nested and not nested_too:
+        if not row.outermost and not nested_too:
             assert group == -1
             continue
         calls[groups.keys[group]] += int(one.rows.calls[number])
@@ -157,7 +195,7 @@ def test_groups_equal_those_added_up_one_by_one(one: Window, by: list[Dimension]
                 same = index_of(expected) == index_of(longest)
                 assert groups.percentiles_ns[number, column] == (min(expected, longest) if same else expected)
     if not nested_too:
-        outer = sum(int(t) for t, row in zip(one.rows.total_ns, one.rows.keys, strict=True) if not row.nested)
+        outer = sum(int(t) for t, row in zip(one.rows.total_ns, one.rows.keys, strict=True) if row.outermost)
         assert int(groups.total_ns.sum()) == outer
         assert np.isclose(groups.share.sum(), 1.0 if outer else 0.0)
 

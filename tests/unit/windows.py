@@ -199,7 +199,7 @@ KEYS = st.builds(
     tenant=st.sampled_from(["docker:aa", "cri:bb", "cgroup:9"]),
     pid=st.integers(1, 3),
     process=st.sampled_from(["python3", "serve"]),
-    layer=st.sampled_from(["runtime", "driver"]),
+    layer=st.sampled_from(["runtime", "driver", "host"]),
     operation=st.sampled_from(OPERATIONS),
     nested=st.booleans(),
 )
