@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,22 +49,28 @@ class Made:
 class Caller:
     """One such process. Leaving the ``with`` block, or ending this process in any way, ends it.
 
-    ``cgroup`` is the directory of the cgroup that it joins before it does anything else, ``table`` a file of
-    latencies, ``folder`` where it finds the libraries (default: where it was built), ``name`` its comm.
+    ``cgroup`` is the directory of the cgroup that it joins before it does anything else (or several, of
+    different hierarchies), ``table`` a file of latencies, ``folder`` where it finds the libraries (default:
+    where it was built), ``name`` its comm, ``files`` the folder of the files that its items name, ``before``
+    a command that replaces itself by the program (``nsenter …``).
     """
 
     def __init__(
         self,
         built: Built,
         *,
-        cgroup: Path | None = None,
+        cgroup: Path | Sequence[Path] | None = None,
         table: Path | None = None,
         folder: Path | None = None,
         name: str = "",
+        files: Path | None = None,
+        before: Sequence[str] = (),
     ) -> None:
-        command = [str(built.caller)]
-        if cgroup is not None:
-            command += ["-g", str(cgroup / "cgroup.procs")]
+        command = [*before, str(built.caller)]
+        for place in (cgroup,) if isinstance(cgroup, Path) else cgroup or ():
+            command += ["-g", str(place / "cgroup.procs")]
+        if files is not None:
+            command += ["-d", str(files)]
         if name:
             command += ["-n", name]
         environment = {name: value for name, value in os.environ.items() if name != TABLE_VARIABLE}
@@ -135,6 +142,11 @@ class Caller:
     def stop(self) -> None:
         """End the threads of `start` after the call they are in."""
         self.do("stop")
+
+    def change(self, items: str, *, threads: int = 1, seconds: float = ANSWER_SECONDS) -> None:
+        """End the threads of `start` after the cycle they are in, and start others with ``items``."""
+        self.do("finish", seconds)
+        self.start(items, threads=threads)
 
     def report(self) -> dict[str, Made]:
         """What was made so far, by symbol (with its variant)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold"]
+How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold", "meet"]
 Shape = Literal["fixed", "uniform", "lognormal"]
 
 TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
@@ -19,7 +19,8 @@ class Latency:
     """What one function does, whatever its variant."""
 
     how: How = "at-once"
-    """What the calling thread does meanwhile. ``hold``: it waits while the file ``path`` exists."""
+    """What the calling thread does meanwhile. ``hold``: it waits while the file ``path`` exists. ``meet``: it
+    waits until ``spread`` processes that share the file ``path`` have come as often as it, then ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
     """The duration, the shortest one (uniform) or the median (lognormal), in ns."""
@@ -39,7 +40,7 @@ class Latency:
         fields = [symbol, self.how, self.shape, *(repr(float(number)) for number in numbers)]
         path = [str(self.path)] if self.path is not None else []
         if any(" " in field for field in path):
-            raise ValueError("the path of a held call must not contain a space")
+            raise ValueError("the path must not contain a space")
         return " ".join([*fields, str(self.error_code), *path])
 
 

@@ -2,10 +2,11 @@
  *
  * A program that calls CUDA and NCCL functions as it is told and knows exactly how often it did.
  *
- *     caller [-g CGROUP_PROCS] [-n NAME] [FOLDER]
+ *     caller [-g CGROUP_PROCS]... [-n NAME] [-d FILES] [FOLDER]
  *
  * -g      join the cgroup of this cgroup.procs file before anything else
  * -n      the process's name (comm)
+ * -d      the folder of the files that items name
  * FOLDER  where the libraries are; each is loaded when its first function is needed
  *
  * Commands are lines of stdin; each is answered by `ok …` or `error …` on stdout. At the end of stdin the
@@ -16,14 +17,15 @@
  *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
  *     burst THREADS CYCLES ITEM…    the same without timing each call
  *     start THREADS CYCLES ITEM…    the same as run, without waiting; CYCLES 0: until `stop`
- *     wait, stop                    for the threads of `start`; `stop` ends them after their current call
+ *     wait, stop, finish            for the threads of `start`; `stop` ends them after their current call,
+ *                                   `finish` after their current cycle
  *     children COUNT CYCLES ITEM…   COUNT forked processes, one after the other, which then exit
  *     report                        `made SYMBOL CALLS ERRORS BYTES TOTAL_NS MAX_NS INDEX:COUNT…` lines
  *     exec, exec-thread             replace this program by itself, from the main or another thread
  *     exit CODE, kill               end, regularly or by SIGKILL
  *
  * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
- * or !N, computing for N us.
+ * or !N, computing for N us; or what host.h lists.
  */
 #define _GNU_SOURCE
 #include "caller.h"
@@ -175,8 +177,8 @@ static const char *obey(const char *command, char *rest, char *answer, size_t ro
         }
     } else if (!strcmp(command, "start")) {
         error = start_threads(rest, 1, &began);
-    } else if (!strcmp(command, "wait") || !strcmp(command, "stop")) {
-        stopping = *command == 's';
+    } else if (!strcmp(command, "wait") || !strcmp(command, "stop") || !strcmp(command, "finish")) {
+        stopping = *command == 's' ? STOP_NOW : *command == 'f' ? STOP_AFTER_CYCLE : GO_ON;
         wait_for_threads();
     } else if (!strcmp(command, "children")) {
         error = make_children(rest);
@@ -212,11 +214,13 @@ static void join_cgroup(const char *procs)
 int main(int count, char **values)
 {
     arguments = values;
-    for (int option; (option = getopt(count, values, "g:n:")) != -1;) {
+    for (int option; (option = getopt(count, values, "g:n:d:")) != -1;) {
         if (option == 'g')
             join_cgroup(optarg);
         else if (option == 'n')
             prctl(PR_SET_NAME, optarg);
+        else if (option == 'd')
+            choose_files(optarg);
         else
             return 2;
     }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host.h"
+
 #define MAX_ITEMS 64
 #define MAX_SYMBOL 64
 #define COUNTERS 3968
@@ -22,9 +24,9 @@ struct tally {
     struct tally *next;
 };
 
-/* One step of a thread's cycle: `count` calls of a function, a pause or a stretch of computing. */
+/* One step of a thread's cycle: `count` calls of a function, a pause, a stretch of computing or what host.h has. */
 struct item {
-    enum { CALL, PAUSE, COMPUTE } what;
+    enum { CALL, PAUSE, COMPUTE, ACT } what;
     char symbol[MAX_SYMBOL];
     function_t function;
     const char *shape;
@@ -33,6 +35,7 @@ struct item {
     uint64_t kind;    /* cudaMemcpyKind, or ncclDataType_t */
     uint64_t bytes;   /* one call's, as a tracer should count them */
     uint64_t ns;      /* of a pause or stretch */
+    const struct action *action;
 };
 
 struct plan {
@@ -49,7 +52,8 @@ void choose_folder(const char *folder);
 /* `text` is a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or why not. */
 const char *parse_plan(struct plan *plan, char *text);
 
-/* Goes through the plan once. `tallies` has an element for each item. */
+/* Goes through the plan once, or until `stop` is STOP_NOW. `tallies` has an element for each item. */
+enum { GO_ON, STOP_NOW, STOP_AFTER_CYCLE };
 void run_cycle(const struct plan *plan, struct tally **tallies, const volatile int *stop);
 
 /* Tallies for every item of a plan, kept until the process ends so that any report includes them. */

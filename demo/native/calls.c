@@ -133,6 +133,10 @@ static const char *parse_item(struct item *item, const char *text)
         item->ns = strtoull(text + 1, NULL, 10) * 1000;
         return NULL;
     }
+    if (*text == '@') {
+        item->what = ACT;
+        return parse_action(&item->action, text);
+    }
     char sizes[64] = "";
     unsigned long long count = 1, kind = 0;
     if (sscanf(text, "%63[A-Za-z0-9_]:%llu:%63[0-9x]:%llu", item->symbol, &count, sizes, &kind) < 1) {
@@ -209,7 +213,7 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         memcpy(fields + 16, item->size, 3 * sizeof *fields);
         fields[19] = item->kind;
     }
-    for (uint64_t n = 0; n < item->count && !*stop; n++) {
+    for (uint64_t n = 0; n < item->count && *stop != STOP_NOW; n++) {
         uint64_t before = tally->histogram ? now_ns() : 0;
         int error = item->function(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5],
                                    argument[6], argument[7]);
@@ -229,17 +233,14 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
 
 void run_cycle(const struct plan *plan, struct tally **tallies, const volatile int *stop)
 {
-    for (int i = 0; i < plan->items && !*stop; i++) {
+    for (int i = 0; i < plan->items && *stop != STOP_NOW; i++) {
         const struct item *item = &plan->item[i];
-        struct timespec rest = {(time_t)(item->ns / 1000000000ull), (long)(item->ns % 1000000000ull)};
-        if (item->what == CALL)
-            call_all(item, tallies[i], stop);
-        else if (item->what == COMPUTE)
-            for (uint64_t end = now_ns() + item->ns; now_ns() < end;)
-                ;
-        else
-            while (nanosleep(&rest, &rest) && errno == EINTR)
-                ;
+        switch (item->what) {
+        case CALL: call_all(item, tallies[i], stop); break;
+        case COMPUTE: compute(item->ns); break;
+        case PAUSE: rest(item->ns); break;
+        case ACT: act(item->action); break;
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "standin.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,11 +78,22 @@ static void wait_until(enum how how, uint64_t end)
     }
 }
 
-int standin_slow(const struct entry *entry)
+static void meet(struct entry *entry)
+{
+    uint64_t turn = __atomic_add_fetch(&entry->turns, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(entry->arrived, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(entry->arrived, __ATOMIC_ACQUIRE) < turn * (uint64_t)entry->b)
+        wait_until(POLL, now_ns() + 200000);
+    wait_until(POLL, now_ns() + (uint64_t)entry->a);
+}
+
+int standin_slow(struct entry *entry)
 {
     if (entry->how == HOLD)
         while (access(entry->path, F_OK) == 0)
             wait_until(SLEEP, now_ns() + 2000000);
+    else if (entry->how == MEET)
+        meet(entry);
     else if (entry->how != AT_ONCE)
         wait_until(entry->how, now_ns() + duration_ns(entry));
     return entry->error_share > 0 && random_share() < entry->error_share ? entry->error_code : 0;
@@ -100,17 +113,31 @@ static int word_in(const char *word, const char *const *words, int count)
     return -1;
 }
 
+static uint64_t *meeting_place(const char *path)
+{
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    void *place = MAP_FAILED;
+    if (file >= 0 && !ftruncate(file, 4096))
+        place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (place == MAP_FAILED) {
+        fprintf(stderr, "stand-in library: cannot use %s\n", path);
+        _exit(2);
+    }
+    close(file);
+    return place;
+}
+
 static void read_line(const char *line)
 {
-    static const char *const hows[] = {"at-once", "spin", "sleep", "futex", "poll", "hold"};
+    static const char *const hows[] = {"at-once", "spin", "sleep", "futex", "poll", "hold", "meet"};
     static const char *const shapes[] = {"fixed", "uniform", "lognormal"};
     char name[80], how[16], shape[16], path[512] = "";
     struct entry read = {0};
     int fields = sscanf(line, "%79s %15s %15s %lf %lf %lf %lf %lf %d %511s", name, how, shape, &read.a, &read.b,
                         &read.spike_share, &read.spike_factor, &read.error_share, &read.error_code, path);
-    int how_index = fields >= 9 ? word_in(how, hows, 6) : -1;
+    int how_index = fields >= 9 ? word_in(how, hows, 7) : -1;
     int shape_index = fields >= 9 ? word_in(shape, shapes, 3) : -1;
-    if (how_index < 0 || shape_index < 0 || (how_index == HOLD && !*path)) {
+    if (how_index < 0 || shape_index < 0 || ((how_index == HOLD || how_index == MEET) && !*path)) {
         fprintf(stderr, "stand-in library: not understood: %s", line);
         _exit(2);
     }
@@ -121,6 +148,8 @@ static void read_line(const char *line)
         read.how = (enum how)how_index;
         read.shape = (enum shape)shape_index;
         read.path = *path ? strdup(path) : NULL;
+        if (read.how == MEET)
+            read.arrived = meeting_place(path);
         *entry = read;
     }
 }

@@ -8,7 +8,9 @@
  *
  * SYMBOL  a function's name without its variant
  * HOW     spin | sleep | futex | poll: what the thread does meanwhile, or
- *         hold: sleep for as long as the file PATH exists
+ *         hold: sleep for as long as the file PATH exists, or
+ *         meet: poll until B processes that share PATH (an empty file before) have come as often as this one,
+ *         as a device does in a collective, then for A ns; SHAPE is fixed
  * SHAPE   fixed (A ns) | uniform (A to B ns) | lognormal (median A ns, sigma B)
  *
  * A function that is not in the table returns at once.
@@ -21,7 +23,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum how { AT_ONCE, SPIN, SLEEP, FUTEX, POLL, HOLD };
+enum how { AT_ONCE, SPIN, SLEEP, FUTEX, POLL, HOLD, MEET };
 enum shape { FIXED, UNIFORM, LOGNORMAL };
 
 struct entry {
@@ -33,7 +35,9 @@ struct entry {
     double spike_factor;
     double error_share;   /* of the calls, 0 to 1 */
     int error_code;
-    const char *path;     /* of HOLD */
+    const char *path;     /* of HOLD and MEET */
+    uint64_t *arrived;    /* of MEET: by all processes; in a file that they share */
+    uint64_t turns;       /* of MEET: by this process */
 };
 
 /* Entries gather in a section of their own, so that the table can be walked without listing it twice. */
@@ -41,10 +45,10 @@ struct entry {
     static struct entry entry_##base                                                      \
         __attribute__((used, section("standin"), aligned(8))) = {.name = #base}
 
-int standin_slow(const struct entry *entry);
+int standin_slow(struct entry *entry);
 
 /* Takes the function's time. Returns 0 or the error to return. */
-static inline int take_time(const struct entry *entry)
+static inline int take_time(struct entry *entry)
 {
     if (__builtin_expect(entry->how == AT_ONCE && entry->error_share == 0, 1))
         return 0;
