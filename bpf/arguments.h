@@ -5,8 +5,7 @@
 
 #include <uapi/linux/ptrace.h>
 #include "layout.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "numbers.h"
 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 

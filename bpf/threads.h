@@ -47,32 +47,6 @@ INLINE struct thread *find_thread(u32 tid)
 
 #define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
 
-/* The numbers of a thread and its process in a PID namespace (struct bpf_pidns_info). */
-struct numbers {
-	u32 tid;
-	u32 tgid;
-};
-
-#ifdef PID_NAMESPACE
-static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbers, u32 size) =
-	(void *)120; /* bpf_get_ns_current_pid_tgid */
-#endif
-
-/*
- * The numbers by which the monitor knows the current thread. They are the kernel's own unless the monitor runs
- * in a PID namespace (its inode is PID_NAMESPACE then): that knows only its own processes, and others have none.
- */
-INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
-{
-#ifdef PID_NAMESPACE
-	return numbers_in_namespace(PID_NAMESPACE_DEVICE, PID_NAMESPACE, numbers, sizeof(*numbers));
-#else
-	numbers->tid = pid_tgid;
-	numbers->tgid = pid_tgid >> 32;
-	return 0;
-#endif
-}
-
 /* A record for the current thread, or NULL where all are in use. */
 INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 {

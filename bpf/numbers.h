@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* By which numbers the monitor knows the current thread and its process. */
+#ifndef STALLTOP_NUMBERS_H
+#define STALLTOP_NUMBERS_H
+
+#include <linux/types.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The numbers of a thread and its process in a PID namespace (struct bpf_pidns_info). */
+struct numbers {
+	u32 tid;
+	u32 tgid;
+};
+
+#ifdef PID_NAMESPACE
+static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbers, u32 size) =
+	(void *)120; /* bpf_get_ns_current_pid_tgid */
+#endif
+
+/*
+ * The numbers by which the monitor knows the current thread. They are the kernel's own unless the monitor runs
+ * in a PID namespace (its inode is PID_NAMESPACE then): that knows only its own processes, and others have none.
+ */
+INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
+{
+#ifdef PID_NAMESPACE
+	return numbers_in_namespace(PID_NAMESPACE_DEVICE, PID_NAMESPACE, numbers, sizeof(*numbers));
+#else
+	numbers->tid = pid_tgid;
+	numbers->tgid = pid_tgid >> 32;
+	return 0;
+#endif
+}
+
+#endif
