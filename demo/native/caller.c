@@ -14,6 +14,7 @@
  *
  *     load SYMBOL…                  load the libraries of these functions, without a call
  *     library KIND PATH             use this file as runtime, driver or nccl library from now on
+ *     join NAME RANK RANKS          become a rank of the NCCL communicator of this name: collectives are its
  *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
  *     burst THREADS CYCLES ITEM…    the same without timing each call
  *     start THREADS CYCLES ITEM…    the same as run, without waiting; CYCLES 0: until `stop`
@@ -164,6 +165,15 @@ static const char *use_library(char *text)
     return choose_library(which, path);
 }
 
+static const char *join(const char *text)
+{
+    char name[120];
+    int rank, ranks;
+    if (sscanf(text, "%119s %d %d", name, &rank, &ranks) != 3)
+        return "join NAME RANK RANKS";
+    return join_communicator(name, rank, ranks);
+}
+
 /* Returns NULL or an error; may put more after `ok` into `answer`. */
 static const char *obey(const char *command, char *rest, char *answer, size_t room)
 {
@@ -186,6 +196,8 @@ static const char *obey(const char *command, char *rest, char *answer, size_t ro
         report();
     } else if (!strcmp(command, "load")) {
         error = load(rest);
+    } else if (!strcmp(command, "join")) {
+        error = join(rest);
     } else if (!strcmp(command, "library")) {
         error = use_library(rest);
     } else if (!strcmp(command, "exec") || !strcmp(command, "exec-thread")) {

@@ -49,6 +49,9 @@ uint64_t now_ns(void);
 const char *choose_library(const char *which, const char *path);
 void choose_folder(const char *folder);
 
+/* Become a rank of the communicator of this name; collectives from now on are its. Returns NULL, or why not. */
+const char *join_communicator(const char *name, int rank, int ranks);
+
 /* `text` is a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or why not. */
 const char *parse_plan(struct plan *plan, char *text);
 

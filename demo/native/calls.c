@@ -17,11 +17,14 @@ static const char *const file_names[MAX_LIBRARIES] = {"libcudart.so.12", "libcud
 static void *libraries[MAX_LIBRARIES];
 static char folder[4096] = ".";
 
+static void *communicator;
+
 static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What each argument of a function is, from left to right; what follows is 0:
  *   . anything   o where a result goes   n bytes, or elements if there is a type   w h width and height
+ *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
@@ -45,9 +48,9 @@ static const struct { const char *name, *shape; } shapes[] = {
     {"cuMemsetD32", ".in"}, {"cuMemsetD8Async", ".in"}, {"cuMemsetD32Async", ".in"},
     {"cuMemPrefetchAsync", ".n"}, {"cuMemMap", ".n"}, {"cuMemUnmap", ".n"}, {"cuMemSetAccess", ".n"},
     {"cuMemAddressReserve", "on"},
-    {"ncclAllReduce", "..nt"}, {"ncclReduce", "..nt"}, {"ncclReduceScatter", "..nt"},
-    {"ncclAllGather", "..nt"}, {"ncclBroadcast", "..nt"}, {"ncclBcast", ".nt"}, {"ncclSend", ".nt"},
-    {"ncclRecv", ".nt"}, {"ncclCommInitRank", "o"}, {"ncclCommInitAll", "o"}, {"ncclCommSplit", ".iio"},
+    {"ncclAllReduce", "..nt.c"}, {"ncclReduce", "..nt..c"}, {"ncclReduceScatter", "..nt.c"},
+    {"ncclAllGather", "..ntc"}, {"ncclBroadcast", "..nt.c"}, {"ncclBcast", ".nt.c"}, {"ncclSend", ".nt.c"},
+    {"ncclRecv", ".nt.c"}, {"ncclCommInitRank", "o"}, {"ncclCommInitAll", "o"}, {"ncclCommSplit", ".iio"},
 };
 
 uint64_t now_ns(void)
@@ -86,6 +89,17 @@ static function_t resolve(const char *symbol)
             return NULL;
     }
     return (function_t)dlsym(libraries[i], symbol);
+}
+
+struct unique_id { char internal[128]; };
+
+const char *join_communicator(const char *name, int rank, int ranks)
+{
+    struct unique_id id = {{0}};
+    int (*join)(void **, int, struct unique_id, int) =
+        (int (*)(void **, int, struct unique_id, int))resolve("ncclCommInitRank");
+    snprintf(id.internal, sizeof id.internal, "%s", name);
+    return join && !join(&communicator, ranks, id, rank) ? NULL : "cannot join";
 }
 
 static const char *shape_of(const char *symbol)
@@ -200,6 +214,7 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         case 'h': argument[i] = item->size[1]; break;
         case 'k': case 't': argument[i] = item->kind; break;
         case 'i': argument[i] = 0; break;
+        case 'c': argument[i] = (uint64_t)(uintptr_t)communicator; break;
         case '.': argument[i] = 0x7d0000000000ull; break;
         default: argument[i] = (uint64_t)(uintptr_t)fields; break;
         }
