@@ -12,6 +12,9 @@ import weakref
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 _NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """Numbers of bpf() and perf_event_open(), by machine (asm/unistd_64.h, asm-generic/unistd.h)."""
 
@@ -23,6 +26,7 @@ _MAP_UPDATE_ELEM: Final = 2
 _MAP_DELETE_ELEM: Final = 3
 _OBJ_GET_INFO_BY_FD: Final = 15
 _RAW_TRACEPOINT_OPEN: Final = 17
+_MAP_LOOKUP_AND_DELETE_BATCH: Final = 25
 _LINK_CREATE: Final = 28
 
 _PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
@@ -30,6 +34,8 @@ UPROBE_MULTI: Final = 48
 """BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: kernel 6.6 and later."""
 _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
 
+_BATCH_COUNT_AT: Final = 32
+"""Offset of ``batch.count`` in union bpf_attr: how many to take, then how many were taken."""
 _INFO_BYTES: Final = 232
 _RECURSION_MISSES_AT: Final = 208
 """Offset of ``recursion_misses`` in struct bpf_prog_info; it stays 0 where the kernel has no such field."""
@@ -86,6 +92,51 @@ def delete(map_fd: int, key: bytes) -> None:
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise
+
+
+def take_all(
+    map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 256
+) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """Keys and values of all elements of a hash, which has none of them any more.
+
+    ``room`` is how many come with one call; it grows where the kernel wants more. What a program on another
+    CPU adds to an element at the very moment it is taken out is lost. Raises OSError.
+    """
+    keys, values = [np.empty(0, key)], [np.empty(0, value)]
+    place = ctypes.create_string_buffer(8)
+    begun = False
+    while True:
+        some_keys, some_values = np.empty(room, key), np.empty(room, value)
+        attributes = ctypes.create_string_buffer(
+            struct.pack(
+                "=QQQQIIQQ",
+                ctypes.addressof(place) if begun else 0,
+                ctypes.addressof(place),
+                some_keys.ctypes.data,
+                some_values.ctypes.data,
+                room,
+                map_fd,
+                0,
+                0,
+            )
+        )
+        command, size = ctypes.c_int(_MAP_LOOKUP_AND_DELETE_BATCH), ctypes.c_uint(len(attributes) - 1)
+        try:
+            _system_call(_number(_BPF), command, attributes, size)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                room *= 2
+                continue
+            if error.errno != errno.ENOENT:
+                raise
+            ended = True
+        else:
+            begun, ended = True, False
+        taken = struct.unpack_from("=I", attributes, _BATCH_COUNT_AT)[0]
+        keys.append(some_keys[:taken])
+        values.append(some_values[:taken])
+        if ended:
+            return np.concatenate(keys), np.concatenate(values)
 
 
 def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
 
@@ -16,6 +15,20 @@ _MAGIC: Final = 0xEB9F
 _HEADER: Final = struct.Struct("=HBBIIIII")
 """struct btf_header: magic, version, flags, hdr_len, type_off, type_len, str_off, str_len."""
 _KIND_STRUCT: Final = 4
+_KIND_UNION: Final = 5
+_EXTRA_WORDS: Final = {
+    1: (0, 1),
+    3: (0, 3),
+    4: (3, 0),
+    5: (3, 0),
+    6: (2, 0),
+    13: (2, 0),
+    14: (0, 1),
+    15: (3, 0),
+    17: (0, 1),
+    19: (3, 0),
+}
+"""Words after a type's first three, by kind (linux/btf.h): for each of its members, and once."""
 _TYPE_WORDS: Final = 3
 """struct btf_type: name_off, info, size; each member after it has as many: name_off, type, offset."""
 _WITH_BIT_FIELDS: Final = 1 << 31
@@ -50,39 +63,85 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
 
 
 def member_offsets(data: bytes, name: str, members: tuple[str, ...]) -> dict[str, int]:
-    """Offsets (bytes) of ``members`` in the struct called ``name``.
+    """Offsets (bytes) of ``members`` in the struct called ``name``; see `KernelTypes.offsets`."""
+    return KernelTypes(data).offsets(name, members)
 
-    Types have no index and are some 100,000. So the struct is not reached by walking them: its name's number
-    is searched among all words, and what follows one has to make sense as that struct with these members.
-    Raises NoTypes, and ValueError or struct.error where ``data`` is no BTF.
-    """
-    magic, _, _, header, type_at, type_size, string_at, string_size = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise ValueError("no BTF of this machine's byte order")
-    strings = data[header + string_at : header + string_at + string_size]
-    words = np.frombuffer(data, np.uint32, type_size // 4, header + type_at)
-    wanted = {_place(strings, member): member for member in members}
-    for at in np.flatnonzero(words[:-2] == _place(strings, name)).tolist():
-        info = int(words[at + 1])
+
+class KernelTypes:
+    """The kernel's type information. Raises ValueError or struct.error where ``data`` is no BTF."""
+
+    def __init__(self, data: bytes) -> None:
+        magic, _, _, header, type_at, type_size, string_at, string_size = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError("no BTF of this machine's byte order")
+        self._strings = data[header + string_at : header + string_at + string_size]
+        self._words = np.frombuffer(data, np.uint32, type_size // 4, header + type_at)
+        self._starts: list[int] | None = None
+
+    @classmethod
+    def of_kernel(cls, path: Path = BTF) -> KernelTypes:
+        """Those of the running kernel. Raises NoTypes."""
+        try:
+            return cls(path.read_bytes())
+        except OSError as error:
+            raise NoTypes(f"{path}: {error.strerror}") from error
+        except (struct.error, ValueError) as error:
+            raise NoTypes(f"{path} cannot be read: {error}") from error
+
+    def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
+        """Offsets (bytes) of ``members`` in the struct called ``name``.
+
+        Types have no index and are some 100,000. So the struct is not reached by walking them: its name's
+        number is searched among all words, and what follows one has to make sense as that struct with these
+        members. Only where members are missing, which may be in a nameless struct or union within, all types
+        are walked once. Raises NoTypes.
+        """
+        words = self._words
+        wanted = {self._place(member): member for member in members}
+        for within in (False, True):
+            for at in np.flatnonzero(words[:-2] == self._place(name)).tolist():
+                if not self._is_struct(at):
+                    continue
+                found = self._members(at, wanted, within=within)
+                if len(found) == len(members) and all(place < words[at + 2] for place in found.values()):
+                    return found
+        raise NoTypes(f"the kernel's struct {name} has no {' or no '.join(members)}")
+
+    def _is_struct(self, at: int) -> bool:
+        info = int(self._words[at + 1])
+        end = at + _TYPE_WORDS + _TYPE_WORDS * (info & 0xFFFF)
+        return info >> 24 & 0x1F in (_KIND_STRUCT, _KIND_UNION) and end <= len(self._words)
+
+    def _members(self, at: int, wanted: dict[int, str], *, within: bool) -> dict[str, int]:
+        info = int(self._words[at + 1])
         first, count = at + _TYPE_WORDS, info & 0xFFFF
-        if info >> 24 & 0x1F != _KIND_STRUCT or first + _TYPE_WORDS * count > len(words):
-            continue
-        fields = words[first : first + _TYPE_WORDS * count].reshape(-1, _TYPE_WORDS)
-        found = _offsets(fields, wanted, bit_fields=bool(info & _WITH_BIT_FIELDS))
-        if len(found) == len(members) and all(offset < int(words[at + 2]) for offset in found.values()):
-            return found
-    raise NoTypes(f"the kernel's struct {name} has no {' or no '.join(members)}")
+        fields = self._words[first : first + _TYPE_WORDS * count].reshape(-1, _TYPE_WORDS)
+        found = {}
+        for name, kind, bits in fields[
+            np.isin(fields[:, 0], [*wanted, 0] if within else list(wanted))
+        ].tolist():
+            offset = (bits & 0xFFFFFF if info & _WITH_BIT_FIELDS else bits) // 8
+            if name:
+                found[wanted[name]] = offset
+            elif self._is_struct(inner := self._start(kind)):
+                inside = self._members(inner, wanted, within=True)
+                found |= {member: offset + place for member, place in inside.items()}
+        return found
 
+    def _start(self, number: int) -> int:
+        """Where the type of this number begins, in words."""
+        if self._starts is None:
+            starts, at, words = [0], 0, self._words.tolist()  # number 0 is void, and is not written down
+            while at < len(words) - 1:
+                starts.append(at)
+                info = words[at + 1]
+                each, once = _EXTRA_WORDS.get(info >> 24 & 0x1F, (0, 0))
+                at += _TYPE_WORDS + once + each * (info & 0xFFFF)
+            self._starts = starts
+        return self._starts[number] if number < len(self._starts) else 0
 
-def _place(strings: bytes, name: str) -> int:
-    at = strings.find(b"\0" + name.encode() + b"\0")
-    if at < 0:
-        raise NoTypes(f"the kernel's types know no {name}")
-    return at + 1
-
-
-def _offsets(fields: NDArray[np.uint32], wanted: dict[int, str], *, bit_fields: bool) -> dict[str, int]:
-    found = {}
-    for name, _, bits in fields[np.isin(fields[:, 0], list(wanted))].tolist():
-        found[wanted[name]] = (bits & 0xFFFFFF if bit_fields else bits) // 8
-    return found
+    def _place(self, name: str) -> int:
+        at = self._strings.find(b"\0" + name.encode() + b"\0")
+        if at < 0:
+            raise NoTypes(f"the kernel's types know no {name}")
+        return at + 1

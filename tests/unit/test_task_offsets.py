@@ -7,18 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from probes.task_offsets import NoTypes, member_offsets, task_offsets
+from probes.task_offsets import KernelTypes, NoTypes, member_offsets, task_offsets
 
-STRUCT, FORWARD, INTEGER = 4, 7, 1
+INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
 
-def btf(types: list[tuple[str, int, int, list[tuple[str, int]]]], *, bit_fields: bool = False) -> bytes:
-    """BTF of types: name, kind, size and members with offsets (bits)."""
+Member = tuple[str, int] | tuple[str, int, int]
+"""Name and offset (bits), and the number of its type where it matters: the first type has number 1."""
+
+
+def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = False) -> bytes:
+    """BTF of types: name, kind, size and members."""
     strings = b"\0"
     words: list[int] = []
 
     def place(name: str) -> int:
         nonlocal strings
+        if not name:
+            return 0
         at = strings.find(b"\0" + name.encode() + b"\0")
         if at < 0:
             at = len(strings) - 1
@@ -27,8 +33,8 @@ def btf(types: list[tuple[str, int, int, list[tuple[str, int]]]], *, bit_fields:
 
     for name, kind, size, members in types:
         words += [place(name), kind << 24 | len(members) | bit_fields << 31, size]
-        for member, bits in members:
-            words += [place(member), 1, bits]
+        for member, bits, *number in members:
+            words += [place(member), number[0] if number else 1, bits]
         if kind == INTEGER:
             words.append(0x20)
     packed = struct.pack(f"={len(words)}I", *words)
@@ -36,7 +42,7 @@ def btf(types: list[tuple[str, int, int, list[tuple[str, int]]]], *, bit_fields:
     return header + packed + strings
 
 
-TASK = [("thread_info", 0), ("__state", 192), ("pid", 10112), ("tgid", 10144)]
+TASK: list[Member] = [("thread_info", 0), ("__state", 192), ("pid", 10112), ("tgid", 10144)]
 
 
 def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
@@ -59,6 +65,20 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
 def test_offsets_of_a_struct_with_bit_fields() -> None:
     data = btf([("task_struct", STRUCT, 9000, [("a", 3 << 24 | 5), *TASK])], bit_fields=True)
     assert member_offsets(data, "task_struct", ("pid", "tgid")) == {"pid": 1264, "tgid": 1268}
+
+
+def test_members_of_nameless_structs_and_unions_within() -> None:
+    data = btf(
+        [
+            ("int", INTEGER, 4, []),
+            ("", STRUCT, 16, [("a", 0), ("b", 64)]),
+            ("", UNION, 16, [("c", 0), ("", 0, 2)]),
+            ("outer", STRUCT, 64, [("first", 0), ("", 128, 3), ("last", 320)]),
+        ]
+    )
+    assert KernelTypes(data).offsets("outer", ("b", "c", "last")) == {"b": 24, "c": 16, "last": 40}
+    with pytest.raises(NoTypes, match="no d"):
+        KernelTypes(data).offsets("outer", ("first", "d"))
 
 
 @pytest.mark.parametrize(
