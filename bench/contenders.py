@@ -102,7 +102,8 @@ class StalltopKernel:
         """Calls of this process that were counted so far."""
         counts = self.kernel.read()
         for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
-            self._calls[key.tgid] = self._calls.get(key.tgid, 0) + calls
+            if not key.between_calls:
+                self._calls[key.tgid] = self._calls.get(key.tgid, 0) + calls
         return self._calls.get(pid, 0)
 
 

@@ -17,6 +17,9 @@
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
+#define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
+#define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
+#define LONGEST_GAP_NS 60000000000ULL /* a longer one is not counted: the program is idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
 struct slot {
@@ -74,12 +77,15 @@ struct thread {
 	__u64 woken_ns;         /* when it was woken since; 0 while it was not */
 	__u32 off_for;          /* enum part: why it left */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu holds something */
+	__u64 gap_ns;           /* when its last outermost call returned; 0 where a gap after it is not known */
+	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT where that is not known */
+	__u32 reserved;
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
 };
 
-/* Time of a thread off the CPU, by enum part: level 0 is outside of its calls, level n inside its nth frame. */
+/* Time of a thread off the CPU, by enum part: level 0 is since its last call, level n inside its nth frame. */
 struct off_cpu {
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];

@@ -3,10 +3,10 @@
  * Where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which needs to
  * know two offsets in the kernel's struct task_struct: TASK_PID and TASK_STATE.
  *
- * A thread's time off the CPU is added up by level: level 0 is outside of calls, level n inside its nth frame.
- * Every nanosecond goes to the innermost call there is; a call that returns hands what it had on to the level
- * around it. So the calls themselves have nothing to copy or clear when they begin, and one that never left the
- * CPU has nothing to add when it returns.
+ * A thread's time off the CPU is added up by level: level 0 is between its outermost calls, level n inside its
+ * nth frame. Every nanosecond goes to the innermost call there is; a call that returns hands what it had on to
+ * the call around it. So the calls themselves have nothing to copy or clear when they begin, and one that never
+ * left the CPU has nothing to add when it returns.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
@@ -166,34 +166,37 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * Take away the innermost of `depth` levels: what it holds belongs to the level around it. Where `slot` is
- * given, it is counted there as well, at most `ns` of it: a thread that loses the CPU between reading the clock
- * and taking the call's frame away was off the CPU longer than the call took.
+ * Take away the innermost level, number `depth`. Where `slot` is given, what the level holds is counted there,
+ * at most `ns` of it: a thread that loses the CPU between reading the clock and taking the call's frame away was
+ * off the CPU longer than the call took. All of it belongs to the call around, too; what was too much for an
+ * outermost call, to the gap after it.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {
-	u64 *own, *around, moved, part;
+	u64 *own, *around = NULL, held, part;
 	struct off_cpu *off;
 	u32 index = thread->index, i;
 
-	if (!depth || depth > DEPTH || !(thread->off_levels >> depth & 1))
+	if (depth > DEPTH || !(thread->off_levels >> depth & 1))
 		return;
 	off = off_cpu.lookup(&index);
 	if (!off)
 		return;
 	own = parts_at(off, depth);
-	around = used_parts_at(thread, off, depth - 1);
+	if (depth)
+		around = used_parts_at(thread, off, depth - 1);
 	thread->off_levels &= ~(1U << depth);
 #pragma unroll
 	for (i = RUNQUEUE; i < SPLITS; i++) {
-		moved = own[i];
-		if (!moved)
+		held = own[i];
+		if (!held)
 			continue;
-		around[i] += moved;
-		part = moved < ns ? moved : ns;
+		part = held < ns ? held : ns;
 		ns -= part;
 		if (slot)
 			__sync_fetch_and_add(&slot->split_ns[i], part);
+		if (around)
+			around[i] += depth > 1 ? held : held - part;
 	}
 }
 

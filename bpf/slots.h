@@ -7,8 +7,6 @@
 #include "maps.h"
 #include "threads.h"
 
-#define NO_SLOT (~0U)
-
 INLINE u32 new_slot(struct slot_key *key)
 {
 	struct owner *owner;
@@ -33,24 +31,32 @@ INLINE u32 new_slot(struct slot_key *key)
 	return winner ? *winner : NO_SLOT;
 }
 
+/* The number of the slot of `operation` for this thread, or NO_SLOT where none is free. */
+INLINE u32 slot_number(struct thread *thread, u32 operation)
+{
+	struct slot_key key = {
+		.cgroup_id = thread->cgroup_id,
+		.tgid = thread->tgid,
+		.operation = operation,
+	};
+	u32 *found = slot_of.lookup(&key);
+
+	return found ? *found : new_slot(&key);
+}
+
 /* The slot of `operation` for this thread, or NULL where none is free. */
 INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 {
 	/* The nested bit takes part, so that a call and its alias inside do not push each other out. */
 	u32 place = (operation ^ (operation >> 12)) & (CACHED - 1);
 	struct cached_slot *cached = &thread->cached[place];
-	struct slot_key key = {};
-	u32 slot, *found;
+	u32 slot;
 
 	if (cached->operation == operation) {
 		slot = cached->slot;
 		return slots.lookup(&slot);
 	}
-	key.cgroup_id = thread->cgroup_id;
-	key.tgid = thread->tgid;
-	key.operation = operation;
-	found = slot_of.lookup(&key);
-	slot = found ? *found : new_slot(&key);
+	slot = slot_number(thread, operation);
 	if (slot == NO_SLOT)
 		return NULL;
 	cached->slot = slot;
@@ -58,23 +64,14 @@ INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 	return slots.lookup(&slot);
 }
 
-INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 returned)
+/* Count the time of one call, which has to be in the slot's other members by now. */
+INLINE void count_ns(struct slot *slot, u64 ns)
 {
-	u32 cookie = frame->function, counter;
-	struct function *function;
+	u32 counter;
 
 	__sync_fetch_and_add(&slot->total_ns, ns);
 	if (ns > slot->max_ns)
 		slot->max_ns = ns; /* the monitor corrects a lost race by the histogram */
-	if (returned) {
-		function = functions.lookup(&cookie);
-		if (!function || returned != function->pending) {
-			__sync_fetch_and_add(&slot->errors, 1);
-			slot->last_error = returned;
-		}
-	} else if (frame->bytes) {
-		__sync_fetch_and_add(&slot->bytes, frame->bytes);
-	}
 	if (ns > HIGHEST_NS) {
 		ns = HIGHEST_NS;
 		__sync_fetch_and_add(&slot->clamped, 1);
@@ -84,6 +81,23 @@ INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 retu
 	if (counter < COUNTERS)
 		__sync_fetch_and_add(&slot->counters[counter], 1);
 	__sync_fetch_and_add(&slot->calls, 1);
+}
+
+INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 returned)
+{
+	u32 cookie = frame->function;
+	struct function *function;
+
+	if (returned) {
+		function = functions.lookup(&cookie);
+		if (!function || returned != function->pending) {
+			__sync_fetch_and_add(&slot->errors, 1);
+			slot->last_error = returned;
+		}
+	} else if (frame->bytes) {
+		__sync_fetch_and_add(&slot->bytes, frame->bytes);
+	}
+	count_ns(slot, ns);
 }
 
 #endif

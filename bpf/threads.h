@@ -45,6 +45,7 @@ INLINE struct thread *find_thread(u32 tid)
 	return threads.lookup(index);
 }
 
+#define NO_SLOT (~0U)
 #define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
 
 /* A record for the current thread, or NULL where all are in use. */
@@ -62,6 +63,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->index = index;
 	thread->off_since_ns = 0;
 	thread->off_levels = 0;
+	thread->gap_ns = 0;
 	if (thread_of.update(&tid, &index)) {
 		free_threads.push(&index, 0);
 		return NULL;
@@ -118,6 +120,7 @@ INLINE void follow_cgroup(struct thread *thread)
 	if (thread->cgroup_id == cgroup_id)
 		return;
 	thread->cgroup_id = cgroup_id;
+	thread->gap_slot = NO_SLOT;
 #pragma unroll
 	for (i = 0; i < CACHED; i++)
 		thread->cached[i].operation = 0;

@@ -12,6 +12,7 @@
 #include "threads.h"
 #include "slots.h"
 #include "schedule.h"
+#include "gaps.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
@@ -72,8 +73,10 @@ int call_begins(struct pt_regs *ctx)
 		LOSE(too_deep, 1);
 		return 0;
 	}
-	if (!depth)
+	if (!depth) {
 		follow_cgroup(thread);
+		end_gap(thread, HOST_GAP, bpf_ktime_get_ns());
+	}
 	operation = function->operation;
 	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE) {
 		keep_arguments(ctx, thread->arguments);
@@ -165,6 +168,8 @@ int call_returns(struct pt_regs *ctx)
 	/* The call is over: from here on, time belongs to what is around it. */
 	thread->depth = depth - 1;
 	BARRIER();
+	if (depth == 1)
+		begin_gap(thread, now);
 	/* Parts before the total, which the monitor reads in the other order: see probes/slots.py. */
 	end_level(thread, depth, slot, ns);
 	if (slot)

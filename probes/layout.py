@@ -18,6 +18,10 @@ FUNCTIONS: Final = 2048
 """Attach cookies that the programs know."""
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
+HOST_GAP: Final = 510
+"""Operation id of the time of a thread between two of its outermost calls."""
+HOST_WORK: Final = 511
+"""Operation id of the time of a followed thread between two wake-ups that it gives."""
 
 SLOT: Final = np.dtype(
     [
@@ -57,6 +61,9 @@ THREAD: Final = np.dtype(
         ("woken_ns", "u8"),
         ("off_for", "u4"),
         ("off_levels", "u4"),
+        ("gap_ns", "u8"),
+        ("gap_slot", "u4"),
+        ("reserved", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),

@@ -15,6 +15,7 @@ import numpy as np
 
 from model.device import Devices
 from model.errors import CannotTrace
+from model.evidence import HOST_LAYER
 from model.histograms import Histograms
 from model.merging import longest_ended
 from model.tenant import Tenant
@@ -120,7 +121,12 @@ class Monitor:
             open_calls = (*map(self._open_call, still_open), *ended_calls)
         seconds = max(clock - self._clock, 1e-6)
         devices = self._owned(self._devices.read())
-        coverage = self._coverage(int(rows.calls.sum()), seconds)
+        probed = sum(
+            calls
+            for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
+            if key.layer != HOST_LAYER
+        )
+        coverage = self._coverage(probed, seconds)
         window = Window(
             start=wall - seconds,
             seconds=seconds,

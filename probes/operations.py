@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
+from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from probes import layout
+
 
 class Size(IntEnum):
     """How the bytes of a call are found. A ``shift`` multiplies elements by their size (2 to its power)."""
@@ -63,6 +66,7 @@ DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
 NCCL: Final = "nccl"
 LAYERS: Final = (RUNTIME, DRIVER, NCCL)
+"""Layers of functions; what ``HOST_GAP`` and ``HOST_WORK`` count is of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class OperationInfo:
     layer: str
     family: str
     """launch, graph, memory, copy, memset, prefetch, sync, wait, load, collective, point, group or
-    communicator."""
+    communicator; host for the time between calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,17 +288,27 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 
 
 OPERATIONS: tuple[OperationInfo, ...]
-"""Every operation, in the order of their ids: see ``operation``."""
+"""Every operation of functions, in the order of their ids: see ``operation``."""
 FUNCTIONS: tuple[Function, ...]
 """Every function, in the order of their ids: the one with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()
 
 
+BETWEEN_CALLS: Final = (
+    OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER, HOST_LAYER),
+    OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER, HOST_LAYER),
+)
+"""What is counted of threads while they are in no call."""
+
+_BY_ID: Final = {info.id: info for info in (*OPERATIONS, *BETWEEN_CALLS)}
+
+
 def operation(number: int) -> OperationInfo:
     """The operation with id ``number``. Raises IndexError where there is none."""
-    if number < 1:
-        raise IndexError(f"no operation has the id {number}")
-    return OPERATIONS[number - 1]
+    try:
+        return _BY_ID[number]
+    except KeyError:
+        raise IndexError(f"no operation has the id {number}") from None
 
 
 def match(symbol: str, layer: str) -> Function | None:

@@ -9,7 +9,7 @@ an ended one keeps counting into the slots it found, and nothing is lost or give
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 from model.histograms import Histograms
 from model.window import U64
 from probes.bpf_calls import delete, fill_queue
-from probes.layout import NESTED, SPLITS
+from probes.layout import HOST_GAP, HOST_WORK, NESTED, SPLITS
 from probes.programs import Programs
 
 _ROWS_AT_ONCE = 32
@@ -39,6 +39,11 @@ class SlotKey(NamedTuple):
     runtime call) or an alias of the function itself that is traced too. Totals leave nested calls out, since
     their time is part of the outer call's."""
 
+    @property
+    def between_calls(self) -> bool:
+        """No call of a function, but the time of a thread between such."""
+        return self.operation in (HOST_GAP, HOST_WORK)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
@@ -55,6 +60,20 @@ class Counts:
     histograms: Histograms
     split_ns: U64 | None = None
     """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
+
+    def take(self, keep: Callable[[SlotKey], bool]) -> Counts:
+        """Only what is counted under keys that ``keep`` says yes to."""
+        rows = np.flatnonzero([keep(key) for key in self.keys])
+        return Counts(
+            tuple(self.keys[row] for row in rows),
+            self.calls[rows],
+            self.errors[rows],
+            self.bytes[rows],
+            self.total_ns[rows],
+            self.max_ns[rows],
+            self.histograms.take(rows),
+            None if self.split_ns is None else self.split_ns[rows],
+        )
 
 
 class Slots:

@@ -10,7 +10,15 @@ import pytest
 
 from model.hdr import HIGHEST_NS
 from tests.kernel.conftest import Traced
-from tests.kernel.traced_program import OPERATION, by_function, calls_of, function_name, lost, wait_until
+from tests.kernel.traced_program import (
+    OPERATION,
+    by_function,
+    calls_of,
+    function_name,
+    lost,
+    read_calls,
+    wait_until,
+)
 
 
 @pytest.mark.parametrize("name", ["plain", "pushing", "comparing", "marked"])
@@ -40,7 +48,7 @@ def test_processes_are_told_apart(traced: Traced) -> None:
         one("call plain 10")
         other("call plain 20")
         one("call plain 5")
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
         calls = {key.tgid: n for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)}
         assert calls == {one.pid: 15, other.pid: 20}
 
@@ -49,7 +57,7 @@ def test_errors_are_values_that_are_neither_success_nor_pending(traced: Traced) 
     with traced.start() as program:
         for code in (0, 1, -1, 0, 2):
             program(f"fail {code}")
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
         assert dict(zip(counts.keys, counts.errors.tolist(), strict=True)) == {counts.keys[0]: 3}
         assert counts.keys[0].operation == OPERATION["failing"]
         program("fail 0")
@@ -59,7 +67,7 @@ def test_errors_are_values_that_are_neither_success_nor_pending(traced: Traced) 
 def test_bytes_and_directions(traced: Traced) -> None:
     with traced.start() as program:
         program("sizes")
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
         found = {
             function_name(key): (calls, size)
             for key, calls, size in zip(
@@ -83,7 +91,7 @@ def test_bytes_and_directions(traced: Traced) -> None:
 def test_durations_are_those_of_the_callers_clock(traced: Traced) -> None:
     with traced.start() as program:
         exact = np.sort(program("timed 400 20000"))
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
     assert counts.calls.tolist() == [400]
     p50, p95, p99 = counts.histograms.percentiles([50, 95, 99])[0]
     # The caller's time has the probes in it, the kernel's has not; neither is below what was waited for.
@@ -114,7 +122,7 @@ def test_calls_longer_than_a_histogram_knows_are_clamped(traced: Traced) -> None
         (record,) = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         threads["frames"]["start_ns"][record, 0] -= 1000 * 10**9
         program("unhang")
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
         (place,) = [n for n, key in enumerate(counts.keys) if key.operation == OPERATION["hanging"]]
         assert counts.histograms.percentiles([50])[place].tolist() == [HIGHEST_NS]
         assert int(counts.max_ns[place]) > 1000 * 10**9
@@ -127,7 +135,7 @@ def test_what_was_read_adds_up_while_calls_go_on(traced: Traced) -> None:
         program.send("threads 4 plain 30000")
         total = 0
         while total < 120_000:
-            counts = traced.kernel.read()
+            counts = read_calls(traced.kernel)
             assert counts.calls.tolist() == counts.histograms.totals().tolist()
             total += int(counts.calls.sum())
             if len(counts.keys):
@@ -152,7 +160,7 @@ def test_a_process_is_counted_in_the_cgroup_it_is_in(traced: Traced, tmp_path: P
                 program("threads 2 plain 10")
                 inode = group.stat().st_ino
                 expected[inode] = expected.get(inode, 0) + n + 20
-            counts = traced.kernel.read()
+            counts = read_calls(traced.kernel)
             calls = {key.cgroup_id: n for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)}
             assert calls == expected
     finally:

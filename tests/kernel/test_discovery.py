@@ -126,6 +126,8 @@ class Tracing:
         """Calls of a process so far, by operation."""
         counts = self.kernel.read()
         for key, calls in zip(counts.keys, counts.calls, strict=True):
+            if key.between_calls:
+                continue
             self.counts[key.tgid, operations.operation(key.operation).name] += int(calls)
         return {name: calls for (tgid, name), calls in self.counts.items() if tgid == pid and calls}
 

@@ -11,6 +11,7 @@ import pytest
 
 from demo.caller import Caller
 from demo.latencies import Latency
+from model.evidence import HOST_GAP, HOST_LAYER
 from model.histograms import Histograms
 from model.window import UNCOUNTED, RowKey, Window
 from probes import monitor as monitor_module
@@ -126,9 +127,19 @@ def test_ten_million_calls_are_counted_to_the_call(told: Told, workplace: Workpl
     for caller in callers:
         caller.answer(240.0)
     told.read()
-    own = {key: calls for key, calls in told.calls.items() if key.pid in {caller.pid for caller in callers}}
+    pids = {caller.pid for caller in callers}
+    gaps = {key.pid: calls for key, calls in told.calls.items() if key.operation == HOST_GAP}
+    own = {key: calls for key, calls in told.calls.items() if key.pid in pids and key.layer != HOST_LAYER}
     found = {(key.pid, key.operation, key.nested): (calls, told.bytes[key]) for key, calls in own.items()}
     assert found == expected
+    # Between the calls of a thread there is one gap less than there are calls.
+    outermost = {
+        pid: sum(calls for (own, _, nested), (calls, _) in expected.items() if own == pid and not nested)
+        for pid in pids
+    }
+    assert {pid: gaps[pid] for pid in pids} == {
+        caller.pid: outermost[caller.pid] - threads for caller, threads in zip(callers, THREADS, strict=True)
+    }
     assert len({key.tenant for key in own}) == len(THREADS)
     assert {key.process for key in own} == {f"caller{i}" for i in range(len(THREADS))}
     assert {name: count for name, count in told.loss.items() if name in UNCOUNTED and count} == {}
@@ -141,7 +152,8 @@ def test_percentiles_are_those_of_the_callers_clock(told: Told, workplace: Workp
         (caller,) = start(workplace, told, 1, latencies)
         caller.run("cuStreamSynchronize", cycles=3000)
         told.read()
-        ((key, parts),) = [item for item in told.histograms.items() if item[0].pid == caller.pid]
+        own = [item for item in told.histograms.items() if item[0].pid == caller.pid and item[0].outermost]
+        ((key, parts),) = own
         counted = Histograms.concatenate(parts).grouped(np.zeros(len(parts), np.int64), 1)
         exact = caller.report()["cuStreamSynchronize"].histogram()
         assert (key.operation, counted.totals().tolist()) == ("cuStreamSynchronize", [3000])

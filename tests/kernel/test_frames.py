@@ -8,7 +8,7 @@ import pytest
 
 from probes.kernel_side import RawOpenCall
 from tests.kernel.conftest import Traced
-from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, wait_until
+from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, read_calls, wait_until
 
 
 def test_calls_inside_a_call_are_nested(traced: Traced) -> None:
@@ -108,7 +108,7 @@ def test_a_forked_child_is_a_process_of_its_own(
 ) -> None:
     with traced.start() as program:
         (child,) = program(command)
-        counts = traced.kernel.read()
+        counts = read_calls(traced.kernel)
         calls = {
             (key.tgid, key.operation): n for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)
         }

@@ -16,7 +16,7 @@ from probes.kernel_side import KernelSide
 from probes.readiness import check
 from probes.surroundings import this_host
 from probes.tenants import Tenants
-from tests.kernel.traced_program import FUNCTIONS, Program, points, wait_until
+from tests.kernel.traced_program import FUNCTIONS, Program, points, read_calls, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def joining(*places: Path) -> Callable[[], None]:
 
 def counted(kernel: KernelSide, tenants: Tenants) -> dict[str, int]:
     """Calls since the previous read, by tenant."""
-    counts = kernel.read()
+    counts = read_calls(kernel)
     result: dict[str, int] = {}
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
         tenant = tenants.find(key.tgid, key.cgroup_id).id

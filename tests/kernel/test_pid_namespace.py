@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from probes.kernel_side import KernelSide
-from tests.kernel.traced_program import DEADLINE_SECONDS, FUNCTIONS, Program, points, wait_until
+from tests.kernel.traced_program import DEADLINE_SECONDS, FUNCTIONS, Program, points, read_calls, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def inside(driver: Path) -> None:
         assert Path(f"/proc/{program.pid}/task/{call.tid}").is_dir()
         program("unhang")
         (own,) = program("fork 2")
-        counts = kernel.read()
+        counts = read_calls(kernel)
         calls = [(key.tgid, n) for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)]
         assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
         assert kernel.tgids() == {program.pid, own}

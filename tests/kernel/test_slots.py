@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.kernel_side import KernelSide
-from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
+from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, read_calls, wait_until
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
     kernel.close()
 
 
-@pytest.mark.parametrize("small", [(4, 64)], indirect=True)
+@pytest.mark.parametrize("small", [(5, 64)], indirect=True)
 def test_slots_of_ended_processes_serve_others(small: KernelSide, driver: Path) -> None:
     for _ in range(20):
         with Program(driver) as program:
@@ -37,7 +37,7 @@ def test_slots_of_ended_processes_serve_others(small: KernelSide, driver: Path) 
     assert lost(small) == {}
 
 
-@pytest.mark.parametrize("small", [(3, 64)], indirect=True)
+@pytest.mark.parametrize("small", [(4, 64)], indirect=True)
 def test_without_a_free_slot_calls_are_lost_and_counted(small: KernelSide, driver: Path) -> None:
     with Program(driver) as program, Program(driver) as other:
         for name in ("plain", "pushing", "comparing"):
@@ -105,7 +105,7 @@ def test_many_processes_come_and_go(small: KernelSide, driver: Path) -> None:
             (child,) = program("fork_inside 3")
             children.add(child)
             if len(children) == 20:
-                counts = small.read()
+                counts = read_calls(small)
                 calls += sum(
                     n
                     for key, n in zip(counts.keys, counts.calls.tolist(), strict=True)

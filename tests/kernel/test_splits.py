@@ -16,9 +16,9 @@ import pytest
 from model.window import SPLITS
 from probes import bpf_calls, kernel_side
 from probes.kernel_side import KernelSide
-from probes.operations import Function
+from probes.operations import BETWEEN_CALLS, Function
 from probes.task_offsets import NoTypes
-from tests.kernel.traced_program import DEADLINE_SECONDS, NATIVE, Program, points, wait_until
+from tests.kernel.traced_program import DEADLINE_SECONDS, NATIVE, Program, points, read_calls, wait_until
 
 WAITS = {
     # function: where its time has to be
@@ -38,6 +38,7 @@ FUNCTIONS = tuple(
     for number, symbol in enumerate([*WAITS, "wait_disk", "around"], 1)
 )
 NAME = {function.operation: function.symbol for function in FUNCTIONS}
+NAME |= {info.id: info.name for info in BETWEEN_CALLS}
 CALLS = 12
 
 
@@ -201,7 +202,7 @@ def test_processes_on_one_cpu_wait_for_each_other(waiters: Waiters) -> None:
         for program in (one, other):
             program._answer()
         after = {program: _waited_ns(program.pid) for program in (one, other)}
-        counts = waiters.kernel.read()
+        counts = read_calls(waiters.kernel)
     assert counts.split_ns is not None
     found = dict(zip((key.tgid for key in counts.keys), counts.split_ns.tolist(), strict=True))
     for program in (one, other):
@@ -233,7 +234,7 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
         kernel.attach(str(waiter), points(waiter, FUNCTIONS))
         with Program(waiter) as program:
             program("wait_sleep 3 0")
-        counts = kernel.read()
+        counts = read_calls(kernel)
         assert counts.calls.tolist() == [3]
         assert counts.split_ns is None
         assert kernel.no_splits is not None
@@ -259,7 +260,7 @@ def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
         kernel.attach(str(waiter), points(waiter, FUNCTIONS))
         with Program(waiter) as program:
             program("wait_sleep 3 0")
-        counts = kernel.read()
+        counts = read_calls(kernel)
         assert counts.calls.tolist() == [3]
         assert counts.split_ns is None
         assert kernel.no_splits is not None
@@ -274,7 +275,7 @@ def test_splits_can_be_left_out(waiter: Path) -> None:
         kernel.attach(str(waiter), points(waiter, FUNCTIONS))
         with Program(waiter) as program:
             program("wait_sleep 3 0")
-        counts = kernel.read()
+        counts = read_calls(kernel)
         assert np.array_equal(counts.calls, [3])
         assert counts.split_ns is None
         assert kernel.no_splits is None

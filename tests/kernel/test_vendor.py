@@ -20,6 +20,7 @@ from probes.operations import FUNCTIONS, Direction, Function, Size, match
 from probes.placement import places
 from probes.probed_file import Attach, Probes
 from tests.kernel.children import Child
+from tests.kernel.traced_program import read_calls
 from tests.kernel.vendor import CUDART12, CUDART13, HEADERS, LIBCUDA
 
 LIBRARIES = [
@@ -256,7 +257,7 @@ def attach_only(kernel: KernelSide, wanted: Path) -> Attach:
 
 def counted(kernel: KernelSide, pid: int) -> dict[str, tuple[int, int, int]]:
     """(calls, errors, bytes) of a process by operation, those inside other traced calls apart."""
-    counts = kernel.read()
+    counts = read_calls(kernel)
     return {
         operations.operation(key.operation).name + (" nested" if key.nested else ""): (
             int(calls), int(errors), int(size),

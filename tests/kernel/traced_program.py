@@ -13,7 +13,7 @@ from typing import Self
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from probes.kernel_side import KernelSide, Point, SlotKey
+from probes.kernel_side import Counts, KernelSide, Point, SlotKey
 from probes.operations import Direction, Function, Size
 
 NATIVE = Path(__file__).parent / "native"
@@ -142,9 +142,14 @@ def calls_of(kernel: KernelSide, *pids: int) -> dict[tuple[str, bool], int]:
     return by_function(kernel, *pids, of="calls")
 
 
+def read_calls(kernel: KernelSide) -> Counts:
+    """What was counted since the previous read, without the time between calls."""
+    return kernel.read().take(lambda key: not key.between_calls)
+
+
 def by_function(kernel: KernelSide, *pids: int, of: str) -> dict[tuple[str, bool], int]:
-    """One column of what was counted since the previous read, by function and nesting."""
-    counts = kernel.read()
+    """One column of what was counted since the previous read, by function and nesting, no gaps."""
+    counts = read_calls(kernel)
     assert counts.calls.tolist() == counts.histograms.totals().tolist()
     if counts.split_ns is not None:
         assert counts.split_ns.sum(axis=1).tolist() == counts.total_ns.tolist()

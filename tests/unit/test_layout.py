@@ -60,9 +60,20 @@ def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
 
 
 def test_constants_are_the_same(tmp_path: Path) -> None:
-    names = ["COUNTERS", "SPLITS", "DEPTH", "CACHED", "ARGUMENTS", "FUNCTIONS", "NESTED", "KINDS"]
+    names = [
+        "COUNTERS",
+        "SPLITS",
+        "DEPTH",
+        "CACHED",
+        "ARGUMENTS",
+        "FUNCTIONS",
+        "NESTED",
+        "KINDS",
+        "HOST_GAP",
+        "HOST_WORK",
+    ]
     values = [COUNTERS, layout.SPLITS, layout.DEPTH, layout.CACHED, layout.ARGUMENTS, layout.FUNCTIONS]
-    values += [layout.NESTED, len(KINDS)]
+    values += [layout.NESTED, len(KINDS), layout.HOST_GAP, layout.HOST_WORK]
     enums = [f"SIZE_{size.name}" for size in Size] + [
         f"DIRECTION_{direction.name}" for direction in Direction
     ]

@@ -2,8 +2,10 @@
 
 import pytest
 
+from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from probes import operations
 from probes.operations import (
+    BETWEEN_CALLS,
     FUNCTIONS,
     KINDS,
     LAYERS,
@@ -29,9 +31,16 @@ def name(function: Function) -> str:
 def test_ids_fit_where_the_kernel_keeps_them() -> None:
     assert [operation.id for operation in OPERATIONS] == list(range(1, len(OPERATIONS) + 1))
     assert [function.id for function in FUNCTIONS] == list(range(1, len(FUNCTIONS) + 1))
-    assert len(OPERATIONS) < 512
+    assert len(OPERATIONS) < min(info.id for info in BETWEEN_CALLS)
+    assert [info.id for info in BETWEEN_CALLS] == [510, 511]
     assert len(FUNCTIONS) < 1024
     assert len({(operation.layer, operation.name) for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_the_time_between_calls_is_an_operation_of_the_host() -> None:
+    for info, name in zip(BETWEEN_CALLS, (HOST_GAP, HOST_WORK), strict=True):
+        assert operations.operation(info.id) is info
+        assert (info.name, info.layer) == (name, HOST_LAYER)
 
 
 def test_every_function_has_an_operation_of_its_layer() -> None:

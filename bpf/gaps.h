@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The time of a thread between two of its outermost calls: an operation of its own, counted like the others. */
+#ifndef STALLTOP_GAPS_H
+#define STALLTOP_GAPS_H
+
+#include "maps.h"
+#include "schedule.h"
+#include "slots.h"
+#include "threads.h"
+
+/* The gap of `thread` ends `now`: counted as `operation`, where its beginning is known and not long ago. */
+INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
+{
+	u64 ns = now - thread->gap_ns;
+	struct slot *slot = NULL;
+	u32 number;
+
+	if (thread->gap_ns && ns <= LONGEST_GAP_NS) {
+		number = thread->gap_slot;
+		if (number == NO_SLOT)
+			thread->gap_slot = number = slot_number(thread, operation);
+		slot = slots.lookup(&number); /* NULL for NO_SLOT */
+	}
+	thread->gap_ns = 0;
+	/* Parts before the total, as for calls. */
+	end_level(thread, 0, slot, ns);
+	if (slot)
+		count_ns(slot, ns);
+}
+
+/* The outermost call of `thread` has returned: a gap begins. */
+INLINE void begin_gap(struct thread *thread, u64 now)
+{
+	thread->off_levels &= ~1U;
+	thread->gap_ns = now;
+}
+
+#endif
