@@ -33,6 +33,7 @@ BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "watching": (watching.SUMMARY, watching.run),
 }
 """Every benchmark with what it measures."""
+FAULTS_SUMMARY: Final = "how well injected faults are diagnosed (see faults --help)"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="bench/run",
         description="Measure what stalltop costs on this machine. Needs root. Without names: everything.",
-        epilog=f"benchmarks:\n{lines}",
+        epilog=f"benchmarks:\n{lines}\nand, not of cost:\n  faults    {FAULTS_SUMMARY}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")
@@ -52,6 +53,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
     """Run the benchmarks that are asked for; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        if arguments[:1] == ["faults"]:
+            from bench.faults.command import main as faults
+
+            return faults(arguments[1:], say)
+        return _measure(arguments, say)
+    except Told as told:
+        print(f"bench: {told}", file=sys.stderr)
+        return told.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
     options = parser().parse_args(arguments)
     if options.list:
         for name, (summary, _) in BENCHES.items():
@@ -61,23 +77,17 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     if unknown:
         print(f"bench: no such benchmark: {unknown[0]} (there are {', '.join(BENCHES)})", file=sys.stderr)
         return 2
-    try:
-        if os.geteuid() != 0:
-            raise CannotTrace("measuring needs root", "run with sudo")
-        say(machine())
-        built = build()
-        for name in options.names or BENCHES:
-            folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
-            try:
-                for table in BENCHES[name][1](built, folder, quick=options.quick):
-                    say("\n" + table.text().rstrip())
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-    except Told as told:
-        print(f"bench: {told}", file=sys.stderr)
-        return told.exit_code
-    except KeyboardInterrupt:
-        return 130
+    if os.geteuid() != 0:
+        raise CannotTrace("measuring needs root", "run with sudo")
+    say(machine())
+    built = build()
+    for name in options.names or BENCHES:
+        folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
+        try:
+            for table in BENCHES[name][1](built, folder, quick=options.quick):
+                say("\n" + table.text().rstrip())
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

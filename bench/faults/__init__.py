@@ -1,0 +1,1 @@
+"""Fault injection: real faults put upon sample tenants, and what the diagnosis makes of them."""

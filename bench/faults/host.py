@@ -1,0 +1,140 @@
+"""Faults of the host that hit the threads that call themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.faults.controllers import disk_of
+from bench.faults.fault import Truth, fault
+from bench.faults.network import Link
+from bench.faults.stage import Stage
+from bench.faults.workloads import latencies, step, trainer
+
+CPUS: Final = len(os.sched_getaffinity(0))
+_MIB: Final = 1 << 20
+
+
+@fault("cpu_contention", common=True)
+def cpu_contention(stage: Stage) -> Iterator[Truth]:
+    """Another tenant computes on all CPUs."""
+    victim = stage.tenant("victim")
+    trainer(stage, victim, compute_ms=stage.between("compute_ms", 3, 8), sync_ms=5)
+    hog = stage.tenant("hog")
+    hogs = stage.whole("hogs_per_cpu", 2, 4)
+    yield Truth(victim, hog)
+    stage.process(hog, "batch", "!5000", threads=hogs * CPUS)
+
+
+@fault("own_threads", common=True)
+def own_threads(stage: Stage) -> Iterator[Truth]:
+    """The process starts more computing threads than there are CPUs."""
+    victim = stage.tenant("victim")
+    caller = trainer(stage, victim, compute_ms=stage.between("compute_ms", 3, 8), sync_ms=5)
+    threads = stage.whole("threads_per_cpu", 2, 5)
+    yield Truth(victim)
+    caller.start("!3000", threads=threads * CPUS)
+
+
+@fault("cfs_throttling", common=True)
+def cfs_throttling(stage: Stage) -> Iterator[Truth]:
+    """The tenant's quota is set below what it uses."""
+    victim = stage.tenant("victim", ("cpu",))
+    trainer(stage, victim, compute_ms=stage.between("compute_ms", 4, 8), sync_ms=4)
+    yield Truth(victim)
+    assert victim.limits is not None
+    victim.limits.cpu(stage.between("quota_cpus", 0.12, 0.3))
+
+
+@fault("cpu_pinning", common=True)
+def cpu_pinning(stage: Stage) -> Iterator[Truth]:
+    """All its processes are bound to one CPU, while others have little to do."""
+    victim = stage.tenant("victim")
+    count = stage.whole("processes", 2, 3)
+    compute_ms = stage.between("compute_ms", 5, 9)
+    callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=5) for _ in range(count)]
+    cpu = stage.whole("cpu", 0, CPUS - 1)
+    yield Truth(victim)
+    for caller in callers:
+        for thread in Path(f"/proc/{caller.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {cpu})
+
+
+@fault("slow_disk", common=True)
+def slow_disk(stage: Stage) -> Iterator[Truth]:
+    """It reads from a disk that another tenant loads, or that its own limit makes slow."""
+    how = stage.one_of("how", ("neighbour", "neighbour", "limit"))
+    victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
+    size = stage.chance.choice((65_536, 131_072, 262_144))
+    stage.notes["read_bytes"] = size
+    trainer(stage, victim, before=f"@read:data:{size}", sync_ms=6)
+    loader = stage.tenant("disk-load") if how == "neighbour" else None
+    yield Truth(victim, loader)
+    if loader is None:
+        assert victim.limits is not None
+        victim.limits.read_rate(disk_of(stage.files.folder), int(size * stage.between("reads_per_s", 10, 40)))
+    else:
+        stage.process(loader, "backup", "@read:load:1048576", threads=stage.whole("readers", 12, 32))
+
+
+@fault("reclaim", common=True)
+def reclaim(stage: Stage) -> Iterator[Truth]:
+    """Its memory limit is set below what it reads again and again."""
+    victim = stage.tenant("victim", ("memory",))
+    stage.files.forget("data")
+    trainer(stage, victim, before=f"@cached:data:1048576:{stage.whole('reads', 2, 6)}", sync_ms=5)
+    yield Truth(victim)
+    assert victim.limits is not None
+    victim.limits.memory(stage.whole("limit_mib", 24, 64) * _MIB)
+
+
+@fault("major_faults", common=True)
+def major_faults(stage: Stage) -> Iterator[Truth]:
+    """The pages of its mapped file are dropped again and again."""
+    victim = stage.tenant("victim")
+    pages = stage.whole("pages", 16, 64)
+    caller = trainer(stage, victim, before=f"@touch:data:{pages}", sync_ms=5)
+    yield Truth(victim)
+    caller.change(f"@touch:data:{pages}:1 !1000 {step()}")
+
+
+@fault("oom_kill")
+def oom_kill(stage: Stage) -> Iterator[Truth]:
+    """A process of the tenant uses more memory than the tenant may."""
+    victim = stage.tenant("victim", ("memory",))
+    assert victim.limits is not None
+    victim.limits.memory(96 * _MIB)
+    trainer(stage, victim)
+    hungry = stage.process(victim, "preprocess", "@use:1048576 ~20000")
+    yield Truth(victim)
+    hungry.change(f"@use:{stage.whole('wanted_mib', 200, 400) * _MIB}")
+
+
+@fault("lock_contention", common=True)
+def lock_contention(stage: Stage) -> Iterator[Truth]:
+    """A lock that it takes in every step is held for long, by a process of its own or of another tenant."""
+    victim = stage.tenant("victim")
+    trainer(stage, victim, before="@lock:shared:100", sync_ms=5)
+    whose = stage.one_of("holder", ("own", "other"))
+    holder = stage.tenant("holder") if whose == "other" else victim
+    held_us = stage.whole("held_us", 8_000, 40_000)
+    yield Truth(victim, holder if whose == "other" else None)
+    stage.process(holder, "checkpointer", f"@lock:shared:0:{held_us} ~{held_us // 8}")
+
+
+@fault("tcp_retransmits", common=True)
+def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
+    """The link that it sends by loses segments."""
+    victim = stage.tenant("victim")
+    peer = stage.tenant("parameter-server")
+    server = stage.process(peer, "server", own_network=True)
+    link = Link(server.pid)
+    stage.closing(link.close)
+    server.start(f"@serve:{link.peer}:7000")
+    size = stage.whole("sent_bytes", 50_000, 400_000)
+    items = f"!1000 @ask:{link.peer}:7000:{size} {step()}"
+    stage.process(victim, "train.py", items, latencies=latencies(5))
+    yield Truth(victim)
+    link.narrow(stage.between("mbit", 50, 200), stage.whole("queue_bytes", 8_000, 20_000))

@@ -1,0 +1,69 @@
+"""A network of two: this host and a namespace at the other end of a link that can be made to lose segments.
+
+The namespace belongs to the process that serves in it: it goes with that process, and the link with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from typing import Final
+
+from model.errors import Told
+
+INTO_NEW: Final = ("unshare", "--net")
+"""What makes a program run in a network namespace of its own."""
+_COMMAND_SECONDS: Final = 30
+_numbers = itertools.count()
+
+
+class Link:
+    """A link to the network namespace of process ``pid``, which is alone in it."""
+
+    def __init__(self, pid: int) -> None:
+        # 198.18.0.0/15 is set aside for measurements (RFC 2544): no host has it in use.
+        number = (os.getpid() * 61 + next(_numbers)) % (1 << 15)
+        net = f"198.{18 + (number >> 14)}.{(number >> 6) & 255}"
+        low = (number & 63) * 4
+        self.peer: Final = f"{net}.{low + 2}"
+        """The address at the other end."""
+        self._name = f"stl{number}"
+        inside = ("nsenter", "--target", str(pid), "--net")
+        _run("ip", "link", "add", self._name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        _run(*inside, "ip", "address", "add", f"{self.peer}/30", "dev", "eth0")
+        _run(*inside, "ip", "link", "set", "eth0", "up")
+        _run(*inside, "ip", "link", "set", "lo", "up")
+        _run("ip", "address", "add", f"{net}.{low + 1}/30", "dev", self._name)
+        _run("ip", "link", "set", self._name, "up")
+
+    def narrow(self, mbit: float, queue_bytes: int) -> None:
+        """Send no faster than ``mbit`` Mbit/s, and drop what does not fit into a queue of ``queue_bytes``."""
+        shape = ("tbf", "rate", f"{mbit}mbit", "burst", "4kb", "limit", str(queue_bytes))
+        _run("tc", "qdisc", "replace", "dev", self._name, "root", *shape)
+
+    def close(self) -> None:
+        """Remove the link, where it has not gone with the namespace."""
+        subprocess.run(
+            ["ip", "link", "delete", self._name],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+
+
+def _run(*command: str) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Told(f"cannot run {command[0]}: {error}", "apt install iproute2 util-linux") from error
+    if done.returncode:
+        raise Told(f"{' '.join(command)}: {done.stderr.strip() or 'failed'}")

@@ -1,0 +1,52 @@
+"""Faults of collectives: ranks of one communicator on this host, which meet in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.faults.fault import Truth, fault
+from bench.faults.stage import Place, Stage
+from bench.faults.workloads import latencies
+from demo.caller import Caller
+from demo.latencies import Latency
+
+_COLLECTIVE = "ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
+
+
+def _job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
+    """Processes that go from step to step together, each in a container of its own."""
+    meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
+    meeting.touch()
+    durations = {
+        **latencies(8),
+        "cuStreamSynchronize": Latency("meet", ns=6e6, spread=float(ranks), path=meeting),
+    }
+    places = [stage.tenant(f"rank {rank}") for rank in range(ranks)]
+    callers = [stage.process(place, "train.py", latencies=durations) for place in places]
+    for rank, caller in enumerate(callers):
+        caller.do(f"join {meeting.name} {rank} {ranks}")
+    for caller in callers:
+        caller.start(f"!700 cudaLaunchKernel:30 {_COLLECTIVE}")
+    return places, callers
+
+
+@fault("nccl_straggler")
+def nccl_straggler(stage: Stage) -> Iterator[Truth]:
+    """One rank needs longer for its part of every step: all others wait for it."""
+    ranks = stage.whole("ranks", 2, 3)
+    places, callers = _job(stage, ranks)
+    late = stage.whole("late_rank", 0, ranks - 1)
+    pause_us = stage.whole("late_us", 15_000, 60_000)
+    waiting = places[(late + 1) % ranks]
+    yield Truth(waiting, places[late])
+    callers[late].change(f"~{pause_us} cudaLaunchKernel:30 {_COLLECTIVE}")
+
+
+@fault("nccl_hang", watch_seconds=20.0)
+def nccl_hang(stage: Stage) -> Iterator[Truth]:
+    """One rank no longer comes: all others wait for ever."""
+    ranks = stage.whole("ranks", 2, 3)
+    places, callers = _job(stage, ranks)
+    gone = stage.whole("gone_rank", 0, ranks - 1)
+    yield Truth(places[(gone + 1) % ranks], places[gone])
+    callers[gone].change("~600000000")

@@ -1,0 +1,64 @@
+"""Healthy programs as cycles of ``demo/native/caller.c``, light enough for a host of two CPUs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.faults.stage import Place, Stage
+from demo.caller import Caller
+from demo.latencies import Latency
+
+LAUNCH: Final = Latency("spin", "lognormal", 3_000.0, 0.3)
+COPY: Final = Latency("spin", "lognormal", 9_000.0, 0.3)
+
+
+def device_work(ms: float, how: str = "poll") -> Latency:
+    """A synchronize that waits for about ``ms`` of the device's work."""
+    return Latency("futex" if how == "futex" else "poll", "lognormal", ms * 1e6, 0.1)
+
+
+def latencies(sync_ms: float, how: str = "poll") -> dict[str, Latency]:
+    """Durations of the functions that healthy programs call."""
+    return {
+        "cuLaunchKernel": LAUNCH,
+        "cuMemcpyHtoDAsync": COPY,
+        "cuMemcpyDtoHAsync": COPY,
+        "cuMemAllocAsync": LAUNCH,
+        "cuMemFreeAsync": LAUNCH,
+        "cuStreamSynchronize": device_work(sync_ms, how),
+    }
+
+
+def step(launches: int = 30) -> str:
+    """What a step of a training or inference loop calls."""
+    return f"cudaMemcpyAsync:1:1048576:1 cudaLaunchKernel:{launches} cudaStreamSynchronize"
+
+
+def trainer(
+    stage: Stage, place: Place, *, before: str = "", compute_ms: float = 1.0, sync_ms: float = 8.0
+) -> Caller:
+    """A training loop: some work of its own (``before`` and computing), then a step on the device."""
+    items = f"{before} !{int(compute_ms * 1e3)} {step()}".strip()
+    return stage.process(place, "train.py", items, latencies=latencies(sync_ms))
+
+
+def loading_trainer(
+    stage: Stage, place: Place, worker: str, *, workers: int = 1, sync_ms: float = 8.0
+) -> tuple[Caller, list[Caller]]:
+    """A training loop that takes its batches from ``workers`` processes, which do ``worker`` for each."""
+    made = [
+        stage.process(place, "pt_data_worker", f"{worker} @give:batches:{2 * workers}")
+        for _ in range(workers)
+    ]
+    main = trainer(stage, place, before=f"@take:batches:{2 * workers}", compute_ms=0.5, sync_ms=sync_ms)
+    return main, made
+
+
+def noise(stage: Stage) -> None:
+    """Other tenants that do a little of everything, as on any host."""
+    server = stage.tenant("noise-server")
+    pause_us = stage.chance.randint(15_000, 40_000)
+    stage.process(server, "serve.py", f"{step(8)} ~{pause_us}", latencies=latencies(1.5, "futex"))
+    batch = stage.tenant("noise-batch")
+    stage.process(batch, "cron", f"!{stage.chance.randint(200, 900)} ~{stage.chance.randint(20_000, 60_000)}")
+    stage.process(batch, "logger", f"@cached:load:65536 ~{stage.chance.randint(30_000, 90_000)}")
