@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,16 @@ class Device:
     """The device no longer answers."""
     notes: tuple[str, ...] = ()
     """What could not be read and why, one short line each."""
+
+
+DEVICE_COUNTERS: Final = (
+    "pcie_replays",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "power_held_ns",
+    "thermal_held_ns",
+)
+"""Fields of ``Device`` that count: where windows add, they add up, and ``xids`` are put together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ last one's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+Signed = Annotated[int, "may be below zero"]
+"""An integer that is no count."""
 
 HOST_LAYER: Final = "host"
 """The layer of the two operations below."""
@@ -107,14 +110,14 @@ class ProcessUse:
     frees: int = 0
     allocated_bytes: int = 0
     freed_bytes: int = 0
-    link: int = -1
+    link: Signed = -1
     """0: makes traced calls; 1: wakes such; 2, 3: wakes those; -1: neither. A moment, as all that follow."""
     threads: int = 0
     allowed_cpus: int = 0
     """CPUs that its main thread may run on; 0 where unknown."""
     allowed: str = ""
     """The same as the kernel lists them: ``0-3,8``."""
-    nice: int = 0
+    nice: Signed = 0
     rss_bytes: int = 0
     swap_bytes: int = 0
     held_bytes: int | None = None
@@ -190,13 +193,14 @@ class Evidence:
 
 _Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank)
 
-_KEYS: Final[dict[type, tuple[str, ...]]] = {
+KEYS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("tenant", "pid", "process", "device", "write"),
     TenantUse: ("tenant",),
     ProcessUse: ("tenant", "pid", "process"),
-    Rank: ("communicator", "pid", "rank"),
+    Rank: ("communicator", "tenant", "pid", "rank"),
 }
-_SUMS: Final[dict[type, tuple[str, ...]]] = {
+"""What tells the records of each kind apart."""
+SUMS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("requests", "bytes", "queued_ns", "service_ns"),
     TenantUse: (
         *("cpu_ns", "periods", "throttled_periods", "throttled_ns", "reclaims", "reclaim_ns"),
@@ -208,6 +212,7 @@ _SUMS: Final[dict[type, tuple[str, ...]]] = {
     ),
     Rank: ("collectives", "joined", "late_ns", "last"),
 }
+"""Their fields that add up. All others are of a moment, but for ``BlockIo.max_ns``."""
 
 
 def added(parts: Iterable[Evidence]) -> Evidence:
@@ -230,6 +235,28 @@ def added(parts: Iterable[Evidence]) -> Evidence:
     )
 
 
+def tenants_of(evidence: Evidence) -> set[str]:
+    """Ids of all tenants that ``evidence`` names."""
+    found = {charge.culprit_tenant for charge in evidence.charges}
+    for name in RECORDS:
+        found |= {record.tenant for record in getattr(evidence, name)}
+    return found - {""}
+
+
+def with_tenants(evidence: Evidence, renamed: Callable[[str], str]) -> Evidence:
+    """``evidence`` with other ids of tenants."""
+    changes: dict[str, Any] = {
+        name: tuple(
+            record._replace(tenant=renamed(record.tenant), culprit_tenant=renamed(record.culprit_tenant))
+            if isinstance(record, Charge)
+            else replace(record, tenant=renamed(record.tenant))
+            for record in getattr(evidence, name)
+        )
+        for name in RECORDS
+    }
+    return replace(evidence, **changes)
+
+
 def _charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:
     sums: dict[tuple[object, ...], Charge] = {}
     for charge in charges:
@@ -247,7 +274,7 @@ def _records(records: Iterable[_Record]) -> tuple[_Record, ...]:
     sums: dict[tuple[object, ...], _Record] = {}
     for record in records:
         kind = type(record)
-        key = tuple(getattr(record, name) for name in _KEYS[kind])
+        key = tuple(getattr(record, name) for name in KEYS[kind])
         before = sums.get(key)
         sums[key] = record if before is None else _sum(before, record)
     return tuple(sums.values())
@@ -255,7 +282,7 @@ def _records(records: Iterable[_Record]) -> tuple[_Record, ...]:
 
 def _sum(before: _Record, record: _Record) -> _Record:
     changes: dict[str, Any] = {
-        name: getattr(before, name) + getattr(record, name) for name in _SUMS[type(record)]
+        name: getattr(before, name) + getattr(record, name) for name in SUMS[type(record)]
     }
     if isinstance(record, BlockIo) and isinstance(before, BlockIo):
         changes["max_ns"] = max(before.max_ns, record.max_ns)

@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from model.chain import worst_first
 from model.device import Devices
+from model.evidence import Evidence, added, with_tenants
 from model.histograms import Histograms
+from model.moving import MovingDevices
 from model.tenant import Tenant
 from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
 
@@ -24,12 +27,12 @@ def merge(windows: Sequence[Window]) -> Window:
     """All ``windows`` as one; those of one host must come in order of time. Raises ValueError without any.
 
     Windows of one host follow each other: their seconds add up, what is only true at a moment (devices,
-    system, open calls, coverage) is the last one's, and the probes' cost is the mean over time. Of calls
-    that threads ended inside of, which is no moment, the longest ``MOST_ENDED`` stay. Windows of several
-    hosts stand side by side: the longest one's seconds count, and moments are put together. There, tenant
-    ids get their host in front, since ids are unique on one host only. Calls, losses and histograms always
-    add up exactly. Merging is associative as long as one host's windows are merged before, or all in the
-    same way as, several hosts' windows.
+    system, open calls, coverage, chains) is the last one's, and the probes' cost is the mean over time. Of
+    calls that threads ended inside of, which is no moment, the longest ``MOST_ENDED`` stay; what devices
+    count adds up. Windows of several hosts stand side by side: the longest one's seconds count, and moments
+    are put together. There, ids of tenants and chains get their host in front, since they are unique on one
+    host only. Calls, losses, histograms and evidence always add up exactly. Merging is associative as long
+    as one host's windows are merged before, or all in the same way as, several hosts' windows.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -54,10 +57,20 @@ def _one_host(windows: Sequence[Window]) -> Window:
         rows=merge_rows([window.rows for window in windows]),
         tenants=tenants,
         open_calls=add_open_calls([window.open_calls for window in windows]),
+        devices=_counted(windows),
+        evidence=added(window.evidence for window in windows),
         loss=add_losses([window.loss for window in windows]),
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
     )
+
+
+def _counted(windows: Sequence[Window]) -> Devices:
+    """The devices at the end, with what they counted in all of ``windows``."""
+    counts = MovingDevices()
+    for window in windows:
+        counts.add(window.devices)
+    return counts.sum(windows[-1].devices)
 
 
 def _fleet(hosts: Sequence[Window]) -> Window:
@@ -78,6 +91,8 @@ def _fleet(hosts: Sequence[Window]) -> Window:
         loss=add_losses([window.loss for window in parts]),
         coverage=_all_coverage([window.coverage for window in parts]),
         simulated=any(window.simulated for window in parts),
+        evidence=_all_evidence([window.evidence for window in parts]),
+        chains=tuple(sorted((chain for window in parts for chain in window.chains), key=worst_first)),
     )
 
 
@@ -109,6 +124,17 @@ def _with_host(window: Window) -> Window:
             window.coverage,
             missing=tuple(replace(gap, tenant=full(gap.tenant)) for gap in window.coverage.missing),
         ),
+        evidence=with_tenants(window.evidence, full),
+        chains=tuple(
+            replace(
+                chain,
+                id=full(chain.id),
+                tenant=full(chain.tenant),
+                links=tuple(replace(link, tenant=full(link.tenant)) for link in chain.links),
+                rows=tuple(key._replace(tenant=full(key.tenant)) for key in chain.rows),
+            )
+            for chain in window.chains
+        ),
     )
 
 
@@ -117,6 +143,15 @@ def _all_devices(parts: Sequence[Devices]) -> Devices:
     reasons = dict.fromkeys(part.unavailable for part in parts if part.unavailable)
     drivers = dict.fromkeys(part.driver for part in parts if part.driver)
     return Devices(devices, "" if devices else "; ".join(reasons), ", ".join(drivers))
+
+
+def _all_evidence(parts: Sequence[Evidence]) -> Evidence:
+    together = added(parts)
+    return replace(
+        together,
+        events=tuple(sorted(together.events, key=lambda event: event.time)),
+        unknown=tuple(dict.fromkeys(line for part in parts for line in part.unknown)),
+    )
 
 
 def _all_coverage(parts: Sequence[Coverage]) -> Coverage:

@@ -1,17 +1,24 @@
-"""Windows held for later in a third of the memory: integers in the smallest type that they fit into."""
+"""Windows held for later in a fraction of the memory: integers in the smallest type that they fit into, and
+evidence and chains, which are many small objects, as compressed bytes."""
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.chain import Chain
+from model.evidence import Evidence
 from model.histograms import Histograms
 from model.window import U64, RowKey, Rows, Window
 
 _OBJECT_BYTES = 200
 """Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
+
+_NOTHING = Evidence()
 
 _Smallest = NDArray[np.unsignedinteger]
 
@@ -21,12 +28,14 @@ class Packed:
     """A window put away by ``pack``."""
 
     window: Window
-    """Everything but the rows."""
+    """Everything but rows, evidence and chains."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
     """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
     _index: NDArray[np.uint16]
     _split_ns: U64 | None
+    _told: bytes
+    """Evidence and chains; empty where there are none."""
     bytes: int
     """Memory it takes: sizes of its arrays, references to its keys, an estimate for small objects. Keys
     themselves, which windows share, are not counted."""
@@ -44,9 +53,21 @@ class Packed:
         histograms = Histograms(start.astype(np.int64), self._index, count)
         return Rows(self.keys, calls, errors, moved, total, longest, histograms, self._split_ns)
 
+    @property
+    def evidence(self) -> Evidence:
+        """``Window.evidence``, without unpacking the rows."""
+        return self._unpacked()[0]
+
     def unpack(self) -> Window:
         """The window as it was."""
-        return replace(self.window, rows=self.rows())
+        evidence, chains = self._unpacked()
+        return replace(self.window, rows=self.rows(), evidence=evidence, chains=chains)
+
+    def _unpacked(self) -> tuple[Evidence, tuple[Chain, ...]]:
+        if not self._told:
+            return _NOTHING, ()
+        told: tuple[Evidence, tuple[Chain, ...]] = pickle.loads(zlib.decompress(self._told))
+        return told
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None) -> Packed:
@@ -63,21 +84,26 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None) -> Packed:
     arrays = sum(column.nbytes for column in columns) + histograms.index.nbytes
     if rows.split_ns is not None:
         arrays += rows.split_ns.nbytes
+    told = b""
+    if window.chains or window.evidence != _NOTHING:
+        # Twenty times as small. Nothing is ever unpacked that was not packed right here.
+        told = zlib.compress(pickle.dumps((window.evidence, window.chains), pickle.HIGHEST_PROTOCOL), 1)
     objects = (
         5
         + len(window.tenants)
         + len(window.open_calls)
-        + len(window.devices.devices)
+        + sum(2 + len(device.processes) for device in window.devices.devices)
         + len(window.coverage.libraries)
         + len(window.coverage.missing)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty()),
+        window=replace(window, rows=Rows.empty(), evidence=_NOTHING, chains=()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,
         _split_ns=rows.split_ns,
-        bytes=arrays + 8 * len(rows) + _OBJECT_BYTES * objects,
+        _told=told,
+        bytes=arrays + len(told) + 8 * len(rows) + _OBJECT_BYTES * objects,
     )
 
 

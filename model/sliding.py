@@ -10,8 +10,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from model.evidence import tenants_of
 from model.histograms import Histograms
 from model.merging import add_losses, add_open_calls, mean_cost
+from model.moving import MovingDevices, MovingEvidence
 from model.packing import Packed, pack
 from model.tenant import Tenant
 from model.window import SPLITS, U64, RowKey, Rows, Window
@@ -39,14 +41,17 @@ class Sliding:
         self.seconds = seconds
         self._parts: deque[tuple[Packed, _Columns]] = deque()
         self._last: Window | None = None
+        self._evidence = MovingEvidence()
+        self._devices = MovingDevices()
         self._sum: Window | None = None
         self._after_fold = 0
         """Rows that adding up those of ended processes left, the last time."""
         self._clear()
         begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
+        if begin:
+            self._last = begin[-1].unpack()
         for packed in begin:
             self._check(packed.window)
-            self._last = packed.window
         self._start_with(begin)
 
     def _start_with(self, begin: Sequence[Packed]) -> None:
@@ -55,12 +60,15 @@ class Sliding:
         if self.seconds is not None:
             self._parts.extend(parts)
             parts = parts[len(self._leaving()) :]
+        for packed, _ in parts:
+            self._evidence.add(packed.evidence)
+            self._devices.add(packed.window.devices)
         # Some at a time: unpacked, hundreds of windows would take a hundred MB.
         for first in range(0, len(parts), _AT_ONCE):
             self._add([(packed.rows(), places) for packed, places in parts[first : first + _AT_ONCE]])
-        if self.seconds is None and begin:
+        if self.seconds is None and self._last is not None:
             self._sum = self._described([packed.window for packed in begin])
-            self._bound(begin[-1].window, begin[-1].keys)
+            self._bound(self._last)
 
     def _clear(self) -> None:
         """Forget all counts."""
@@ -86,9 +94,15 @@ class Sliding:
         described = self._sum
         if self.seconds is not None:
             described = self._described([part.window for part, _ in self._parts])
-        if described is None:
+        if described is None or self._last is None:
             raise ValueError("no window was pushed yet")
-        return replace(described, rows=self._rows())
+        return replace(
+            described,
+            rows=self._rows(),
+            devices=self._devices.sum(self._last.devices),
+            evidence=self._evidence.sum(),
+            chains=self._last.chains,
+        )
 
     def _check(self, window: Window) -> None:
         if self._last is not None and window.host != self._last.host:
@@ -97,13 +111,19 @@ class Sliding:
     def _take_in(self, window: Window) -> None:
         self._last = window
         columns = self._columns_of(window.rows.keys)
+        self._evidence.add(window.evidence)
+        self._devices.add(window.devices)
         if self.seconds is None:
             self._add([(window.rows, columns)])
             self._sum = self._described([window] if self._sum is None else [self._sum, window])
-            self._bound(window, window.rows.keys)
+            self._bound(window)
             return
         self._parts.append(self._packed(window, columns))
-        self._add([(window.rows, columns)], self._leaving())
+        leaving = self._leaving()
+        for part, _ in leaving:
+            self._evidence.remove(part.evidence)
+            self._devices.remove(part.window.devices)
+        self._add([(window.rows, columns)], leaving)
         if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
             self._compact()
 
@@ -188,16 +208,18 @@ class Sliding:
             simulated=any(window.simulated for window in windows),
         )
 
-    def _bound(self, window: Window, keys: Sequence[RowKey]) -> None:
-        """Keep a sum without end from growing without end. ``keys`` are those of ``window``, the newest."""
+    def _bound(self, newest: Window) -> None:
+        """Keep a sum without end from growing without end."""
+        alive = {key.pid for key in newest.rows.keys}
         # Not again before there are twice as many as the last time left: it takes a while.
         if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
-            self._fold({key.pid for key in keys})
+            self._fold(alive)
             self._after_fold = len(self._keys)
+        self._evidence.bound(alive | {use.pid for use in newest.evidence.processes})
         described = self._sum
-        if described is not None and len(described.tenants) > len(window.tenants) + 256:
-            needed = {key.tenant for key in self._keys} | set(window.tenants)
-            needed |= {call.tenant for call in described.open_calls}
+        if described is not None and len(described.tenants) > len(newest.tenants) + 256:
+            needed = {key.tenant for key in self._keys} | set(newest.tenants)
+            needed |= {call.tenant for call in described.open_calls} | tenants_of(self._evidence.sum())
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
             self._sum = replace(described, tenants=kept)
 

@@ -6,10 +6,11 @@ Names and types are a contract with other people's scripts: fields may be added,
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from model.device import Device, System
+from model.chain import Chain, worst_first
+from model.evidence import Evidence
 from model.pivot import PERCENTS, bounded
 from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
 
@@ -32,12 +33,13 @@ def document(window: Window) -> dict[str, Any]:
         "open_calls": [
             asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
         ],
-        "culprits": [],
-        "chains": [],
+        "chains": [_chain(chain) for chain in sorted(window.chains, key=worst_first)],
+        "culprits": _culprits(window.evidence),
+        **_evidence(window.evidence),
         "driver": window.devices.driver,
         "devices_unavailable": window.devices.unavailable,
-        "devices": [_device(device) for device in window.devices.devices],
-        "system": None if window.system is None else _system(window.system),
+        "devices": [_finite(asdict(device)) for device in window.devices.devices],
+        "system": None if window.system is None else _finite(asdict(window.system)),
     }
 
 
@@ -105,25 +107,49 @@ def _operations(rows: Rows) -> list[dict[str, Any]]:
     return operations
 
 
-def _device(device: Device) -> dict[str, Any]:
-    fields = asdict(device)
+def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
+    charges = sorted(evidence.charges, key=lambda charge: (-charge.ns, charge[:9]))
+    return [
+        {
+            "victim": charge.tenant,
+            "victim_pid": charge.pid,
+            "victim_process": charge.process,
+            "layer": charge.layer,
+            "operation": charge.operation,
+            "kind": charge.kind,
+            "culprit": charge.culprit_tenant,
+            "pid": charge.culprit_pid,
+            "process": charge.culprit_process,
+            "ns": charge.ns,
+            "times": charge.times,
+        }
+        for charge in charges
+    ]
+
+
+def _chain(chain: Chain) -> dict[str, Any]:
+    plain: dict[str, Any] = _finite(asdict(chain))
+    plain["fix"] = plain.pop("fixes")
+    plain["rows"] = [key._asdict() for key in chain.rows]
+    return plain
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    """All but the charges, the most first."""
+    plain = _finite(asdict(replace(evidence, charges=())))
     return {
-        name: _number(value)
-        if isinstance(value, float)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for name, value in fields.items()
+        "block_io": sorted(plain["block_io"], key=lambda io: -(io["queued_ns"] + io["service_ns"])),
+        "tenant_use": sorted(plain["tenants"], key=lambda use: (-use["cpu_ns"], use["tenant"])),
+        "process_use": sorted(plain["processes"], key=lambda use: (-use["cpu_ns"], use["pid"])),
+        "ranks": sorted(plain["ranks"], key=lambda rank: (rank["communicator"], rank["rank"], rank["pid"])),
+        **{name: plain[name] for name in ("events", "swap_in_bytes", "swap_out_bytes", "unknown")},
     }
 
 
-def _system(system: System) -> dict[str, Any]:
-    fields = asdict(system)
-    return {
-        name: [_number(each) for each in value]
-        if isinstance(value, tuple)
-        else _number(value)
-        if isinstance(value, float)
-        else value
-        for name, value in fields.items()
-    }
+def _finite(value: Any) -> Any:
+    """``value`` with lists for tuples, and without numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return _number(value) if isinstance(value, float) else value

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from model.evidence import Signed
+
 T = TypeVar("T")
 
 MOST_TEXT = 4096
@@ -56,7 +58,7 @@ _known: dict[type[Any], tuple[tuple[str, Any, bool], ...]] = {}
 def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
     """Name, type and whether a value is needed, of every field: worked out once."""
     if kind not in _known:
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, include_extras=True)
         _known[kind] = tuple(
             (field.name, hints[field.name], field.default is MISSING and field.default_factory is MISSING)
             for field in fields(kind)
@@ -65,6 +67,8 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _value(hint: Any, plain: object, where: str) -> Any:
+    if hint == Signed:
+        return integer(plain, where, signed=True)
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         if plain is None and type(None) in get_args(hint):
@@ -76,6 +80,8 @@ def _value(hint: Any, plain: object, where: str) -> Any:
             return plain
     elif origin is tuple:
         return _tuple(get_args(hint), plain, where)
+    elif isinstance(hint, type) and issubclass(hint, tuple):
+        return _named_tuple(hint, plain, where)
     elif is_dataclass(hint):
         return from_plain(hint, plain, where)  # type: ignore[arg-type]
     elif hint is str:
@@ -102,6 +108,22 @@ def _tuple(parts: Sequence[Any], plain: object, where: str) -> tuple[Any, ...]:
     return tuple(_value(part, item, where) for part, item in zip(parts, plain, strict=True))
 
 
+_known_tuples: dict[Any, tuple[Any, ...]] = {}
+
+
+def _named_tuple(kind: Any, plain: object, where: str) -> Any:
+    """A named tuple from a list; elements of later programs are passed over, what has a default may miss."""
+    if not isinstance(plain, list):
+        raise ValueError(f"{where} is no list")
+    if kind not in _known_tuples:
+        hints = get_type_hints(kind, include_extras=True)
+        _known_tuples[kind] = tuple(hints[name] for name in kind._fields)
+    wanted = _known_tuples[kind]
+    if len(plain) < len(wanted) - len(kind._field_defaults):
+        raise ValueError(f"{where} has {len(plain)} elements, not {len(wanted)}")
+    return kind(*(_value(hint, item, where) for hint, item in zip(wanted, plain, strict=False)))
+
+
 def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
     """``plain`` where it is text, without unprintable characters, cut to ``most``. Raises ValueError else."""
     if not isinstance(plain, str):
@@ -111,10 +133,12 @@ def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
     return "".join(character for character in plain if character.isprintable())[:most]
 
 
-def integer(plain: object, where: str, most: int = _MOST_INTEGER) -> int:
-    """``plain`` where it is an integer from 0 to ``most``. Raises ValueError else."""
-    if not isinstance(plain, int) or isinstance(plain, bool) or not 0 <= plain <= most:
-        raise ValueError(f"{where} is no count")
+def integer(plain: object, where: str, most: int = _MOST_INTEGER, *, signed: bool = False) -> int:
+    """``plain`` where it is an integer from 0 to ``most``, or from -``most`` if ``signed``. Raises ValueError
+    else."""
+    least = -most if signed else 0
+    if not isinstance(plain, int) or isinstance(plain, bool) or not least <= plain <= most:
+        raise ValueError(f"{where} is no {'integer' if signed else 'count'}")
     return plain
 
 

@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from model.chain import Chain
 from model.device import Devices, System
 from model.errors import BadUsage, Told
+from model.evidence import Evidence
 from model.histograms import Histograms
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
@@ -109,6 +111,8 @@ def _plain_window(window: Window) -> dict[str, Any]:
         "system": to_plain(window.system),
         "loss": {name: int(count) for name, count in window.loss.items()},
         "coverage": to_plain(window.coverage),
+        "evidence": to_plain(window.evidence),
+        "chains": to_plain(window.chains),
     }
 
 
@@ -239,7 +243,25 @@ def _window(plain: Mapping[str, Any]) -> Window:
         },
         coverage=from_plain(Coverage, plain.get("coverage"), "coverage"),
         simulated=simulated,
+        evidence=_evidence(plain.get("evidence", {})),
+        chains=_chains(plain.get("chains", [])),
     )
+
+
+def _evidence(plain: object) -> Evidence:
+    evidence = from_plain(Evidence, plain, "evidence")
+    if not all(0 <= event.time <= _LATEST for event in evidence.events):
+        raise ValueError("evidence.events: a time is none")
+    if not all(charge.kind in SPLITS for charge in evidence.charges):
+        raise ValueError("evidence.charges: a kind is not known")
+    return evidence
+
+
+def _chains(plain: object) -> tuple[Chain, ...]:
+    chains = tuple(from_plain(Chain, item, f"chains[{at}]") for at, item in enumerate(_list(plain, "chains")))
+    if not all(0 <= moment <= _LATEST for chain in chains for moment in (chain.since, chain.seen)):
+        raise ValueError("chains: since or seen is no time")
+    return chains
 
 
 def _rows(plain: Mapping[str, Any]) -> Rows:

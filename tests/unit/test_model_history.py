@@ -29,6 +29,7 @@ def test_what_is_kept_comes_back_unchanged(parts: list[Window]) -> None:
     assert len(found) == len(parts) == len(history)
     for one, other in zip(found, parts, strict=True):
         assert row_table(one.rows) == row_table(other.rows)
+        assert (one.evidence, one.chains, one.devices) == (other.evidence, other.chains, other.devices)
         assert (one.start, one.seconds, one.tenants, one.loss) == (
             other.start,
             other.seconds,

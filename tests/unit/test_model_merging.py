@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from model.merging import merge
 from model.window import MOST_ENDED, OpenCall, Window
-from tests.unit.windows import Calls, full_window, key, row_table, sequences, window
+from tests.unit.windows import Calls, evidence_table, full_window, key, row_table, sequences, window
 
 
 def same(one: Window, other: Window) -> None:
@@ -21,6 +21,8 @@ def same(one: Window, other: Window) -> None:
     assert Counter(one.loss) == Counter(other.loss)
     assert (one.open_calls, one.devices, one.system) == (other.open_calls, other.devices, other.system)
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
+    assert evidence_table(one.evidence) == evidence_table(other.evidence)
+    assert one.chains == other.chains
     assert replace(one.coverage, cost_percent=0) == replace(other.coverage, cost_percent=0)
 
 

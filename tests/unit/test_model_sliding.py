@@ -10,7 +10,7 @@ from model import sliding
 from model.merging import merge
 from model.sliding import Sliding
 from model.window import OpenCall, Window
-from tests.unit.windows import Calls, key, row_table, sequences, window
+from tests.unit.windows import Calls, evidence_table, key, row_table, sequences, window
 
 
 def same(one: Window, other: Window) -> None:
@@ -20,6 +20,9 @@ def same(one: Window, other: Window) -> None:
     assert dict(one.tenants) == dict(other.tenants)
     assert dict(one.loss) == dict(other.loss)
     assert one.open_calls == other.open_calls
+    assert one.devices == other.devices
+    assert evidence_table(one.evidence) == evidence_table(other.evidence)
+    assert one.chains == other.chains
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
 

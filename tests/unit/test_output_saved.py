@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,18 +15,21 @@ from hypothesis import given
 
 from model.device import Device
 from model.errors import BadUsage, Told
+from model.evidence import Evidence
 from model.window import Window
 from outputs import saved
+from outputs.document import document
 from outputs.places import state_directory, window_path
 from outputs.saved import load, save
-from tests.unit.windows import Calls, full_window, key, row_table, window, windows
+from outputs.text import table
+from tests.unit.windows import CHAINS, EVIDENCE, Calls, full_window, key, row_table, window, windows
 
 
 def same(one: Window, other: Window) -> None:
     assert row_table(one.rows) == row_table(other.rows)
     assert one.rows.keys == other.rows.keys
     for name in (
-        "start seconds host tenants open_calls devices system loss coverage simulated".split()  # noqa: SIM905
+        "start seconds host tenants open_calls devices system loss coverage simulated evidence chains".split()  # noqa: SIM905
     ):
         assert getattr(one, name) == getattr(other, name), name
 
@@ -169,6 +173,17 @@ BAD: dict[str, bytes] = {
     "a key twice": rewritten(lambda file: file["window"]["rows"]["keys"].__setitem__(1, KEY)),
     "a short key": rewritten(lambda file: file["window"]["rows"]["keys"][0].pop()),
     "a wrong histogram": rewritten(lambda file: file["window"]["rows"]["histograms"].__setitem__(0, "AAAA")),
+    "evidence that is a list": rewritten(lambda file: file["window"].update(evidence=[])),
+    "a charge that is too short": rewritten(lambda file: file["window"]["evidence"]["charges"][0].pop()),
+    "a charge of no kind": rewritten(
+        lambda file: file["window"]["evidence"]["charges"][0].__setitem__(5, "whim")
+    ),
+    "an event in the far future": rewritten(
+        lambda file: file["window"]["evidence"]["events"][0].update(time=1e300)
+    ),
+    "a chain of no severity": rewritten(lambda file: file["window"]["chains"][0].update(severity="mild")),
+    "a chain of no time": rewritten(lambda file: file["window"]["chains"][0].update(since=-1)),
+    "a link of no role": rewritten(lambda file: file["window"]["chains"][0]["links"][0].update(role="extra")),
     "splits without names": rewritten(lambda file: file["window"]["rows"].update(splits=None)),
 }
 
@@ -210,6 +225,70 @@ def test_a_file_from_before_a_field_was_added_is_read(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(file).encode()))
     expected = tuple(replace(call, ended=False) for call in full_window().open_calls)
     assert load(path).open_calls == expected
+
+
+def test_a_file_from_before_evidence_is_read(tmp_path: Path) -> None:
+    def older(file: dict[str, Any]) -> None:
+        del file["window"]["evidence"], file["window"]["chains"]
+        for device in file["window"]["devices"]["devices"]:
+            del device["xids"], device["pcie_replays"]
+
+    path = tmp_path / "w.stalltop"
+    path.write_bytes(rewritten(older))
+    found, full = load(path), full_window()
+    assert (found.evidence, found.chains) == (Evidence(), ())
+    assert found.devices.devices[0].pcie_replays is None
+    assert row_table(found.rows) == row_table(full.rows)
+
+
+def test_evidence_of_later_programs_is_passed_over(tmp_path: Path) -> None:
+    def later(file: dict[str, Any]) -> None:
+        evidence = file["window"]["evidence"]
+        evidence["moon"] = "full"
+        evidence["charges"][0].append("more")
+        evidence["processes"][0]["mood"] = 5
+        file["window"]["chains"][0]["links"][0]["mood"] = 5
+
+    path = tmp_path / "w.stalltop"
+    path.write_bytes(rewritten(later))
+    assert (load(path).evidence, load(path).chains) == (EVIDENCE, CHAINS)
+
+
+def damaged(seed: int) -> bytes:
+    """The content of a good file, one value in evidence or chains changed to another one of any kind."""
+    random = Random(seed)
+    found = json.loads(gzip.decompress(GOOD))
+    places: list[tuple[Any, Any]] = []
+
+    def walk(item: Any) -> None:
+        for name in item if isinstance(item, dict) else range(len(item)):
+            places.append((item, name))
+            if isinstance(item[name], (dict, list)):
+                walk(item[name])
+
+    walk({name: found["window"][name] for name in ("evidence", "chains")})
+    where, name = random.choice(places)
+    where[name] = random.choice(
+        (None, True, -1, 1 << 64, 1e300, -1e300, 0.5, "\x1b[2J", "x" * 5_000, [], {}, [[]], {"a": 1})
+    )
+    return gzip.compress(json.dumps(found).encode(), 1)
+
+
+def test_damage_to_evidence_is_refused_or_changes_nothing_else(tmp_path: Path) -> None:
+    """What opens is a window that every output can show."""
+    path = tmp_path / "w.stalltop"
+    opened = 0
+    for seed in range(400):
+        path.write_bytes(damaged(seed))
+        try:
+            found = load(path)
+        except BadUsage:
+            continue
+        opened += 1
+        json.dumps(document(found), allow_nan=False)
+        assert "\x1b" not in table(found, width=100, colour=False)
+        assert "\x1b" not in repr((found.evidence, found.chains))
+    assert 20 < opened < 380
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

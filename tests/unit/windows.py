@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 
+from model.chain import SEVERITIES, Chain, Fix, Link
 from model.device import Device, DeviceProcess, Devices, System
+from model.evidence import (
+    HOST_GAP,
+    HOST_LAYER,
+    KEYS,
+    RECORDS,
+    SUMS,
+    BlockIo,
+    Charge,
+    Event,
+    Evidence,
+    ProcessUse,
+    Rank,
+    TenantUse,
+)
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.histograms import Histograms
 from model.tenant import Tenant
@@ -105,6 +123,136 @@ def window(
     )
 
 
+EVIDENCE = Evidence(
+    charges=(
+        Charge(
+            *("cri:bb", 200, "tritonserver", HOST_LAYER, HOST_GAP, "runqueue"),
+            *("docker:aa", 100, "python3", 310_000_000, 42),
+        ),
+        Charge(
+            *("cri:bb", 200, "tritonserver", "runtime", "cudaStreamSynchronize", "lock"),
+            *("cri:bb", 200, "tritonserver", 1_250_000, 3),
+        ),
+        Charge(
+            *("cri:bb", 200, "tritonserver", HOST_LAYER, HOST_GAP, "runqueue"),
+            *("", 0, "", 90_000, 7),
+        ),
+    ),
+    block_io=(
+        BlockIo("docker:aa", 100, "python3", "nvme0n1", True, 512, 67_108_864, 3_000_000, 9_000_000, 750_000),
+    ),
+    tenants=(
+        TenantUse(
+            tenant="cri:bb",
+            cpu_ns=1_400_000_000,
+            periods=20,
+            throttled_periods=5,
+            throttled_ns=120_000_000,
+            reclaims=2,
+            reclaim_ns=4_000_000,
+            oom_kills=1,
+            forks=3,
+            execs=1,
+            exits=2,
+            cpu_quota=1.5,
+            quota_cgroup="/kubepods/prod",
+            memory_used_bytes=900_000_000,
+            memory_limit_bytes=1_073_741_824,
+            memory_cgroup="/kubepods/prod/bb",
+        ),
+        TenantUse("docker:aa", 1_900_000_000),
+    ),
+    processes=(
+        ProcessUse(
+            tenant="cri:bb",
+            pid=200,
+            process="tritonserver",
+            cpu_ns=1_400_000_000,
+            minor_faults=120,
+            major_faults=2,
+            retransmits_v4=1,
+            retransmits_v6=4,
+            allocations=8,
+            frees=6,
+            allocated_bytes=8_388_608,
+            freed_bytes=6_291_456,
+            link=0,
+            threads=24,
+            allowed_cpus=2,
+            allowed="0-1",
+            nice=-5,
+            rss_bytes=700_000_000,
+            swap_bytes=4_096,
+            held_bytes=2_097_152,
+            held=2,
+            parent_pid=190,
+        ),
+        ProcessUse("docker:aa", 100, "python3", 1_900_000_000),
+    ),
+    ranks=(Rank("9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8, 2, 40, 38, 52_000_000, 30, 1, 400_000_000),),
+    events=(Event(1_700_000_001.5, "oom_kill", "cri:bb", 201, "worker", "the kernel killed worker 201"),),
+    swap_in_bytes=8_192,
+    swap_out_bytes=4_096,
+    unknown=("CFS throttling of cri:bb: its cgroup has no cpu.stat",),
+)
+"""Something in every field."""
+
+CHAINS = (
+    Chain(
+        id="cpu_contention/cri:bb/host gap",
+        cause="cpu_contention",
+        title="CPU taken by another tenant",
+        severity="high",
+        summary="serve loses time between its calls to train",
+        tenant="cri:bb",
+        pid=200,
+        process="tritonserver",
+        layer=HOST_LAYER,
+        operation=HOST_GAP,
+        lost_ms_per_s=155.0,
+        confidence=0.9,
+        links=(
+            Link("effect", "time between calls", None, 160e6, "cri:bb", 200, "tritonserver", depth=0),
+            Link("mechanism", "waits for a CPU", 0.97, 155e6, "cri:bb", 200, "tritonserver"),
+            Link("culprit", "train has the CPU", 0.99, 154e6, "docker:aa", 100, "python3", depth=2),
+            Link("reason", "writes without end", None, None, "docker:aa", 100, "python3", "nvme0n1", 3),
+            Link("factor", "two CPUs only", depth=1),
+        ),
+        fixes=(
+            Fix("keep train off the CPUs of serve", "taskset -acp 1 100"),
+            Fix("give train fewer workers"),
+        ),
+        unknown=("PSI is off",),
+        p99_ns=60_000_000,
+        normal_p99_ns=4_000_000,
+        calls=120,
+        rows=(RowKey("gpu7", "cri:bb", 200, "tritonserver", HOST_LAYER, HOST_GAP),),
+        since=1_699_999_990.0,
+        seen=1_700_000_002.0,
+    ),
+    Chain(
+        id="oom_kill/cri:bb",
+        cause="oom_kill",
+        title="killed for lack of memory",
+        severity="critical",
+        summary="the kernel killed worker of serve",
+        tenant="cri:bb",
+        pid=201,
+        process="worker",
+        layer="",
+        operation="",
+        lost_ms_per_s=0.0,
+        confidence=1.0,
+        links=(),
+        fixes=(),
+        since=1_700_000_001.5,
+        seen=1_700_000_001.5,
+        open=False,
+    ),
+)
+"""One that goes on and one that has ended."""
+
+
 def full_window() -> Window:
     """A window with something in every field."""
     return Window(
@@ -154,6 +302,17 @@ def full_window() -> Window:
                     sm_clock_max_mhz=1980,
                     throttle_reasons=("sw power cap",),
                     processes=(DeviceProcess(100, "C", 70_000_000_000, "docker:aa"),),
+                    pcie_generation=4,
+                    pcie_generation_max=5,
+                    pcie_width=16,
+                    pcie_width_max=16,
+                    remap_pending=False,
+                    pcie_replays=2,
+                    ecc_corrected=1,
+                    ecc_uncorrected=0,
+                    power_held_ns=250_000_000,
+                    thermal_held_ns=0,
+                    xids=(13,),
                     notes=("memory utilisation: not supported",),
                 ),
             ),
@@ -189,11 +348,13 @@ def full_window() -> Window:
             cost_percent=0.75,
             way="multi",
         ),
+        evidence=EVIDENCE,
+        chains=CHAINS,
     )
 
 
 OPERATIONS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaFree", "ncclAllReduce")
-KEYS = st.builds(
+_ROW_KEYS = st.builds(
     RowKey,
     host=st.just("gpu7"),
     tenant=st.sampled_from(["docker:aa", "cri:bb", "cgroup:9"]),
@@ -204,7 +365,93 @@ KEYS = st.builds(
     nested=st.booleans(),
 )
 _DURATIONS = st.lists(st.one_of(st.integers(0, 2_000), st.integers(0, HIGHEST_NS)), min_size=1, max_size=6)
-_CALLS = st.builds(Calls, KEYS, _DURATIONS, st.integers(0, 3), st.integers(0, 1 << 40))
+_CALLS = st.builds(Calls, _ROW_KEYS, _DURATIONS, st.integers(0, 3), st.integers(0, 1 << 40))
+
+
+def random_evidence(seed: int) -> Evidence:
+    """A few records of every kind, of few tenants and processes, so that those of two windows meet."""
+    random = Random(seed)
+
+    def count() -> int:
+        return random.choice((0, 1, random.randrange(1 << 40)))
+
+    def who() -> tuple[str, int, str]:
+        return random.choice(("docker:aa", "cri:bb")), random.randint(1, 2), "hog"
+
+    def sums(kind: type) -> dict[str, Any]:
+        return {name: count() for name in SUMS[kind]}
+
+    def some(kind: type, make: Callable[[], Any]) -> tuple[Any, ...]:
+        key_of = (lambda charge: charge[:9]) if kind is Charge else operator.attrgetter(*KEYS[kind])
+        return tuple(
+            {key_of(record): record for record in (make() for _ in range(random.randrange(4)))}.values()
+        )
+
+    return Evidence(
+        charges=some(
+            Charge,
+            lambda: Charge(
+                *who(), HOST_LAYER, HOST_GAP, random.choice(SPLITS[1:3]), *who(), count(), count()
+            ),
+        ),
+        block_io=some(
+            BlockIo,
+            lambda: BlockIo(
+                *who(), random.choice(("sda", "sdb")), random.random() < 0.5, *(count() for _ in range(5))
+            ),
+        ),
+        tenants=some(
+            TenantUse,
+            lambda: TenantUse(who()[0], **sums(TenantUse), cpu_quota=random.choice((None, 0.5))),
+        ),
+        processes=some(
+            ProcessUse,
+            lambda: ProcessUse(
+                *who(), **sums(ProcessUse), link=random.randint(-1, 3), nice=random.randint(-20, 19)
+            ),
+        ),
+        ranks=some(
+            Rank,
+            lambda: Rank(
+                random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2, *(count() for _ in range(7))
+            ),
+        ),
+        events=tuple(Event(1_000 + random.random(), "xid", *who(), "") for _ in range(random.randrange(3))),
+        swap_in_bytes=count(),
+        swap_out_bytes=count(),
+        unknown=random.choice(((), ("PSI is off",))),
+    )
+
+
+def random_devices(seed: int) -> Devices:
+    """Two devices that are always there."""
+    random = Random(seed)
+
+    def count() -> int | None:
+        return random.choice((None, 0, random.randrange(1 << 40)))
+
+    return Devices(
+        tuple(
+            Device(
+                index,
+                f"GPU-{index}",
+                "H100",
+                pcie_replays=count(),
+                ecc_corrected=count(),
+                thermal_held_ns=count(),
+                xids=tuple(sorted(random.sample((13, 31, 79), random.randrange(3)))),
+            )
+            for index in range(2)
+        )
+    )
+
+
+def random_chains(seed: int) -> tuple[Chain, ...]:
+    random = Random(seed)
+    return tuple(
+        replace(chain, severity=random.choice(SEVERITIES), lost_ms_per_s=random.random() * 1e4)
+        for chain in random.choices(CHAINS, k=random.randrange(3))
+    )
 
 
 @st.composite
@@ -212,13 +459,17 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
     """A small random window of host gpu7 that lasts one second."""
     calls = draw(st.lists(_CALLS, max_size=5, unique_by=lambda row: row.key))
     loss = draw(st.dictionaries(st.sampled_from(sorted(LOSSES)), st.integers(0, 1_000), max_size=3))
-    return window(
+    made = window(
         calls,
         start=start,
         split=draw(st.booleans()) if split is None else split,
         loss=loss,
         cost_percent=draw(st.floats(0, 100)),
         simulated=draw(st.booleans()),
+    )
+    seed = draw(st.integers(0, 1 << 32))
+    return replace(
+        made, evidence=random_evidence(seed), chains=random_chains(seed), devices=random_devices(seed)
     )
 
 
@@ -243,3 +494,13 @@ def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
         )
         for i, key_ in enumerate(rows_.keys)
     }
+
+
+def evidence_table(evidence: Evidence) -> tuple[object, ...]:
+    """All of ``evidence``, in an order of its own: equal exactly where it says the same."""
+    lists = [
+        records if name == "events" else sorted(records, key=repr)
+        for name in RECORDS
+        for records in (getattr(evidence, name),)
+    ]
+    return (*lists, evidence.swap_in_bytes, evidence.swap_out_bytes, evidence.unknown)
