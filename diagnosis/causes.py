@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from model.chain import Severity
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -17,6 +19,10 @@ class Cause:
     """One line: what happens."""
     fault: bool = True
     """False for what is worth knowing and no fault."""
+    least: Severity = "low"
+    """How bad it is at least, whatever time it takes."""
+    at_once: bool = False
+    """Whether one sight is enough: it does not come and go by chance."""
 
 
 _LIST: Final = (
@@ -40,7 +46,13 @@ _LIST: Final = (
     Cause(
         "major_faults", "pages are read back from disk", "memory was swapped out or dropped and is read again"
     ),
-    Cause("oom_kill", "killed for lack of memory", "the kernel killed a process of the tenant"),
+    Cause(
+        "oom_kill",
+        "killed for lack of memory",
+        "the kernel killed a process of the tenant",
+        least="critical",
+        at_once=True,
+    ),
     Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
     Cause(
         "tcp_retransmits",
@@ -50,11 +62,16 @@ _LIST: Final = (
     Cause(
         "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"
     ),
-    Cause("memory_leak", "device memory leaks", "more device memory is allocated than freed, without end"),
+    Cause(
+        "memory_leak",
+        "device memory leaks",
+        "more device memory is allocated than freed, without end",
+        least="medium",
+    ),
     Cause(
         "memory_churn", "address ranges mapped over and over", "an allocator maps and unmaps device memory"
     ),
-    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail"),
+    Cause("gpu_memory_full", "device memory nearly full", "the next allocation may fail", least="medium"),
     Cause("pageable_copies", "copies from pageable memory", "the driver copies by way of a staging buffer"),
     Cause("small_copies", "many small copies", "the cost of starting copies exceeds that of moving bytes"),
     Cause(
@@ -75,19 +92,43 @@ _LIST: Final = (
     ),
     Cause("graph_unlaunched", "CUDA graphs never launched", "graphs are captured and never used"),
     Cause("nccl_straggler", "one rank comes late", "all ranks of a collective wait for the last one"),
-    Cause("nccl_hang", "a collective hangs", "ranks wait for one that has not entered"),
-    Cause("hung_call", "a call does not return", "a call has been open for long"),
-    Cause("gpu_power", "clocks held down by the power cap", "the device reached its power limit"),
-    Cause("gpu_thermal", "clocks held down by heat", "the device reached its temperature limit"),
-    Cause("gpu_hardware_slowdown", "clocks held down by the hardware", "power brake or hardware protection"),
+    Cause(
+        "nccl_hang",
+        "a collective hangs",
+        "ranks wait for one that has not entered",
+        least="critical",
+        at_once=True,
+    ),
+    Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),
+    Cause(
+        "gpu_power", "clocks held down by the power cap", "the device reached its power limit", least="low"
+    ),
+    Cause(
+        "gpu_thermal", "clocks held down by heat", "the device reached its temperature limit", least="medium"
+    ),
+    Cause(
+        "gpu_hardware_slowdown",
+        "clocks held down by the hardware",
+        "power brake or hardware protection",
+        least="medium",
+    ),
     Cause("gpu_clocks", "clocks lowered", "the device runs below its clocks although it has work"),
-    Cause("gpu_ecc", "memory errors", "the device reported errors of its memory"),
-    Cause("gpu_xid", "XID error", "the driver reported a critical error of the device"),
-    Cause("gpu_lost", "device lost", "the device no longer answers"),
+    Cause(
+        "gpu_ecc", "memory errors", "the device reported errors of its memory", least="medium", at_once=True
+    ),
+    Cause(
+        "gpu_xid",
+        "XID error",
+        "the driver reported a critical error of the device",
+        least="high",
+        at_once=True,
+    ),
+    Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
     Cause(
         "pcie_link",
         "PCIe link below its best",
         "the link has fewer lanes or a lower generation than it could",
+        least="medium",
     ),
     Cause("pcie_replays", "PCIe replays", "the link sends packets again: a bad contact or signal"),
     Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),

@@ -2,27 +2,197 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from diagnosis.causes import CAUSES
+from diagnosis.facts import Facts
+from diagnosis.normals import Normals
 from diagnosis.rules import RULES
-from diagnosis.suspicion import Rule
+from diagnosis.series import Series
+from diagnosis.suspicion import Rule, Suspicion
+from diagnosis.verdict import chain_of, main_ones, most_lost_first, suspicions
 from model.chain import Chain
+from model.evidence import added
+from model.merging import merge
 from model.window import Window
+
+LOOK_SECONDS: Final = 3.0
+"""How much of the past rules look at: some steps of a usual training loop, and still soon after a fault."""
+NEWEST_SECONDS: Final = 0.75
+"""What counts as one sight: shorter windows are put together until they are that long."""
+SIGHTS: Final = 2
+"""A chain opens when the newest window alone shows it in so many of the last ``OF_SIGHTS``: no blip does."""
+OF_SIGHTS: Final = 3
+LASTING_SIGHTS: Final = 5
+"""Or when the last ``LOOK_SECONDS`` show it so many times in a row. A blip within one window is seen in four
+at most; steps longer than a window show only this way."""
+LONG_WINDOW_SECONDS: Final = 2.5
+"""A window of this length is enough by itself."""
+UNSEEN_SECONDS: Final = 5.0
+"""A chain closes when it was not seen for so long."""
+RESUMED_SECONDS: Final = 30.0
+"""A chain that opens again so soon goes on since when it was first seen."""
+MOST_CLOSED: Final = 50
+"""Closed chains that windows still show."""
+MOST_FOLLOWED: Final = 1000
+"""Suspicions followed at a time."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One suspicion over time."""
+
+    since: float
+    sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
+    """Whether each of the newest windows showed it by itself."""
+    lasting: int = 0
+    last: float = 0.0
+    chain: Chain | None = None
+    """Once it is open."""
 
 
 class Diagnosis:
     """Used from one thread; windows of one host, one after the other."""
 
-    def __init__(self, *, rules: Sequence[Rule] = RULES, own_pid: int = 0) -> None:
+    def __init__(
+        self, *, rules: Sequence[Rule] = RULES, own_pid: int = 0, normals: Normals | None = None
+    ) -> None:
+        self.normals = Normals() if normals is None else normals
+        """What is normal on this host: learned all the time, and kept by who made this."""
         self._rules = rules
         self._own_pid = own_pid
+        self._series = Series()
+        self._parts: list[Window] = []
+        """Windows shorter than ``NEWEST_SECONDS`` that wait for more."""
+        self._recent: deque[Window] = deque()
+        self._followed: dict[str, _Followed] = {}
+        self._closed: dict[str, Chain] = {}
+        """By id, the one that closed last at the end."""
 
     def add(self, window: Window) -> Window:
-        """``window``, the newest one, with the chains open at its end and those that closed before."""
-        return replace(window, chains=())
+        """``window``, the newest one, with the chains open at its end and those that closed before.
+
+        A chain's id occurs once. Open ones come first, the worst of them first; then those that closed, the
+        last one first.
+        """
+        self._parts.append(window)
+        if sum(part.seconds for part in self._parts) >= NEWEST_SECONDS:
+            newest = _joined(self._parts)
+            self._parts.clear()
+            self._look(newest)
+        return replace(window, chains=self._chains())
+
+    def _look(self, newest: Window) -> None:
+        if self._recent and newest.host != self._recent[-1].host:
+            self._recent.clear()
+        self._recent.append(newest)
+        while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
+            self._recent.popleft()
+        while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
+            self._recent.popleft()
+        self._series.add(newest)
+        facts = self._facts(newest)
+        now_seen = suspicions(facts, self._rules)
+        lately = now_seen
+        if len(self._recent) > 1:
+            lately = suspicions(self._facts(_joined(self._recent)), self._rules)
+        self._follow(newest, now_seen, lately)
+        self._learn(facts, now_seen, lately)
+
+    def _facts(self, window: Window) -> Facts:
+        keys, tenants = window.rows.keys, window.tenants
+        return Facts(
+            window,
+            normal=self.normals.percentiles(keys, tenants),
+            normal_shares=self.normals.shares(keys, tenants),
+            series=self._series.points,
+            own_pid=self._own_pid,
+        )
+
+    def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
+        seen = main_ones({**now_seen, **lately})
+        for identity in seen:
+            if identity not in self._followed and len(self._followed) < MOST_FOLLOWED:
+                self._followed[identity] = _Followed(newest.start)
+        for identity, followed in list(self._followed.items()):
+            suspicion = seen.get(identity)
+            followed.sights.append(identity in now_seen and suspicion is not None)
+            followed.lasting = followed.lasting + 1 if suspicion is not None else 0
+            if suspicion is not None:
+                self._seen(identity, followed, suspicion, newest)
+            elif newest.end - followed.last >= UNSEEN_SECONDS or newest.end < followed.last:
+                self._unseen(identity, followed)
+
+    def _seen(self, identity: str, followed: _Followed, suspicion: Suspicion, newest: Window) -> None:
+        followed.last = newest.end
+        if followed.chain is None and not _is_enough(followed, suspicion, newest):
+            return
+        before = self._closed.pop(identity, None) if followed.chain is None else None
+        if before is not None and newest.end - before.seen < RESUMED_SECONDS:
+            followed.since = before.since
+        followed.chain = chain_of(identity, suspicion, since=followed.since, seen=newest.end)
+
+    def _unseen(self, identity: str, followed: _Followed) -> None:
+        del self._followed[identity]
+        if followed.chain is not None:
+            self._closed[identity] = replace(followed.chain, open=False)
+            while len(self._closed) > MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
+
+    def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
+        """Learn what is normal from this window, but for the tenants that suffer now."""
+        faulty = {
+            suspicion.tenant
+            for found in (now_seen, lately)
+            for suspicion in found.values()
+            if CAUSES[suspicion.cause].fault
+        }
+        for followed in self._followed.values():
+            if followed.chain is not None and CAUSES[followed.chain.cause].fault:
+                faulty.add(followed.chain.tenant)
+        if "" in faulty:  # the whole host suffers
+            return
+        self.normals.learn(facts, faulty)
+
+    def _chains(self) -> tuple[Chain, ...]:
+        chains = [followed.chain for followed in self._followed.values() if followed.chain is not None]
+        return (*sorted(chains, key=most_lost_first), *reversed(self._closed.values()))
 
 
-def explain(window: Window, *, rules: Sequence[Rule] = RULES) -> tuple[Chain, ...]:
+def explain(
+    window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
+) -> tuple[Chain, ...]:
     """The chains of one window by itself, the worst first: what its own evidence says."""
-    return ()
+    keys, tenants = window.rows.keys, window.tenants
+    facts = Facts(
+        window,
+        normal=normals.percentiles(keys, tenants) if normals is not None else None,
+        normal_shares=normals.shares(keys, tenants) if normals is not None else {},
+    )
+    found = main_ones(suspicions(facts, rules))
+    chains = [
+        chain_of(identity, suspicion, since=window.start, seen=window.end)
+        for identity, suspicion in found.items()
+    ]
+    return tuple(sorted(chains, key=most_lost_first))
+
+
+def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:
+    """Whether a suspicion is seen well enough to open a chain."""
+    if CAUSES[suspicion.cause].at_once or newest.seconds >= LONG_WINDOW_SECONDS:
+        return True
+    return sum(followed.sights) >= SIGHTS or followed.lasting >= LASTING_SIGHTS
+
+
+def _length(windows: Iterable[Window]) -> float:
+    return sum(window.seconds for window in windows)
+
+
+def _joined(windows: Iterable[Window]) -> Window:
+    windows = tuple(windows)
+    if len(windows) == 1:
+        return windows[0]
+    return replace(merge(windows), evidence=added(window.evidence for window in windows))

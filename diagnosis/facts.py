@@ -31,10 +31,15 @@ class Row:
     normal_p99_ns: int | None = None
     """Learned from healthy windows of the same workload; None before."""
     normal_p50_ns: int | None = None
+    normal_shares: Mapping[str, float] | None = None
+    """Part of its time that normally goes to each of ``SPLITS``, 0 to 1; None before it is learned."""
 
     def share(self, part: str) -> float:
         """Part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
+
+
+_NO_SHARES: Final[Mapping[RowKey, Mapping[str, float]]] = {}
 
 
 class Facts:
@@ -47,6 +52,7 @@ class Facts:
         normal: Mapping[RowKey, tuple[int, int]] | None = None,
         series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] = NO_SERIES,
         own_pid: int = 0,
+        normal_shares: Mapping[RowKey, Mapping[str, float]] = _NO_SHARES,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives."""
         self.window = window
@@ -54,13 +60,14 @@ class Facts:
         self.own_pid = own_pid
         """The tracer's own process; 0 where unknown."""
         self._series = series
-        self.rows = _rows(window, normal or {})
+        self.rows = _rows(window, normal or {}, normal_shares)
         evidence = window.evidence
         self._rows_of = _by_pid(self.rows, lambda row: row.key.pid)
         self._charges_of = _by_pid(evidence.charges, lambda charge: charge.pid)
         self._io_of = _by_pid(evidence.block_io, lambda io: io.pid)
         self._process = {use.pid: use for use in evidence.processes}
         self._tenant = {use.tenant: use for use in evidence.tenants}
+        self._wall_ns: dict[int, float] = {}
 
     @property
     def callers(self) -> tuple[int, ...]:
@@ -115,13 +122,33 @@ class Facts:
         """``value`` of the window as a rate."""
         return value / self.seconds
 
+    def within(self, row: Row) -> float:
+        """Part of the row's time that can lie in the window, 0 to 1: a call counts when it ends, and one that
+        began long before brings time from before."""
+        most = row.calls * self.seconds * 1e9
+        return min(1.0, most / row.total_ns) if row.total_ns else 1.0
+
+    def wall_ns(self, pid: int) -> float:
+        """Time of the threads of ``pid`` that call, ns: calls and the gaps between them, and at least that
+        of one thread."""
+        known = self._wall_ns.get(pid)
+        if known is None:
+            rows = [row for row in self.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
+            known = max(sum(row.total_ns * self.within(row) for row in rows), self.seconds * 1e9)
+            self._wall_ns[pid] = known
+        return known
+
     def trend(self, what: str, tenant: str, pid: int = 0) -> Sequence[tuple[float, float]]:
         """(Unix time, value) over the last minutes, oldest first: ``held_bytes`` of a process and others that
         ``diagnosis.series`` keeps. Empty where there is none."""
         return self._series.get((what, tenant, pid), ())
 
 
-def _rows(window: Window, normal: Mapping[RowKey, tuple[int, int]]) -> tuple[Row, ...]:
+def _rows(
+    window: Window,
+    normal: Mapping[RowKey, tuple[int, int]],
+    normal_shares: Mapping[RowKey, Mapping[str, float]],
+) -> tuple[Row, ...]:
     rows = window.rows
     percentiles = bounded(rows.histograms.percentiles(PERCENTS), rows.max_ns).tolist()
     split = None if rows.split_ns is None else rows.split_ns.tolist()
@@ -141,6 +168,7 @@ def _rows(window: Window, normal: Mapping[RowKey, tuple[int, int]]) -> tuple[Row
                 split_ns={} if split is None else dict(zip(SPLITS, split[at], strict=True)),
                 normal_p99_ns=p99_ns,
                 normal_p50_ns=p50_ns,
+                normal_shares=normal_shares.get(key),
             )
         )
     return tuple(found)

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from diagnosis.host import events
+from diagnosis.host.waits import waits
 from diagnosis.suspicion import Rule
 
-RULES: Final[tuple[Rule, ...]] = ()
+RULES: Final[tuple[Rule, ...]] = (
+    waits,
+    events.oom_kill,
+    events.hung_call,
+    events.tracer,
+)

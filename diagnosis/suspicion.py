@@ -38,6 +38,8 @@ class Suspicion:
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
     calls: int = 0
+    share: float | None = None
+    """Part of the victim's time that is lost, 0 to 1; None lets the engine work it out from ``pid``."""
 
 
 Rule = Callable[[Facts], Iterable[Suspicion]]

@@ -1,0 +1,90 @@
+"""Waits for memory: reclaim, and pages that are read back from disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host import disk
+from diagnosis.host.attribution import Loss
+from diagnosis.host.description import Description
+from diagnosis.host.memory import at_limit
+from model.chain import Fix, Link
+
+SURE: Final = 0.9
+PROBABLE: Final = 0.6
+MIB: Final = 1 << 20
+
+
+def reclaim(facts: Facts, loss: Loss) -> Description:
+    """Memory has to be freed first, or was freed too early."""
+    who = loss.last
+    use = facts.use(who.tenant)
+    name = facts.name(who.tenant)
+    depth = len(loss.path) + 2
+    if use is None or not at_limit(facts, who.tenant) or use.memory_limit_bytes is None:
+        links = [Link("reason", "the host is short of memory", tenant="", depth=depth)]
+        fixes = [Fix("give the largest memory users of the host limits of their own (memory.max)")]
+    else:
+        used, limit = use.memory_used_bytes or 0, use.memory_limit_bytes
+        links = [
+            Link(
+                "culprit",
+                f"{name} is at its memory limit: {used / MIB:,.0f} of {limit / MIB:,.0f} MiB",
+                share=1.0,
+                ns_per_s=facts.per_second(loss.ns),
+                tenant=who.tenant,
+                pid=who.pid,
+                process=who.process,
+                depth=depth,
+            )
+        ]
+        cgroup = f" (memory.max of {use.memory_cgroup})" if use.memory_cgroup else ""
+        fixes = [
+            Fix(f"raise the memory limit of {name}{cgroup}"),
+            Fix("or keep less in memory: smaller caches, fewer workers; page cache counts into the limit"),
+        ]
+    if use is not None and use.reclaims:
+        text = f"{facts.per_second(use.reclaims):,.0f} direct reclaims a second"
+        links.append(Link("factor", text, ns_per_s=facts.per_second(use.reclaim_ns), tenant=who.tenant))
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits while memory of {name} is reclaimed",
+        links=tuple(links),
+        fixes=tuple(fixes),
+        confidence=SURE if use is not None and use.reclaims else PROBABLE,
+    )
+
+
+def read_back(facts: Facts, loss: Loss) -> Description:
+    """Pages are read from disk when they are touched."""
+    who = loss.last
+    process = facts.process(who.pid)
+    swapped = facts.window.evidence.swap_in_bytes
+    count = facts.per_second(process.major_faults) if process is not None else 0.0
+    found = disk.load(facts, loss)
+    culprit = Link(
+        "culprit",
+        f"{who.process} (pid {who.pid}) reads {count:,.0f} pages a second back from disk",
+        share=1.0,
+        ns_per_s=facts.per_second(loss.ns),
+        tenant=who.tenant,
+        pid=who.pid,
+        process=who.process,
+        device=found.device,
+        depth=len(loss.path) + 2,
+    )
+    factors = []
+    if swapped:
+        text = f"the host swaps in {facts.per_second(swapped) / MIB:,.1f} MiB a second"
+        factors.append(Link("factor", text))
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for pages that are read from disk",
+        links=(culprit, *factors),
+        fixes=(
+            Fix("read files ahead (readahead, MAP_POPULATE, mlock), or copy them to memory once"),
+            Fix("raise the memory limit, or run fewer programs on this host")
+            if not swapped
+            else Fix("keep the process out of swap: memory.swap.max=0, or more memory"),
+        ),
+        confidence=SURE,
+    )

@@ -1,0 +1,69 @@
+"""Data loading: a caller waits for workers, and these for a disk, a CPU or a lock."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host import disk
+from diagnosis.host.attribution import Loss
+from diagnosis.host.description import Description
+from diagnosis.host.wording import blamed, ranked
+from model.chain import Fix, Link
+
+SURE: Final = 0.9
+"""Workers are measured by their own split; that the caller waits for their result is told by who wakes it."""
+
+
+def short_of_cpu(facts: Facts, loss: Loss) -> Description:
+    """Workers compute all the time."""
+    worker = loss.last
+    culprits = ranked(loss.culprits, loss.ns)
+    process, system = facts.process(worker.pid), facts.window.system
+    factors = []
+    if process is not None and system is not None and 0 < process.allowed_cpus < system.cpus:
+        text = f"{worker.process} may run on {process.allowed_cpus} of {system.cpus} CPUs"
+        factors.append(Link("factor", text, tenant=worker.tenant, pid=worker.pid, process=worker.process))
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
+        links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),
+        fixes=(
+            Fix("more DataLoader workers (num_workers), where CPUs are free"),
+            Fix("less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
+            Fix("keep workers between epochs (persistent_workers=True) and ahead (prefetch_factor)"),
+        ),
+        confidence=SURE,
+    )
+
+
+def short_of_disk(facts: Facts, loss: Loss) -> Description:
+    """Workers wait for a disk."""
+    worker = loss.last
+    found = disk.load(facts, loss)
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} reads from "
+        f"{found.device or 'disk'}",
+        links=found.links,
+        fixes=(
+            *found.fixes,
+            Fix("more DataLoader workers (num_workers) and more batches ahead (prefetch_factor)"),
+            Fix("keep the data in memory or on a local, faster disk"),
+        ),
+        confidence=SURE if found.device else SURE / 2,
+        unknown=found.unknown,
+    )
+
+
+def short_of_lock(facts: Facts, loss: Loss) -> Description:
+    """Workers wait for a lock."""
+    worker = loss.last
+    culprits = ranked(loss.culprits, loss.ns)
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
+        links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),
+        fixes=(
+            Fix("do not share a lock between workers: one file, index or cache for each"),
+            Fix("hold the lock for less: read and decode outside of it"),
+        ),
+        confidence=SURE * min(sum(loss.culprits.values()) / loss.ns, 1.0),
+    )

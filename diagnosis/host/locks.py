@@ -1,0 +1,57 @@
+"""Locks between threads and processes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host.attribution import Loss, Who
+from diagnosis.host.description import Description
+from diagnosis.host.wording import blamed, named, ranked
+from model.chain import Fix, Link
+
+SURE: Final = 0.8
+"""Who wakes a waiter had the lock, or made what it waited for: the kernel cannot tell these apart."""
+
+
+def contention(facts: Facts, loss: Loss) -> Description:
+    """A caller waits for a lock."""
+    culprits = ranked(loss.culprits, loss.ns)
+    holder = culprits[0][0] if culprits else loss.victim
+    own = holder.pid == loss.victim.pid
+    by = f"another thread of {holder.process}" if own else named(facts, holder)
+    reason = _reason(facts, holder, len(loss.path) + 3)
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for a lock that {by} holds",
+        links=(
+            *blamed(facts, loss, "holds the lock, and wakes the waiter", culprits, len(loss.path) + 2),
+            *reason,
+        ),
+        fixes=(
+            Fix(f"let {holder.process} (pid {holder.pid}) hold the lock for less: work outside of it"),
+            Fix("call the GPU from one thread, or give each thread a stream and locks of its own"),
+        ),
+        confidence=SURE,
+        unknown=("which lock: only who released it is known",),
+    )
+
+
+def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
+    """What the holder does meanwhile, where it is followed."""
+    work = facts.work_of(holder.pid)
+    if work is None or not work.total_ns:
+        return ()
+    part = max(work.split_ns, key=lambda name: work.split_ns[name], default="")
+    if not part or not work.split_ns[part]:
+        return ()
+    return (
+        Link(
+            "reason",
+            f"{holder.process} spends {work.share(part):.0%} of its time in {part}",
+            share=work.share(part),
+            tenant=holder.tenant,
+            pid=holder.pid,
+            process=holder.process,
+            depth=depth,
+        ),
+    )

@@ -1,0 +1,45 @@
+"""The network, as far as the host sees it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host.attribution import Loss
+from diagnosis.host.description import Description
+from model.chain import Fix, Link
+
+PROBABLE: Final = 0.75
+"""Segments are sent again, and threads wait for the network: that they wait for these is not measured."""
+
+
+def retransmits(facts: Facts, loss: Loss) -> Description:
+    """Segments are lost on the way."""
+    who = loss.last
+    process = facts.process(who.pid)
+    v4, v6 = (process.retransmits_v4, process.retransmits_v6) if process is not None else (0, 0)
+    family = "IPv4" if v4 >= v6 else "IPv6"
+    rate = facts.per_second(v4 + v6)
+    return Description(
+        summary=f"{facts.name(loss.victim.tenant)} waits for connections that lose segments",
+        links=(
+            Link(
+                "culprit",
+                f"{rate:,.0f} segments a second are sent again ({family}) by {who.process} (pid {who.pid})",
+                share=1.0,
+                ns_per_s=facts.per_second(loss.ns),
+                tenant=who.tenant,
+                pid=who.pid,
+                process=who.process,
+                device="network",
+                depth=len(loss.path) + 2,
+            ),
+        ),
+        fixes=(
+            Fix("look for drops on the way, and for an MTU that does not fit", "ip -s link; tc -s qdisc"),
+            Fix("see which connections lose segments", "ss -tino state established"),
+            Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
+        ),
+        confidence=PROBABLE,
+        unknown=("RDMA traffic passes the host's TCP by and is not seen",),
+    )

@@ -1,0 +1,65 @@
+"""CPUs: which a process may run on, which are idle, and what a quota takes away."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+
+THROTTLED_PERIODS: Final = 0.1
+"""Part of the quota's periods in which it ran out: below that, running into it is no pattern."""
+BUSY_PERCENT: Final = 80.0
+"""A CPU that is busier than this has a queue most of the time."""
+IDLE_PERCENT: Final = 50.0
+"""A CPU that is less busy than this has room for one more thread."""
+
+
+def cpus_of(text: str) -> frozenset[int]:
+    """The CPUs of a list as the kernel writes it, such as ``0-3,8``; none where it is none."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit() and (last.isdigit() or not last):
+            found.update(range(int(first), min(int(last or first), int(first) + 8191) + 1))
+    return frozenset(found)
+
+
+def list_of(cpus: frozenset[int]) -> str:
+    """CPUs as the kernel lists them."""
+    parts: list[str] = []
+    first = before = -2
+    for cpu in [*sorted(cpus), -1]:
+        if cpu == before + 1:
+            before = cpu
+            continue
+        if before >= 0:
+            parts.append(str(first) if first == before else f"{first}-{before}")
+        first = before = cpu
+    return ",".join(parts)
+
+
+def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
+    """CPUs with room that ``pid`` may not run on, while those that it may are busy; none otherwise."""
+    process, system = facts.process(pid), facts.window.system
+    if process is None or system is None or not system.cpu_each_percent:
+        return frozenset()
+    busy = system.cpu_each_percent
+    allowed = cpus_of(process.allowed) & frozenset(range(len(busy)))
+    if not allowed or sum(busy[cpu] for cpu in allowed) < BUSY_PERCENT * len(allowed):
+        return frozenset()
+    return frozenset(cpu for cpu in range(len(busy)) if cpu not in allowed and busy[cpu] < IDLE_PERCENT)
+
+
+def pinned_apart_from_idle(facts: Facts, pid: int) -> bool:
+    """Whether ``pid`` waits for its CPUs while others are idle that it may not use."""
+    return bool(idle_elsewhere(facts, pid))
+
+
+def throttled_ns(facts: Facts, tenant: str) -> float:
+    """Time that the tenant's CPU quota stopped it, ns of the window; 0 where that is no pattern."""
+    use = facts.use(tenant)
+    if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
+        return 0.0
+    if use.throttled_periods < THROTTLED_PERIODS * use.periods:
+        return 0.0
+    return float(use.throttled_ns)

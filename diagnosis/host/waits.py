@@ -1,0 +1,84 @@
+"""The rule for time that callers lose on the host: waits are followed to their roots, and these told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host import cpu, disk, faults, loader, locks, network
+from diagnosis.host.attribution import Attribution, Loss
+from diagnosis.host.description import Description
+from diagnosis.host.wording import effect, mechanisms, row_of, worst
+from diagnosis.suspicion import Suspicion
+
+LEAST_SHARE: Final = 0.05
+"""Part of its time that a process loses before anything is said: neighbours on a healthy host take a few
+hundredths."""
+LEAST_SHARE_OF_SLOW: Final = 0.01
+"""The same where the row that loses most is slower than normal by ``SLOW``: rare, long waits hurt latency."""
+SLOW: Final = 2.0
+"""p99 now to normal p99."""
+
+DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description]]] = {
+    "cpu_contention": cpu.contention,
+    "own_threads": cpu.own_threads,
+    "cfs_throttling": cpu.throttling,
+    "cpu_pinning": cpu.pinning,
+    "tracer": cpu.tracer,
+    "loader_cpu": loader.short_of_cpu,
+    "loader_disk": loader.short_of_disk,
+    "loader_lock": loader.short_of_lock,
+    "slow_disk": disk.slow,
+    "reclaim": faults.reclaim,
+    "major_faults": faults.read_back,
+    "lock_contention": locks.contention,
+    "tcp_retransmits": network.retransmits,
+}
+"""How each root cause is told."""
+
+
+def waits(facts: Facts) -> Iterator[Suspicion]:
+    """What every process that calls lost on the host, by root cause."""
+    attribution = Attribution(facts)
+    for pid in facts.callers:
+        for loss in attribution.losses(pid):
+            if _noticeable(facts, loss):
+                yield _told(facts, loss)
+
+
+def _noticeable(facts: Facts, loss: Loss) -> bool:
+    share = loss.ns / facts.wall_ns(loss.victim.pid)
+    if share >= LEAST_SHARE:
+        return True
+    row = row_of(facts, worst(loss))
+    slow = row is not None and row.normal_p99_ns is not None and row.p99_ns >= SLOW * row.normal_p99_ns
+    return share >= LEAST_SHARE_OF_SLOW and slow
+
+
+def _told(facts: Facts, loss: Loss) -> Suspicion:
+    told = DESCRIBED[loss.cause](facts, loss)
+    key = worst(loss)
+    row = row_of(facts, key)
+    unknown = list(told.unknown)
+    if row is None or row.normal_p99_ns is None:
+        unknown.append("normal not learned yet: judged by this window alone")
+    return Suspicion(
+        cause=loss.cause,
+        tenant=loss.victim.tenant,
+        summary=told.summary,
+        lost_ns_per_s=facts.per_second(loss.ns),
+        confidence=told.confidence,
+        links=(effect(facts, loss), *mechanisms(facts, loss), *told.links),
+        fixes=told.fixes,
+        effect=key,
+        rows=tuple(sorted(loss.effects, key=lambda key: -loss.effects[key])),
+        pid=loss.victim.pid,
+        process=loss.victim.process,
+        about=told.about,
+        unknown=tuple(unknown),
+        p99_ns=row.p99_ns if row is not None else None,
+        normal_p99_ns=row.normal_p99_ns if row is not None else None,
+        calls=row.calls if row is not None else 0,
+        share=min(loss.ns / facts.wall_ns(loss.victim.pid), 1.0),
+    )

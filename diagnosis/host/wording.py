@@ -1,0 +1,132 @@
+"""The parts of a chain that all host causes share: the effect, where its time went, and through whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from diagnosis.facts import Facts, Row
+from diagnosis.host.attribution import Loss, Who
+from model.chain import Link
+from model.evidence import HOST_GAP
+from model.window import RowKey
+
+MOST_CULPRITS: Final = 3
+"""Named in one chain; the rest share what is left."""
+SMALLEST_SHARE: Final = 0.05
+"""Of the loss: who took less is not named."""
+
+WAITS: Final = {
+    "running": "computes",
+    "runqueue": "waits for a CPU",
+    "disk": "waits for a disk",
+    "memory": "waits for memory",
+    "lock": "waits for a lock or another thread",
+    "network": "waits for the network",
+    "process": "waits for another process",
+}
+"""What a thread does in a part of its split."""
+
+
+def named(facts: Facts, who: Who) -> str:
+    """A process as a person reads it, with its tenant."""
+    return f"{who.process} (pid {who.pid}) of {facts.name(who.tenant)}"
+
+
+def worst(loss: Loss) -> RowKey:
+    """The row that lost most."""
+    return max(loss.effects, key=lambda key: loss.effects[key])
+
+
+def row_of(facts: Facts, key: RowKey) -> Row | None:
+    """The row with this key, where anything of it ended in the window."""
+    return next((row for row in facts.rows_of(key.pid) if row.key == key), None)
+
+
+def doing(key: RowKey) -> str:
+    """An operation as the object of a sentence."""
+    return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
+
+
+def effect(facts: Facts, loss: Loss) -> Link:
+    """What is slow."""
+    key = worst(loss)
+    return Link(
+        "effect",
+        f"{facts.name(key.tenant)} loses time {doing(key)}",
+        ns_per_s=facts.per_second(loss.ns),
+        tenant=key.tenant,
+        pid=key.pid,
+        process=key.process,
+        depth=0,
+    )
+
+
+def mechanisms(facts: Facts, loss: Loss) -> list[Link]:
+    """Where the time went: in the victim, then in each worker on the way."""
+    part = max(loss.parts, key=lambda name: loss.parts[name])
+    before = loss.victim
+    links = []
+    for depth, worker in enumerate(loss.path, start=1):
+        text = f"{before.process} waits for {named(facts, worker)}"
+        links.append(_step(facts, loss, text, before, depth))
+        before = worker
+    last = max(loss.last_parts, key=lambda name: loss.last_parts[name]) if loss.path else part
+    text = f"{before.process} {WAITS[last]}"
+    links.append(_step(facts, loss, text, before, len(loss.path) + 1))
+    return links
+
+
+def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
+    share = 1.0
+    if depth > 1 and loss.ns:
+        share = min(loss.paths[loss.path] / loss.ns, 1.0)
+    return Link(
+        "mechanism",
+        text,
+        share=share,
+        ns_per_s=facts.per_second(loss.ns * share),
+        tenant=who.tenant,
+        pid=who.pid,
+        process=who.process,
+        depth=depth,
+    )
+
+
+def largest(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
+    """Those worth a line, the largest first."""
+    ordered = sorted(culprits.items(), key=lambda item: (-item[1], item[0]))
+    return [(who, ns) for who, ns in ordered if ns >= SMALLEST_SHARE * total][:MOST_CULPRITS]
+
+
+def by_tenant(culprits: Mapping[Who, float]) -> dict[str, float]:
+    """Time by the culprits' tenants, the largest first."""
+    sums: dict[str, float] = {}
+    for who, ns in culprits.items():
+        sums[who.tenant] = sums.get(who.tenant, 0.0) + ns
+    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+
+
+def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
+    """Like ``largest``, but the processes of the tenant that took most come first."""
+    place = {tenant: number for number, tenant in enumerate(by_tenant(culprits))}
+    return sorted(largest(culprits, total), key=lambda item: (place[item[0].tenant], -item[1], item[0]))
+
+
+def blamed(
+    facts: Facts, loss: Loss, verb: str, culprits: Iterable[tuple[Who, float]], depth: int
+) -> list[Link]:
+    """Who took the time."""
+    return [
+        Link(
+            "culprit",
+            f"{named(facts, who)} {verb}",
+            share=min(ns / loss.ns, 1.0) if loss.ns else None,
+            ns_per_s=facts.per_second(ns),
+            tenant=who.tenant,
+            pid=who.pid,
+            process=who.process,
+            depth=depth,
+        )
+        for who, ns in culprits
+    ]

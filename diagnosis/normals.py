@@ -1,0 +1,172 @@
+"""What is normal for a workload: learned from windows in which nothing was wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diagnosis.facts import Facts, Row
+from model.tenant import Tenant
+from model.window import SPLITS, RowKey
+
+
+class Workload(NamedTuple):
+    """What a normal belongs to: outlives process ids and container ids."""
+
+    tenant: str
+    """Its kind and name."""
+    process: str
+    layer: str
+    operation: str
+
+
+KNOWN_WINDOWS: Final = 30
+"""Healthy windows until a normal is known: half a minute tells a rhythm from its start."""
+_SLOWEST: Final = 1 / 100
+"""Weight of a new window once a normal is old: it follows a workload that changes within minutes."""
+MOST_WORKLOADS: Final = 4096
+"""Kept; the ones not seen for longest leave first."""
+
+_P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
+_COLUMNS = _SPLIT + len(SPLITS)
+
+
+class Normals:
+    """p50, p99, calls a second and split of every workload's operations, as running means."""
+
+    def __init__(self) -> None:
+        self._place: dict[Workload, int] = {}
+        """In order of use, the one not seen for longest first."""
+        self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def learn(self, facts: Facts, faulty: Iterable[str] = ()) -> None:
+        """Take in one window, but for the rows of ``faulty`` tenants (ids)."""
+        left_out = frozenset(faulty)
+        rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
+        if not rows:
+            return
+        place = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
+        seen = np.array([_figures(row, facts.seconds) for row in rows])
+        self._windows[place] += 1
+        weight = np.maximum(1.0 / self._windows[place], _SLOWEST)[:, None]
+        # Several processes of one workload: the last one counts, the others had their turn or will.
+        self._means[place] += weight * (seen - self._means[place])
+
+    def percentiles(
+        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]
+    ) -> dict[RowKey, tuple[int, int]]:
+        """(p50_ns, p99_ns) of the rows whose normal is known."""
+        found = {}
+        for key in keys:
+            at = self._place.get(workload_of(key, tenants))
+            if at is not None and self._windows[at] >= KNOWN_WINDOWS:
+                p50, p99 = self._means[at, :_RATE].tolist()
+                found[key] = (round(math.exp(p50)), round(math.exp(p99)))
+        return found
+
+    def shares(
+        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant], *, windows: int = KNOWN_WINDOWS
+    ) -> dict[RowKey, dict[str, float]]:
+        """The normal split of rows learned from at least so many ``windows``: part to share, 0 to 1."""
+        found = {}
+        for key in keys:
+            at = self._place.get(workload_of(key, tenants))
+            if at is not None and self._windows[at] >= windows:
+                found[key] = dict(zip(SPLITS, self._means[at, _SPLIT:].tolist(), strict=True))
+        return found
+
+    def _placed(self, workload: Workload) -> int:
+        at = self._place.pop(workload, None)
+        if at is None:
+            at = self._new_place()
+        self._place[workload] = at
+        return at
+
+    def _new_place(self) -> int:
+        if len(self._place) >= MOST_WORKLOADS:
+            oldest = next(iter(self._place))
+            self._free.append(self._place.pop(oldest))
+        if not self._free:
+            first = len(self._windows)
+            more = max(64, first)
+            self._windows = np.pad(self._windows, (0, more))
+            self._means = np.pad(self._means, ((0, more), (0, 0)))
+            self._free.extend(range(first + more - 1, first - 1, -1))
+        at = self._free.pop()
+        self._windows[at] = 0
+        self._means[at] = 0.0
+        return at
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain lists and numbers, for a file."""
+        return {
+            "columns": ["p50_ln_ns", "p99_ln_ns", "calls_per_s", *SPLITS],
+            "workloads": [
+                [*workload, int(self._windows[at]), *(round(mean, 6) for mean in self._means[at].tolist())]
+                for workload, at in self._place.items()
+            ],
+        }
+
+    @staticmethod
+    def from_plain(plain: object) -> Normals:
+        """What ``to_plain`` gave. Raises ValueError where it is anything else."""
+        normals = Normals()
+        if not isinstance(plain, dict) or plain.get("columns") != normals.to_plain()["columns"]:
+            raise ValueError("these are no normals, or of another version")
+        workloads = plain.get("workloads")
+        if not isinstance(workloads, list):
+            raise ValueError("normals have no list of workloads")
+        for entry in workloads[-MOST_WORKLOADS:]:
+            workload, windows, means = _entry(entry)
+            at = normals._placed(workload)
+            normals._windows[at] = windows
+            normals._means[at] = means
+        return normals
+
+
+def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
+    """What the normal of a row belongs to."""
+    tenant = tenants.get(key.tenant)
+    name = f"{tenant.kind} {tenant.name}" if tenant is not None and tenant.name else key.tenant
+    return Workload(name, key.process, key.layer, key.operation)
+
+
+def _figures(row: Row, seconds: float) -> tuple[float, ...]:
+    # Durations are averaged by their logarithm: one slow window in a hundred then hardly moves them.
+    total = row.total_ns or 1
+    return (
+        math.log(max(row.p50_ns, 1)),
+        math.log(max(row.p99_ns, 1)),
+        row.calls / seconds,
+        *(row.split_ns.get(part, 0) / total for part in SPLITS),
+    )
+
+
+_TEXTS = len(Workload._fields)
+
+
+def _entry(entry: object) -> tuple[Workload, int, list[float]]:
+    if not isinstance(entry, list) or len(entry) != _TEXTS + 1 + _COLUMNS:
+        raise ValueError("a workload's normals have the wrong length")
+    texts, windows, means = entry[:_TEXTS], entry[_TEXTS], entry[_TEXTS + 1 :]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a workload's name is no text")
+    if not isinstance(windows, int) or isinstance(windows, bool) or not 0 <= windows < 1 << 53:
+        raise ValueError("a workload's number of windows is none")
+    if not all(isinstance(mean, int | float) and not isinstance(mean, bool) for mean in means):
+        raise ValueError("a workload's normals are no numbers")
+    values = [float(mean) for mean in means]
+    if not all(math.isfinite(value) and 0 <= value < 1e18 for value in values):
+        raise ValueError("a workload's normals are out of range")
+    if values[_P50] > 64 or values[_P99] > 64:
+        raise ValueError("a workload's normal durations are out of range")
+    return Workload(*texts), windows, values

@@ -1,0 +1,65 @@
+"""Figures over the last minutes, for causes that show only over time: what ``Facts.trend`` gives."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from model.window import Window
+
+Key = tuple[str, str, int]
+"""What, tenant, process id (0: the tenant as a whole)."""
+
+LENGTH_SECONDS: Final = 900.0
+EVERY_SECONDS: Final = 2.0
+"""Between two points of one series: slow growth needs no more, and memory stays small."""
+MOST_SERIES: Final = 2048
+"""Series kept; those of processes that are gone leave after ``LENGTH_SECONDS`` anyway."""
+
+
+class Series:
+    """Of one host, fed with its windows in order."""
+
+    def __init__(self) -> None:
+        self._points: dict[Key, deque[tuple[float, float]]] = {}
+
+    def add(self, window: Window) -> None:
+        """Take in the newest window."""
+        now = window.end
+        for key, value in _figures(window):
+            points = self._points.get(key)
+            if points is None:
+                if len(self._points) >= MOST_SERIES:
+                    continue
+                points = self._points[key] = deque()
+            if not points or now - points[-1][0] >= EVERY_SECONDS:
+                points.append((now, value))
+        for key, points in list(self._points.items()):
+            while points and points[0][0] < now - LENGTH_SECONDS:
+                points.popleft()
+            if not points:
+                del self._points[key]
+
+    @property
+    def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:
+        """(Unix time, value) of each series, oldest first."""
+        return self._points
+
+
+def _figures(window: Window) -> Iterator[tuple[Key, float]]:
+    held: dict[str, float] = {}
+    for use in window.evidence.processes:
+        if use.held_bytes is not None:
+            yield ("held_bytes", use.tenant, use.pid), float(use.held_bytes)
+            held[use.tenant] = held.get(use.tenant, 0.0) + use.held_bytes
+    for tenant, total in held.items():
+        yield ("held_bytes", tenant, 0), total
+    used: dict[tuple[str, int], float] = {}
+    for device in window.devices.devices:
+        for process in device.processes:
+            if process.memory_bytes is not None and process.tenant:
+                key = process.tenant, process.pid
+                used[key] = used.get(key, 0.0) + process.memory_bytes
+    for (tenant, pid), value in used.items():
+        yield ("device_memory_bytes", tenant, pid), value

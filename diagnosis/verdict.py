@@ -1,0 +1,149 @@
+"""From suspicions of one stretch of time to chains: how bad each is, and which is only part of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from diagnosis.causes import CAUSES, Cause
+from diagnosis.facts import Facts
+from diagnosis.suspicion import Rule, Suspicion
+from model.chain import SEVERITIES, Chain, Link, Severity
+
+SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
+    (0.5, "critical"),  # the program is at half its speed or worse
+    (0.2, "high"),  # a fifth of the machine's price
+    (0.05, "medium"),  # more than differs from run to run
+)
+"""How bad a loss is by its part of the time of the threads that lose it. Below all of these it is low."""
+
+PART_OF_ANOTHER: Final = 0.3
+"""A loss of less than this part of the same tenant's largest one is told as a factor of that one: of several
+causes at once the small ones are mostly what the large one brings along."""
+
+MOST_FACTORS: Final = 4
+MOST_ROWS: Final = 40
+"""Rows that one chain names."""
+
+
+def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
+    """What ``rules`` find, by the id of the chain that it makes: one for each cause, tenant and ``about``."""
+    found: dict[str, Suspicion] = {}
+    for rule in rules:
+        for suspicion in rule(facts):
+            known = found.get(identity := identity_of(suspicion))
+            found[identity] = suspicion if known is None else _together(known, suspicion)
+    return {identity: _with_share(facts, suspicion) for identity, suspicion in found.items()}
+
+
+def identity_of(suspicion: Suspicion) -> str:
+    """The id of the chain that a suspicion makes."""
+    return "/".join(filter(None, (suspicion.cause, suspicion.tenant, suspicion.about)))
+
+
+def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
+    """``found`` without losses that are only part of a larger one of its tenant: those become factors."""
+    largest: dict[str, str] = {}
+    for identity, suspicion in found.items():
+        best = largest.get(suspicion.tenant)
+        if _weighed(suspicion) and (best is None or suspicion.lost_ns_per_s > found[best].lost_ns_per_s):
+            largest[suspicion.tenant] = identity
+    kept: dict[str, Suspicion] = {}
+    factors: dict[str, list[Suspicion]] = {}
+    for identity, suspicion in found.items():
+        best = largest.get(suspicion.tenant, identity)
+        part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * found[best].lost_ns_per_s
+        if best != identity and part and _weighed(suspicion):
+            factors.setdefault(best, []).append(suspicion)
+        else:
+            kept[identity] = suspicion
+    for identity, parts in factors.items():
+        parts.sort(key=lambda suspicion: -suspicion.lost_ns_per_s)
+        whole = kept[identity]
+        links = tuple(_factor(part, whole) for part in parts[:MOST_FACTORS])
+        kept[identity] = replace(whole, links=(*whole.links, *links))
+    return kept
+
+
+def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) -> Chain:
+    """An open chain."""
+    cause = CAUSES[suspicion.cause]
+    effect = suspicion.effect
+    return Chain(
+        id=identity,
+        cause=cause.id,
+        title=cause.title,
+        severity=severity_of(cause, suspicion.share),
+        summary=suspicion.summary,
+        tenant=suspicion.tenant,
+        pid=suspicion.pid or (effect.pid if effect else 0),
+        process=suspicion.process or (effect.process if effect else ""),
+        layer=effect.layer if effect else "",
+        operation=effect.operation if effect else "",
+        lost_ms_per_s=suspicion.lost_ns_per_s / 1e6,
+        confidence=min(max(suspicion.confidence, 0.0), 1.0),
+        links=suspicion.links,
+        fixes=suspicion.fixes,
+        unknown=suspicion.unknown,
+        p99_ns=suspicion.p99_ns,
+        normal_p99_ns=suspicion.normal_p99_ns,
+        calls=suspicion.calls,
+        rows=suspicion.rows[:MOST_ROWS],
+        since=since,
+        seen=seen,
+    )
+
+
+def severity_of(cause: Cause, share: float | None) -> Severity:
+    """How bad it is to lose ``share`` of one's time through ``cause``."""
+    if not cause.fault:
+        return "info"
+    by_share = next((name for least, name in SEVERITY_OF_SHARE if (share or 0.0) >= least), cause.least)
+    return min(by_share, cause.least, key=SEVERITIES.index)
+
+
+def most_lost_first(chain: Chain) -> tuple[int, float, float]:
+    """Sort key of open chains: of those equally bad, the one that takes most is most likely the root."""
+    return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s, chain.since
+
+
+def _weighed(suspicion: Suspicion) -> bool:
+    """Whether a suspicion is to be measured by its loss alone."""
+    cause = CAUSES[suspicion.cause]
+    return cause.fault and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
+
+
+def _together(one: Suspicion, other: Suspicion) -> Suspicion:
+    """Two finds of one chain, such as of two processes of a tenant: told by the larger one."""
+    larger, smaller = (one, other) if one.lost_ns_per_s >= other.lost_ns_per_s else (other, one)
+    return replace(
+        larger,
+        lost_ns_per_s=one.lost_ns_per_s + other.lost_ns_per_s,
+        rows=tuple(dict.fromkeys((*larger.rows, *smaller.rows))),
+        calls=one.calls + other.calls,
+        share=max((s.share for s in (one, other) if s.share is not None), default=None),
+    )
+
+
+def _with_share(facts: Facts, suspicion: Suspicion) -> Suspicion:
+    pid = suspicion.pid or (suspicion.effect.pid if suspicion.effect else 0)
+    if suspicion.share is not None or not pid or suspicion.lost_ns_per_s <= 0:
+        return suspicion
+    share = suspicion.lost_ns_per_s * facts.seconds / facts.wall_ns(pid)
+    return replace(suspicion, share=min(share, 1.0))
+
+
+def _factor(part: Suspicion, whole: Suspicion) -> Link:
+    culprit = next((link for link in part.links if link.role == "culprit"), None)
+    return Link(
+        role="factor",
+        text=part.summary,
+        share=part.lost_ns_per_s / whole.lost_ns_per_s if whole.lost_ns_per_s else None,
+        ns_per_s=part.lost_ns_per_s,
+        tenant=culprit.tenant if culprit else part.tenant,
+        pid=culprit.pid if culprit else part.pid,
+        process=culprit.process if culprit else part.process,
+        device=culprit.device if culprit else "",
+        depth=1,
+    )
