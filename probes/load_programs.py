@@ -5,8 +5,9 @@ for good, and writes its complaints straight to the terminal. Imports nothing of
 
 Takes a JSON object on stdin: ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with the
 kernel's), ``maps`` (names), ``probes`` and ``raw_tracepoints`` (names of programs), ``attach_type`` (of the
-probes, -1 for none). Sends a JSON object over the socket whose descriptor is its only argument: ``names``,
-with one descriptor each, or ``failed`` (``import``, ``compile`` or ``load``) and ``detail``.
+probes, -1 for none), and ``niceness`` where others go first. Sends a JSON object over the socket whose
+descriptor is its only argument: ``names``, with one descriptor each, or ``failed`` (``import``, ``compile``
+or ``load``) and ``detail``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """The answer to ``request`` and the descriptors that go with it."""
     os.environ["BCC_KERNEL_SOURCE"] = request["headers"]
+    os.nice(request.get("niceness", 0))
     try:
         import bcc
 

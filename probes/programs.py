@@ -111,7 +111,7 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
     ``task`` tells where the kernel keeps what splitting the time of calls needs; without it, none is split.
     Raises CannotTrace with the reason and the remedy.
     """
-    flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *_pid_namespace()]
+    flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *pid_namespace()]
     if task is not None:
         flags += ["-DWITH_SPLITS", f"-DTASK_PID={task.pid}", f"-DTASK_STATE={task.state}"]
     request: dict[str, object] = {
@@ -226,7 +226,7 @@ def check_host() -> None:
             )
 
 
-def _pid_namespace() -> list[str]:
+def pid_namespace() -> list[str]:
     """Definitions for the programs where this process is in a PID namespace of its own: processes are told by
     the numbers that they have in it."""
     try:

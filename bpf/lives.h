@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Processes that begin, run another program, and end. Threads do not count. */
+#ifndef STALLTOP_LIVES_H
+#define STALLTOP_LIVES_H
+
+#ifdef WITH_LIVES
+
+/*
+ * Where the current process counts. Its cgroup says whose it is. Where that is the root (all are, with cgroup v1)
+ * its parent stands for it: a short-lived process is gone before the monitor can ask who it was.
+ */
+INLINE struct use *use_of_child(void)
+{
+	u64 cgroup_id = bpf_get_current_cgroup_id();
+	u32 tgid = 0;
+
+	if (cgroup_id <= 1) {
+#ifdef PID_NAMESPACE
+		tgid = own_tgid(); /* the parent's number here is the host's */
+#else
+		void *parent = NULL;
+
+		READ(parent, bpf_get_current_task(), TASK_STRUCT_REAL_PARENT);
+		READ(tgid, parent, TASK_STRUCT_TGID);
+#endif
+	}
+	return use_of_user(cgroup_id, tgid);
+}
+
+/* Raw tracepoint sched_process_fork(parent, child). */
+int process_forked(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 child = ctx->args[1];
+	u32 pid = 0, tgid = 0;
+	struct use *use;
+
+	READ(pid, child, TASK_STRUCT_PID);
+	READ(tgid, child, TASK_STRUCT_TGID);
+	if (pid != tgid)
+		return 0; /* a thread */
+	use = use_of_user(bpf_get_current_cgroup_id(), own_tgid());
+	if (use)
+		__sync_fetch_and_add(&use->forks, 1);
+	return 0;
+}
+
+/* Raw tracepoint sched_process_exec. */
+int program_started(void *ctx)
+{
+	struct use *use = use_of_child();
+
+	if (use)
+		__sync_fetch_and_add(&use->execs, 1);
+	return 0;
+}
+
+/* Raw tracepoint sched_process_exit: of every thread; a process's first one stands for it. */
+int process_ended(void *ctx)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct use *use;
+
+	if ((u32)pid_tgid != pid_tgid >> 32)
+		return 0;
+	use = use_of_child();
+	if (use)
+		__sync_fetch_and_add(&use->exits, 1);
+	return 0;
+}
+
+#endif
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Threads that have to free memory before they get some, and processes killed for lack of it. */
+#ifndef STALLTOP_RECLAIM_H
+#define STALLTOP_RECLAIM_H
+
+BPF_F_TABLE("hash", struct user, struct use, use_of, HOST_ENTRIES, 0);
+
+/* What is counted of one process; NULL, and counted as dropped, where there is no room. */
+INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
+{
+	struct user key = {.cgroup_id = cgroup_id, .tgid = tgid};
+	struct use none = {}, *use = use_of.lookup_or_try_init(&key, &none);
+
+	if (!use)
+		drop();
+	return use;
+}
+
+#ifdef WITH_RECLAIM
+
+BPF_F_TABLE("lru_hash", u32, u64, reclaiming, 1024, 0);
+
+/* Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin: of the thread that waits. */
+int reclaim_begins(void *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	u64 now = bpf_ktime_get_ns();
+
+	reclaiming.update(&tid, &now);
+	return 0;
+}
+
+/* The same with _end. */
+int reclaim_ends(void *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	u64 *since = reclaiming.lookup(&tid), ns;
+	struct use *use;
+
+	if (!since)
+		return 0;
+	ns = bpf_ktime_get_ns() - *since;
+	reclaiming.delete(&tid);
+	use = use_of_user(bpf_get_current_cgroup_id(), own_tgid());
+	if (use) {
+		__sync_fetch_and_add(&use->reclaims, 1);
+		__sync_fetch_and_add(&use->reclaim_ns, ns);
+	}
+	return 0;
+}
+
+#endif
+
+#ifdef WITH_VICTIMS
+
+BPF_F_TABLE("hash", struct victim_key, struct victim, victims, 256, 0);
+
+/* Raw tracepoint mark_victim(task, ...); before Linux 6.8 mark_victim(number of the process). */
+int victim_marked(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 first = ctx->args[0], task = 0;
+	struct victim victim = {.time_ns = bpf_ktime_get_ns()};
+	struct victim_key key = {.pid = first};
+	void *at = NULL;
+
+	if (first >> 32) { /* numbers of processes have 22 bits at most */
+		READ(key.pid, first, TASK_STRUCT_TGID);
+		READ(victim.name, first, TASK_STRUCT_COMM);
+		READ(at, first, TASK_STRUCT_CGROUPS);
+		READ(at, at, CSS_SET_DFL_CGRP);
+		READ(at, at, CGROUP_KN);
+		READ(victim.cgroup_id, at, KERNFS_NODE_ID);
+	}
+#ifdef PID_NAMESPACE
+	key.pid = 0; /* the number is the host's */
+#endif
+	victims.update(&key, &victim);
+	return 0;
+}
+
+#endif
+#endif

@@ -1,0 +1,387 @@
+"""What the host does to its processes, told by the kernel: block I/O, reclaim, kills, retransmits, lives.
+
+The programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some tracepoints;
+where the kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import CannotTrace
+from probes import host_layout
+from probes.attach import close_together
+from probes.bpf_calls import attach_raw_tracepoint, take_all
+from probes.programs import SOURCE, load_beside, pid_namespace, source_text
+from probes.task_offsets import KernelTypes, NoTypes
+from probes.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of ``bpf/host.c``."""
+
+    what: str
+    """What is not known without it."""
+    flag: str
+    """The definition that compiles it in."""
+    members: Mapping[str, tuple[str, ...]]
+    """Members of kernel structs that it reads, by struct."""
+    programs: Mapping[str, tuple[str, ...]]
+    """Its programs, each with the tracepoints that it runs at."""
+    maps: Mapping[str, tuple[np.dtype[np.void], np.dtype[np.void]]] = field(default_factory=dict)
+    """Its hashes that are read, with what keys and values are."""
+
+
+_USES: Final = {"use_of": (host_layout.USER, host_layout.USE)}
+_TO_CGROUP_ID: Final = {"cgroup": ("kn",), "kernfs_node": ("id",)}
+
+PARTS: Final = (
+    Part(
+        "block I/O",
+        "WITH_BLOCK",
+        {
+            "request": ("q", "bio", "__data_len", "cmd_flags"),
+            "request_queue": ("disk",),
+            "gendisk": ("major", "first_minor"),
+            "bio": ("bi_private",),
+            "task_struct": ("flags",),
+        },
+        {
+            "bio_queued": ("block_bio_queue",),
+            "request_issued": ("block_rq_issue",),
+            "request_done": ("block_rq_complete",),
+        },
+        {"io_of": (host_layout.IO_KEY, host_layout.IO)},
+    ),
+    Part(
+        "direct reclaim of memory",
+        "WITH_RECLAIM",
+        {},
+        {
+            "reclaim_begins": ("mm_vmscan_direct_reclaim_begin", "mm_vmscan_memcg_reclaim_begin"),
+            "reclaim_ends": ("mm_vmscan_direct_reclaim_end", "mm_vmscan_memcg_reclaim_end"),
+        },
+        _USES,
+    ),
+    Part(
+        "kills for lack of memory",
+        "WITH_VICTIMS",
+        {"task_struct": ("tgid", "comm", "cgroups"), "css_set": ("dfl_cgrp",), **_TO_CGROUP_ID},
+        {"victim_marked": ("mark_victim",)},
+        {"victims": (host_layout.VICTIM_KEY, host_layout.VICTIM)},
+    ),
+    Part(
+        "TCP segments sent again",
+        "WITH_SOCKETS",
+        {
+            "sock": ("__sk_common", "sk_socket"),
+            "sock_common": ("skc_family", "skc_v6_daddr"),
+            "socket_alloc": ("vfs_inode",),
+            "inode": ("i_ino",),
+        },
+        {"segment_sent_again": ("tcp_retransmit_skb",)},
+        {"retransmits_of": (host_layout.SOCKET_KEY, host_layout.COUNT)},
+    ),
+    Part(
+        "beginnings and ends of processes",
+        "WITH_LIVES",
+        {"task_struct": ("pid", "tgid", "real_parent")},
+        {
+            "process_forked": ("sched_process_fork",),
+            "program_started": ("sched_process_exec",),
+            "process_ended": ("sched_process_exit",),
+        },
+        _USES,
+    ),
+)
+
+_BLOCK_CGROUP: Final = {
+    "bio": ("bi_blkg",),
+    "blkcg_gq": ("blkcg",),
+    "blkcg": ("css",),
+    "cgroup_subsys_state": ("cgroup",),
+    **_TO_CGROUP_ID,
+}
+"""Members to tell the cgroup of what kernel threads submit; block I/O is measured without them too."""
+
+_COMPILER_NICENESS: Final = 10
+"""The programs are compiled while others work already: they go first."""
+
+
+class RawBlockIo(NamedTuple):
+    """Requests to one device, since the previous read."""
+
+    tgid: int
+    """0 where a kernel thread submitted them."""
+    cgroup_id: int
+    """v2 id of the process's cgroup; with tgid 0, that of the block controller, v1 or v2 (0: none)."""
+    device: int
+    """major << 20 | minor, of the whole disk."""
+    write: bool
+    requests: int
+    bytes: int
+    queued_ns: int
+    service_ns: int
+    max_ns: int
+    idle_ns: int
+    """With tgid 0: how long the cgroup had no request under way before these were passed on."""
+
+
+class RawUse(NamedTuple):
+    """What a process did, or what was done to it, since the previous read."""
+
+    tgid: int
+    """Of the process itself for reclaims and forks; for execs and exits that of its parent in the root cgroup,
+    and 0 in others."""
+    cgroup_id: int
+    reclaims: int
+    reclaim_ns: int
+    forks: int
+    execs: int
+    exits: int
+
+
+class RawRetransmits(NamedTuple):
+    """TCP segments sent again, since the previous read."""
+
+    inode: int
+    """Of the socket; 0 where no process has it any more."""
+    family: int
+    """4 or 6."""
+    segments: int
+
+
+class RawVictim(NamedTuple):
+    """A process that the kernel chose to kill for lack of memory."""
+
+    pid: int
+    """0 where its number is not known here."""
+    name: str
+    """Empty where the kernel does not tell."""
+    cgroup_id: int
+    time_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+class RawHostEvents(NamedTuple):
+    """All of it, since the previous read."""
+
+    block_io: list[RawBlockIo]
+    uses: list[RawUse]
+    retransmits: list[RawRetransmits]
+    victims: list[RawVictim]
+
+
+NOTHING: Final = RawHostEvents([], [], [], [])
+
+
+class HostEvents:
+    """Loads the programs beside the program's own work, and reads what they tell. Used from one thread."""
+
+    def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
+        self._parts = parts
+        self._loader: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._loaded: list[_Loaded] = []
+        self._unknown: tuple[str, ...] = ()
+        self._done = False
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What is not told and why, one line each."""
+        if self._done:
+            return self._unknown
+        return tuple(f"{part.what}: not yet, the programs are being loaded" for part in self._parts)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the attempt to load is over, with or without success."""
+        return self._done
+
+    def begin(self) -> None:
+        """Load in the background. Further calls do nothing."""
+        if self._loader is None:
+            self._loader = threading.Thread(target=self._load, name="host events", daemon=True)
+            self._loader.start()
+
+    def read(self) -> RawHostEvents:
+        """What happened since the previous read; nothing before the programs are loaded. Raises OSError."""
+        found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
+        with self._lock:
+            taken = [loaded.take() for loaded in self._loaded]
+        for name in {name for maps in taken for name in maps}:
+            pairs = [maps[name] for maps in taken if name in maps]
+            found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
+        return RawHostEvents(
+            [
+                RawBlockIo(tgid, cgroup_id, device, bool(write), *io)
+                for (cgroup_id, tgid, device, write, _), io in _elements(found, "io_of")
+            ],
+            [RawUse(tgid, cgroup_id, *use) for (cgroup_id, tgid, _), use in _elements(found, "use_of")],
+            [
+                RawRetransmits(inode, family, segments)
+                for (inode, family, _), (segments,) in _elements(found, "retransmits_of")
+            ],
+            [
+                RawVictim(pid, clean(name), cgroup_id, time_ns)
+                for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
+            ],
+        )
+
+    def close(self) -> None:
+        """Stop, and give everything back. Does not wait for a compiler. May be called twice."""
+        with self._lock:
+            self._closed = True
+            loaded, self._loaded = self._loaded, []
+        for programs in loaded:
+            programs.close()
+
+    def _load(self) -> None:
+        unknown: list[str] = []
+        try:
+            known, offsets = _known(self._parts, unknown)
+            for parts in _attempts(known):
+                if self._closed:
+                    return
+                try:
+                    loaded = _Loaded.load(parts, offsets, unknown)
+                except CannotTrace as reason:
+                    if len(parts) == 1 or reason.remedy:
+                        unknown += [f"{part.what}: {reason.reason}" for part in parts]
+                    if reason.remedy:
+                        break  # the same for every part
+                    continue
+                if not self._keep(loaded):
+                    return
+                if len(parts) > 1:
+                    break
+        except Exception as error:  # whatever it is, it costs these figures and nothing else
+            unknown.append(f"block I/O, reclaim, retransmits and processes: {error}")
+        self._unknown = tuple(unknown)
+        self._done = True
+
+    def _keep(self, loaded: _Loaded) -> bool:
+        with self._lock:
+            if not self._closed:
+                self._loaded.append(loaded)
+                return True
+        loaded.close()
+        return False
+
+
+def _attempts(parts: list[Part]) -> list[list[Part]]:
+    """All parts together; where the kernel refuses that, each by itself."""
+    return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
+
+
+def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
+    """The parts whose members the kernel knows, and all offsets by definition."""
+    try:
+        types = KernelTypes.of_kernel()
+    except NoTypes as reason:
+        without = [part for part in parts if not part.members]
+        unknown += [f"{part.what}: {reason}" for part in parts if part.members]
+        return without, {}
+    known: list[Part] = []
+    offsets: dict[str, int] = {}
+    for part in parts:
+        try:
+            offsets |= _offsets(types, part.members)
+        except NoTypes as reason:
+            unknown.append(f"{part.what}: {reason}")
+        else:
+            known.append(part)
+    try:
+        offsets |= _offsets(types, _BLOCK_CGROUP)
+    except NoTypes as reason:
+        unknown.append(f"whose data is written back: {reason}")
+    return known, offsets
+
+
+def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    return {
+        f"{name}_{member}".upper(): offset
+        for name, wanted in members.items()
+        for member, offset in types.offsets(name, wanted).items()
+    }
+
+
+class _Loaded:
+    """Programs in the kernel, attached."""
+
+    def __init__(
+        self, maps: Mapping[str, tuple[int, np.dtype[np.void], np.dtype[np.void]]], links: list[int]
+    ) -> None:
+        self._maps = maps
+        self._links = links
+
+    @classmethod
+    def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
+        """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
+        maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
+        programs = [name for part in parts for name in part.programs]
+        fds = load_beside(
+            {
+                "text": source_text("host.c"),
+                "cflags": [
+                    *pid_namespace(),
+                    *(f"-D{part.flag}" for part in parts),
+                    *(f"-D{name}={offset}" for name, offset in offsets.items()),
+                ],
+                "headers": str(SOURCE / "headers"),
+                "maps": list(maps),
+                "probes": [],
+                "raw_tracepoints": programs,
+                "attach_type": -1,
+                "niceness": _COMPILER_NICENESS,
+            }
+        )
+        links: list[int] = []
+        try:
+            for part in parts:
+                links += _attached(part, fds, unknown)
+        finally:
+            for name in programs:  # a link keeps its program
+                os.close(fds.pop(name))
+        return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, links)
+
+    def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
+        """Keys and values of every hash, which is empty then. Raises OSError."""
+        return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
+
+    def close(self) -> None:
+        """Take the programs out of the kernel."""
+        close_together(self._links)
+        for fd, _, _ in self._maps.values():
+            os.close(fd)
+
+
+def _attached(part: Part, fds: Mapping[str, int], unknown: list[str]) -> list[int]:
+    links: list[int] = []
+    for program, tracepoints in part.programs.items():
+        for tracepoint in tracepoints:
+            try:
+                links.append(attach_raw_tracepoint(fds[program], tracepoint))
+            except OSError as error:
+                unknown.append(
+                    f"{part.what}: the kernel refused its tracepoint {tracepoint}: {error.strerror}"
+                )
+    return links
+
+
+def _elements(
+    found: Mapping[str, tuple[NDArray[np.void], NDArray[np.void]]], name: str
+) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    if name not in found:
+        return []
+    keys, values = found[name]
+    return list(zip(keys.tolist(), values.tolist(), strict=True))

@@ -1,0 +1,208 @@
+"""What processes use and how they may run: CPU time, page faults, memory, priority, CPUs, from /proc."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SWAP_LOOKS: Final = 5
+"""A process's share of swap is read at every one of so many looks: it takes as long as all the rest."""
+_NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_STAT_BYTES: Final = 1024
+_CPU_CLOCK: Final = 2
+"""Of a process's clocks, the one of its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+_SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
+
+
+class Use(NamedTuple):
+    """One process. What adds up is since the previous look; the rest is as it is now."""
+
+    cpu_ns: int
+    minor_faults: int
+    major_faults: int
+    threads: int
+    nice: int
+    rss_bytes: int
+    swap_bytes: int
+    parent_pid: int
+    allowed: str
+    """CPUs that its main thread may run on, as the kernel lists them; empty where unknown."""
+    allowed_cpus: int
+
+
+class _Stat(NamedTuple):
+    """Fields of /proc/PID/stat (proc(5)), in their order."""
+
+    parent_pid: int
+    minor_faults: int
+    major_faults: int
+    cpu_ns: int
+    nice: int
+    threads: int
+    rss_pages: int
+
+
+@dataclass(slots=True)
+class _Watched:
+    fd: int
+    before: _Stat | None = None
+    """None before its first look: what it did earlier is no news."""
+    swap_bytes: int = 0
+    looks: int = 0
+
+
+class ProcessUses:
+    """Looks at processes, once a second. Used from one thread.
+
+    Their files are kept open: an open ``/proc/PID/stat`` is of one process for good, so a number that another
+    process has got meanwhile is not taken for the old one.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._proc = str(root / "proc")
+        self._own = root == Path("/")
+        self._watched: dict[int, _Watched] = {}
+
+    def look(self, pids: Collection[int]) -> dict[int, Use]:
+        """What those of ``pids`` that are alive did since the previous look, and how they are now.
+
+        A process that is looked at for the first time did nothing yet. Others are forgotten.
+        """
+        for pid in self._watched.keys() - pids:
+            self._forget(pid)
+        uses = {}
+        for pid in pids:
+            use = self._look(pid)
+            if use is not None:
+                uses[pid] = use
+        return uses
+
+    def close(self) -> None:
+        """Let go of all files. May be called twice."""
+        for pid in list(self._watched):
+            self._forget(pid)
+
+    def _look(self, pid: int) -> Use | None:
+        watched = self._watched.get(pid)
+        stat = _stat(watched.fd) if watched is not None else None
+        if watched is None or stat is None:
+            self._forget(pid)
+            try:
+                watched = _Watched(os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                return None
+            self._watched[pid] = watched
+            stat = _stat(watched.fd)
+            if stat is None:
+                self._forget(pid)
+                return None
+        if not watched.looks or (watched.looks + pid) % SWAP_LOOKS == 0:
+            watched.swap_bytes = self._swap_bytes(pid)
+        watched.looks += 1
+        stat = stat._replace(cpu_ns=self._cpu_ns(pid) or stat.cpu_ns)
+        before, watched.before = watched.before or stat, stat
+        allowed = self._allowed(pid)
+        return Use(
+            cpu_ns=max(stat.cpu_ns - before.cpu_ns, 0),
+            minor_faults=max(stat.minor_faults - before.minor_faults, 0),
+            major_faults=max(stat.major_faults - before.major_faults, 0),
+            threads=stat.threads,
+            nice=stat.nice,
+            rss_bytes=stat.rss_pages * _PAGE_BYTES,
+            swap_bytes=watched.swap_bytes,
+            parent_pid=stat.parent_pid,
+            allowed=cpu_list(allowed),
+            allowed_cpus=len(allowed),
+        )
+
+    def _forget(self, pid: int) -> None:
+        watched = self._watched.pop(pid, None)
+        if watched is not None:
+            os.close(watched.fd)
+
+    def _cpu_ns(self, pid: int) -> int:
+        """CPU time of all its threads, exactly: /proc tells it in ticks of 10 ms. 0 where it is gone."""
+        try:
+            return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
+        except OSError:
+            return 0
+
+    def _allowed(self, pid: int) -> set[int]:
+        try:
+            return os.sched_getaffinity(pid) if self._own else set()
+        except OSError:
+            return set()
+
+    def _swap_bytes(self, pid: int) -> int:
+        try:
+            with open(f"{self._proc}/{pid}/status", "rb") as status:
+                found = _SWAP.search(status.read())
+        except OSError:
+            return 0
+        return int(found[1]) * 1024 if found else 0
+
+
+def _stat(fd: int) -> _Stat | None:
+    """None where the process is gone."""
+    try:
+        # The name, in brackets, may hold anything; after it the third field begins.
+        fields = os.pread(fd, _STAT_BYTES, 0).rpartition(b")")[2].split()
+        return _Stat(
+            parent_pid=int(fields[1]),
+            minor_faults=int(fields[7]),
+            major_faults=int(fields[9]),
+            cpu_ns=(int(fields[11]) + int(fields[12])) * _NS_PER_TICK,
+            nice=int(fields[16]),
+            threads=int(fields[17]),
+            rss_pages=int(fields[21]),
+        )
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """CPUs as the kernel lists them: ``0-3,8``."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+class Swapped(NamedTuple):
+    """Bytes that the host moved to and from swap since the previous look."""
+
+    in_bytes: int
+    out_bytes: int
+
+
+class SwapReader:
+    """Reads how much is swapped (/proc/vmstat). Used from one thread."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._path = root / "proc/vmstat"
+        self._before = self._pages()
+
+    def look(self) -> Swapped:
+        """What was moved since the previous look, or since this was made."""
+        before, self._before = self._before, self._pages()
+        into, out = (max(now - then, 0) * _PAGE_BYTES for now, then in zip(self._before, before, strict=True))
+        return Swapped(into, out)
+
+    def _pages(self) -> tuple[int, int]:
+        pages = {b"pswpin": 0, b"pswpout": 0}
+        with suppress(OSError, ValueError):
+            for line in self._path.read_bytes().splitlines():
+                name, _, count = line.partition(b" ")
+                if name in pages:
+                    pages[name] = int(count)
+        return pages[b"pswpin"], pages[b"pswpout"]
