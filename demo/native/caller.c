@@ -26,7 +26,7 @@
  *     exit CODE, kill               end, regularly or by SIGKILL
  *
  * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
- * or !N, computing for N us; or what host.h lists.
+ * or !N, N us of CPU time; or what host.h lists.
  */
 #define _GNU_SOURCE
 #include "caller.h"

@@ -24,7 +24,7 @@
 
 struct action;
 
-/* What computes `ns`, and what sleeps. */
+/* Computes for `ns` of the thread's CPU time; sleeps. */
 void compute(uint64_t ns);
 void rest(uint64_t ns);
 
