@@ -1,7 +1,7 @@
 """What an operation does, by its name: the families that causes are told apart by.
 
-Names are those of ``cuda.h``, ``cuda_runtime_api.h`` and ``nccl.h`` without their variants, with the direction of
-a copy after them (``cudaMemcpyAsync HtoD``), as rows carry them.
+Names are those of ``cuda.h``, ``cuda_runtime_api.h`` and ``nccl.h`` without their variants, with the
+direction of a copy after them (``cudaMemcpyAsync HtoD``), as rows carry them.
 """
 
 from __future__ import annotations

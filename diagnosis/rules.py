@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from diagnosis.gpu.causes import gpu_causes
 from diagnosis.host import events
 from diagnosis.host.waits import waits
 from diagnosis.suspicion import Rule
@@ -13,4 +14,5 @@ RULES: Final[tuple[Rule, ...]] = (
     events.oom_kill,
     events.hung_call,
     events.tracer,
+    gpu_causes,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from diagnosis.facts import Facts
+from diagnosis.gpu.nccl import waits_for_ranks
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.window import OpenCall, RowKey
@@ -59,7 +60,7 @@ def hung_call(facts: Facts) -> Iterator[Suspicion]:
     """A call does not return. Collectives are told by causes of their own."""
     oldest: dict[str, OpenCall] = {}
     for call in facts.window.open_calls:
-        if call.nested or call.ended or call.layer == "nccl" or call.age_ns < HUNG_NS:
+        if call.nested or call.ended or call.age_ns < HUNG_NS or waits_for_ranks(facts, call):
             continue
         known = oldest.get(call.tenant)
         if known is None or call.age_ns > known.age_ns:

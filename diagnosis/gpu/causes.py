@@ -1,0 +1,45 @@
+"""All causes of this package, asked in one go: what they share is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.gpu import copies, graphs, launches, memory
+from diagnosis.gpu.clocks import clocks
+from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
+from diagnosis.gpu.memory import gpu_memory_full
+from diagnosis.gpu.nccl import nccl_hang, nccl_straggler
+from diagnosis.gpu.sharing import gpu_neighbours
+from diagnosis.gpu.usage import usages
+from diagnosis.suspicion import Suspicion
+
+PROCESS_RULES: Final = (
+    *memory.PROCESS_RULES,
+    *copies.PROCESS_RULES,
+    *launches.PROCESS_RULES,
+    *graphs.PROCESS_RULES,
+)
+"""Each is asked about every process that calls."""
+
+
+def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
+    """Causes that lie in how the GPU is used, in the devices, and between ranks."""
+    callers = usages(facts)
+    found = [suspicion for usage in callers for rule in PROCESS_RULES for suspicion in rule(usage)]
+    for device in facts.window.devices.devices:
+        users = users_of(facts, device, callers)
+        slower = list(clocks(facts, device, users))
+        found += slower
+        found += [suspicion for rule in DEVICE_RULES for suspicion in rule(facts, device, users)]
+        found += gpu_memory_full(facts, device, users)
+        if not slower:  # a slower device explains longer waits better than who else is on it
+            found += gpu_neighbours(facts, device, users)
+    found += nccl_straggler(facts, {usage.pid: usage for usage in callers})
+    found += nccl_hang(facts)
+    yield from found
+    hit = {suspicion.pid for suspicion in found}
+    for usage in callers:
+        if usage.pid not in hit:
+            yield from launches.gpu_bound(usage)

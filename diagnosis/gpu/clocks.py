@@ -1,0 +1,215 @@
+"""Clocks that are held down while the device has work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slower, suspect
+from diagnosis.gpu.usage import SECOND_NS, Usage, figure
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+from model.device import Device
+
+HELD: Final = 0.1
+"""Part of the time that clocks are held down before it counts: shorter touches of a limit are usual."""
+SLOWER: Final = 0.05
+"""Part of the highest clock that is missing before it counts; boost clocks move within this anyway."""
+UNEXPLAINED: Final = 0.3
+"""The same where the driver gives no reason: clocks chosen on purpose are mostly nearer to the highest."""
+BUSY_PERCENT: Final = 50.0
+"""Utilisation from which on a device should be at its clocks by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """One way in which clocks are held down."""
+
+    cause: str
+    reasons: frozenset[str]
+    """Names of ``Device.throttle_reasons``."""
+    text: str
+
+
+_LIMITS: Final = (
+    _Limit("gpu_thermal", frozenset({"thermal, software", "thermal, hardware"}), "its temperature limit"),
+    _Limit("gpu_power", frozenset({"power cap"}), "its power cap"),
+    _Limit(
+        "gpu_hardware_slowdown",
+        frozenset({"hardware slowdown", "power brake", "board limit", "reliability"}),
+        "its hardware protection",
+    ),
+)
+"""The first one that holds is told: heat and power also raise the general ``hardware slowdown``."""
+
+
+def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """Power, heat or the hardware hold the clocks down; or they are low for no reason that the driver
+    gives."""
+    if not _works(device, users):
+        return
+    missing = _missing(device)
+    for limit in _LIMITS:
+        held = _held(facts, device, limit)
+        if held < HELD:
+            continue
+        if missing is not None and missing * held < SLOWER:
+            continue
+        if missing is None and limit.cause == "gpu_power":
+            continue  # at its cap a device may well run at its clocks
+        yield _limited(facts, device, users, limit, held, missing)
+        return
+    if (
+        missing is not None
+        and missing >= UNEXPLAINED
+        and not device.throttle_reasons
+        and (device.utilization_percent or 0.0) >= BUSY_PERCENT
+    ):
+        yield _unexplained(facts, device, users, missing)
+
+
+def _works(device: Device, users: Sequence[Usage]) -> bool:
+    if device.utilization_percent is not None:
+        return device.utilization_percent >= WORKING_PERCENT
+    return any(usage.synced.waited_ns for usage in users)
+
+
+def _missing(device: Device) -> float | None:
+    """Part of the highest SM clock that is missing; None where clocks are not known."""
+    if device.sm_clock_mhz is None or not device.sm_clock_max_mhz:
+        return None
+    return max(0.0, 1 - device.sm_clock_mhz / device.sm_clock_max_mhz)
+
+
+def _held(facts: Facts, device: Device, limit: _Limit) -> float:
+    """Part of the window in which ``limit`` held the clocks down: counted where the driver counts it."""
+    counted = {"gpu_power": device.power_held_ns, "gpu_thermal": device.thermal_held_ns}.get(limit.cause)
+    share = min((counted or 0) / (facts.seconds * SECOND_NS), 1.0)
+    now = bool(limit.reasons.intersection(device.throttle_reasons))
+    return share if share or not now else 1.0
+
+
+def _limited(
+    facts: Facts,
+    device: Device,
+    users: Sequence[Usage],
+    limit: _Limit,
+    held: float,
+    missing: float | None,
+) -> Suspicion:
+    gpu = name_of(device)
+    named = [reason for reason in device.throttle_reasons if reason in limit.reasons]
+    said = f"clocks held down by {limit.text}" + (f" ({', '.join(named)})" if named else "")
+    links = [
+        Link("mechanism", f"{said} for {held:.0%} of the time", share=1.0, device=gpu),
+        Link(
+            "culprit", f"{gpu}, {device.name}{_figures(device, limit.cause)}", share=1.0, device=gpu, depth=2
+        ),
+    ]
+    return suspect(
+        facts,
+        limit.cause,
+        device,
+        f"{gpu} ({device.name}) runs slower: {said}",
+        links=links,
+        fixes=_FIXES[limit.cause](device),
+        confidence=0.9 if missing is not None else 0.7,
+        loser=slower(users, (missing or 0.0) * held),
+        unknown=_unknown(missing, users),
+    )
+
+
+def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: float) -> Suspicion:
+    gpu = name_of(device)
+    return suspect(
+        facts,
+        "gpu_clocks",
+        device,
+        f"{gpu} ({device.name}) runs at {device.sm_clock_mhz} of {device.sm_clock_max_mhz} MHz although it "
+        "has work",
+        links=(
+            Link(
+                "mechanism",
+                f"SM clock {device.sm_clock_mhz} MHz of {device.sm_clock_max_mhz} MHz, at a utilisation of "
+                f"{device.utilization_percent:.0f} %",
+                share=1.0,
+                device=gpu,
+            ),
+            Link("culprit", f"{gpu}: clocks chosen or locked", share=1.0, device=gpu, depth=2),
+        ),
+        fixes=(
+            Fix("see chosen and locked clocks", f"nvidia-smi -i {device.index} -q -d CLOCK,PERFORMANCE"),
+            Fix(
+                "give the clocks back to the driver",
+                f"nvidia-smi -i {device.index} --reset-gpu-clocks; nvidia-smi -i {device.index} "
+                "--reset-applications-clocks",
+            ),
+        ),
+        confidence=0.6,
+        loser=slower(users, missing),
+        unknown=(*_unknown(missing, users), "why the clocks are low: the driver gives no reason"),
+    )
+
+
+def _figures(device: Device, cause: str) -> str:
+    said = []
+    if device.sm_clock_mhz is not None and device.sm_clock_max_mhz:
+        said.append(f"{device.sm_clock_mhz} of {device.sm_clock_max_mhz} MHz")
+    if cause != "gpu_thermal" and device.power_watts is not None and device.power_limit_watts:
+        said.append(f"{figure(device.power_watts)} of {figure(device.power_limit_watts)} W")
+    if cause != "gpu_power" and device.temperature_celsius is not None:
+        said.append(f"{device.temperature_celsius:.0f} C")
+    return ": " + ", ".join(said) if said else ""
+
+
+def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
+    said = []
+    if missing is None:
+        said.append("how much slower it is: the driver does not tell its clocks")
+    if not users:
+        said.append("who loses by it: no traced process is known to use this device")
+    return tuple(said)
+
+
+def _power_fixes(device: Device) -> tuple[Fix, ...]:
+    limit = f"; now {device.power_limit_watts:.0f} W" if device.power_limit_watts else ""
+    return (
+        Fix("see limits and draw", f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE"),
+        Fix(
+            f"raise the power cap of GPU {device.index}, where power and cooling allow it{limit}",
+            f"nvidia-smi -i {device.index} -pl WATTS",
+        ),
+    )
+
+
+def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
+    return (
+        Fix("see temperatures and limits", f"nvidia-smi -i {device.index} -q -d TEMPERATURE,PERFORMANCE"),
+        Fix(
+            f"look at fans, air flow and inlet temperature of GPU {device.index}; until then a lower power "
+            "cap keeps clocks steady",
+            f"nvidia-smi -i {device.index} -pl WATTS",
+        ),
+    )
+
+
+def _hardware_fixes(device: Device) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            "see which protection it is", f"nvidia-smi -i {device.index} -q -d PERFORMANCE,POWER,TEMPERATURE"
+        ),
+        Fix(
+            f"check power supply, power cables and the server's power brake for GPU {device.index}; the "
+            "BMC's log names it",
+            "ipmitool sel elist | tail",
+        ),
+    )
+
+
+_FIXES: Final = {
+    "gpu_power": _power_fixes,
+    "gpu_thermal": _thermal_fixes,
+    "gpu_hardware_slowdown": _hardware_fixes,
+}

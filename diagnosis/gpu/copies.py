@@ -1,0 +1,132 @@
+"""Copies that cost the host more than they need to: from pageable memory, or too small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.gpu.usage import Usage, added, duration, figure, size
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+
+STAGED_BYTES: Final = 64 << 10
+"""Copies from pageable memory up to this size go along with the command, without a staging buffer (CUDA's
+driver API, "API synchronization behavior")."""
+PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
+"""What a core moves into a staging buffer. A copy that is faster than the upper figure is as fast as one
+from pinned memory on many hosts; a wait below the lower one is a wait for the device, not a copy."""
+PINNED_BYTES_PER_S: Final = 12e9
+"""What a copy from pinned memory reaches at least on PCIe 3.0 x16, the slowest link of data-centre cards
+still in use: the time beyond this is what pageable memory costs a copy that is waited for."""
+STARTED_NS: Final = 10_000
+"""What starting a copy from pinned memory takes: an asynchronous one returns after that."""
+SHORTEST_COPY: Final = 0.5
+"""Part of the copies' time that the thread is on the CPU where it moves the bytes itself."""
+
+
+def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
+    """The driver copies by way of a staging buffer, and a thread moves the bytes."""
+    rows = []
+    lost = 0.0
+    for asynchronous in (True, False):
+        for row in usage.copies("HtoD", "DtoH", asynchronous=asynchronous).rows:
+            calls = added(usage.facts, (row,))
+            if calls.mean_bytes <= STAGED_BYTES or calls.running_ns < SHORTEST_COPY * calls.total_ns:
+                continue
+            least, most = PAGEABLE_BYTES_PER_S
+            if not least <= calls.bytes / max(calls.running_ns, 1) * 1e9 <= most:
+                continue
+            pinned_ns = calls.calls * STARTED_NS
+            if not asynchronous:
+                pinned_ns += round(calls.bytes / PINNED_BYTES_PER_S * 1e9)
+            rows.append(row)
+            lost += max(calls.total_ns - pinned_ns, 0)
+    if not usage.noticeable(lost):
+        return
+    hit = added(usage.facts, rows)
+    rate = figure(hit.bytes / max(hit.total_ns, 1))
+    sure = "Async" in hit.rows[0].key.operation
+    yield usage.suspect(
+        "pageable_copies",
+        f"{usage.who} copies from memory that is not pinned",
+        lost,
+        confidence=0.9 if sure else 0.7,
+        links=(
+            usage.step(
+                f"copies of {size(hit.mean_bytes)} at {rate} GB/s, on the CPU for most of the time", hit, lost
+            ),
+            usage.own(
+                f"{usage.process} gives the driver pageable memory for {size(usage.per_second(hit.bytes))} "
+                "a second",
+                share=1.0,
+                ns=lost,
+            ),
+        ),
+        fixes=(
+            Fix(f"in {usage.process}: DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"),
+            Fix("in CUDA code: cudaHostAlloc or cudaHostRegister for the buffers, then cudaMemcpyAsync"),
+        ),
+        hit=hit,
+        unknown=()
+        if sure
+        else ("how much of the time the copy waited for earlier work of the device while it was spinning",),
+    )
+
+
+SMALL_BYTES: Final = 64 << 10
+"""At 12 GB/s this takes 5 us: what starting a copy costs."""
+SMALL_PER_S: Final = 1_000
+"""So many small copies a second are a loop over pieces, not the inputs of requests."""
+SMALL_MEAN_NS: Final = 100_000
+"""A small copy that takes longer waits for the device, which is another matter."""
+
+
+def small_copies(usage: Usage) -> Iterator[Suspicion]:
+    """Many copies of few bytes each: starting them takes the time."""
+    small = added(
+        usage.facts,
+        (
+            row
+            for row in usage.copies().rows
+            if 0 < row.bytes <= SMALL_BYTES * row.calls and row.total_ns <= SMALL_MEAN_NS * row.calls
+        ),
+    )
+    if usage.per_second(small.calls) < SMALL_PER_S:
+        return
+    lost = max(small.total_ns - small.bytes / PINNED_BYTES_PER_S * 1e9, 0)
+    if not usage.noticeable(lost):
+        return
+    yield usage.suspect(
+        "small_copies",
+        f"{usage.who} copies in small pieces",
+        lost,
+        confidence=0.9,
+        links=(
+            usage.step(
+                f"{figure(usage.per_second(small.calls))} copies a second of {size(small.mean_bytes)}, "
+                f"{duration(small.mean_ns)} each",
+                small,
+                lost,
+            ),
+            usage.own(f"{usage.process} copies piece by piece", share=1.0, ns=lost),
+            Link(
+                "factor",
+                f"{size(usage.per_second(small.bytes))} a second in all: one copy of that takes "
+                f"{duration(usage.per_second(small.bytes) / PINNED_BYTES_PER_S * 1e9)}",
+                tenant=usage.tenant,
+                pid=usage.pid,
+                process=usage.process,
+                depth=2,
+            ),
+        ),
+        fixes=(
+            Fix(f"collect the pieces in one pinned buffer of {usage.process} and copy that once a step"),
+            Fix(
+                "copy strided data with cudaMemcpy2DAsync, many buffers with cudaMemcpyBatchAsync (CUDA 12.8)"
+            ),
+        ),
+        hit=small,
+    )
+
+
+PROCESS_RULES: Final = (pageable_copies, small_copies)

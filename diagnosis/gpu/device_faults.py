@@ -1,0 +1,324 @@
+"""What a device itself reports: held clocks, errors, its link to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.usage import NO_CALLS, SECOND_NS, Calls, Usage, figure
+from diagnosis.gpu.xids import meaning_of
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+from model.device import Device
+
+WORKING_PERCENT: Final = 20.0
+"""Utilisation from which on a device is not idle: idle ones lower clocks and link by themselves."""
+
+
+def users_of(facts: Facts, device: Device, usages: Iterable[Usage]) -> list[Usage]:
+    """Calling processes that have a context on ``device``. Where the driver names none, and there is only
+    this device, all of them."""
+    pids = {process.pid for process in device.processes}
+    if not pids and len(facts.window.devices.devices) == 1:
+        return list(usages)
+    return [usage for usage in usages if usage.pid in pids]
+
+
+@dataclass(frozen=True, slots=True)
+class Loser:
+    """Who loses most by a fault of a device, and what."""
+
+    usage: Usage | None
+    hit: Calls
+    lost_ns: float
+    """Of the window."""
+    share: float
+
+
+def suspect(
+    facts: Facts,
+    cause: str,
+    device: Device,
+    summary: str,
+    *,
+    links: Iterable[Link],
+    fixes: Iterable[Fix],
+    confidence: float,
+    loser: Loser,
+    about: str = "",
+    unknown: Iterable[str] = (),
+) -> Suspicion:
+    """A suspicion of ``cause`` against ``device``; ``about`` tells apart what it may have several of."""
+    gpu = name_of(device)
+    usage, hit = loser.usage, loser.hit
+    effect = hit.rows[0] if hit.rows else None
+    lost = facts.per_second(loser.lost_ns)
+    tenant, pid, process = (usage.tenant, usage.pid, usage.process) if usage else ("", 0, "")
+    return Suspicion(
+        cause=cause,
+        tenant=tenant,
+        summary=summary,
+        lost_ns_per_s=lost,
+        confidence=confidence,
+        links=(
+            Link(
+                "effect",
+                f"{effect.key.operation} of {process}" if effect else f"work on {gpu}",
+                share=1.0,
+                ns_per_s=lost if lost else None,
+                tenant=tenant,
+                pid=pid,
+                process=process,
+                device=gpu,
+                depth=0,
+            ),
+            *links,
+        ),
+        fixes=tuple(fixes),
+        effect=effect.key if effect else None,
+        rows=tuple(row.key for row in hit.rows),
+        pid=pid,
+        process=process,
+        about=gpu + about,
+        unknown=tuple(unknown),
+        p99_ns=effect.p99_ns if effect else None,
+        normal_p99_ns=effect.normal_p99_ns if effect else None,
+        calls=hit.calls,
+        share=loser.share,
+    )
+
+
+def name_of(device: Device) -> str:
+    """``GPU 3``."""
+    return f"GPU {device.index}"
+
+
+def slower(users: Sequence[Usage], share: float) -> Loser:
+    """Who loses most where the device does everything slower by ``share``, 0 to 1."""
+    usage = max(users, key=lambda user: user.synced.waited_ns, default=None)
+    waits = usage.synced if usage else NO_CALLS
+    return Loser(usage, waits, waits.waited_ns * share, share)
+
+
+def stopped(users: Sequence[Usage]) -> Loser:
+    """Who is hit by an error whose cost is not a time."""
+    usage = max(users, key=lambda user: user.all.total_ns, default=None)
+    return Loser(usage, NO_CALLS, 0.0, 0.0)
+
+
+def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """The device no longer answers."""
+    if not device.lost:
+        return
+    gpu = name_of(device)
+    usage = stopped(users).usage
+    yield suspect(
+        facts,
+        "gpu_lost",
+        device,
+        f"{gpu} ({device.name}) no longer answers",
+        links=(
+            Link("mechanism", "the driver cannot reach the device any more", device=gpu),
+            Link("culprit", f"{gpu}, {device.uuid or device.name}", device=gpu, depth=2),
+        ),
+        fixes=(
+            Fix("see what the driver wrote when it happened", "dmesg -T | grep -i -E 'NVRM|Xid' | tail"),
+            Fix(
+                f"end the processes on {gpu}, then reset it; where that fails restart the host, and have "
+                "power, cooling and seating of the card checked",
+                f"nvidia-smi -i {device.index} --gpu-reset",
+            ),
+        ),
+        confidence=0.95,
+        loser=Loser(usage, NO_CALLS, float(SECOND_NS) * facts.seconds, 1.0) if usage else stopped(()),
+    )
+
+
+def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """The driver reported an XID."""
+    gpu = name_of(device)
+    for code in sorted(set(device.xids)):
+        xid = meaning_of(code)
+        loser = stopped(users)
+        program = xid.program and len(users) == 1
+        culprit = Link(
+            "culprit",
+            f"{users[0].process} (pid {users[0].pid}), the only process on {gpu}" if program else gpu,
+            tenant=users[0].tenant if program else "",
+            pid=users[0].pid if program else 0,
+            process=users[0].process if program else "",
+            device=gpu,
+            depth=2,
+        )
+        yield suspect(
+            facts,
+            "gpu_xid",
+            device,
+            f"{gpu}: XID {code}, {xid.text}",
+            links=(Link("mechanism", f"XID {code}: {xid.text}", device=gpu), culprit),
+            fixes=(
+                Fix(xid.fix.format(gpu=gpu)),
+                Fix("see what the driver wrote", "dmesg -T | grep -i -E 'NVRM|Xid' | tail"),
+            ),
+            confidence=0.95,
+            loser=loser,
+            about=f"/{code}",
+            unknown=() if not xid.program or program else ("which process it was: the kernel's log says it",),
+        )
+
+
+CORRECTED: Final = 10
+"""Corrected errors between two looks that are more than the one now and then that memory has."""
+
+
+def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """Errors of the device's memory."""
+    gpu = name_of(device)
+    bad, corrected = device.ecc_uncorrected or 0, device.ecc_corrected or 0
+    said = []
+    if bad:
+        said.append(f"errors that could not be corrected: {bad:,}")
+    if corrected >= CORRECTED:
+        said.append(f"corrected errors: {corrected:,}")
+    if device.remap_pending:
+        said.append("rows of memory wait for a reset to be replaced")
+    if not said:
+        return
+    fixes = [
+        Fix(
+            "see the counters and the rows replaced so far",
+            f"nvidia-smi -i {device.index} -q -d ECC,ROW_REMAPPER",
+        )
+    ]
+    if bad or device.remap_pending:
+        fixes.append(
+            Fix(
+                f"end the processes on {gpu} and reset it, so that bad rows are replaced; results since "
+                "then may be wrong"
+                if bad
+                else f"reset {gpu} when its processes can be ended: bad rows are replaced then",
+                f"nvidia-smi -i {device.index} --gpu-reset",
+            )
+        )
+    fixes.append(
+        Fix("where it comes again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
+    )
+    yield suspect(
+        facts,
+        "gpu_ecc",
+        device,
+        f"{gpu} ({device.name}) has memory errors",
+        links=(
+            Link("mechanism", "; ".join(said), device=gpu),
+            Link("culprit", f"memory of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
+        ),
+        fixes=fixes,
+        confidence=0.95,
+        loser=stopped(users),
+    )
+
+
+LANE_GB_PER_S: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""What one lane of each PCIe generation carries, after encoding."""
+
+
+def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """The link is slower than card and slot can make it, while the device works."""
+    now, best = (
+        (device.pcie_generation, device.pcie_width),
+        (device.pcie_generation_max, device.pcie_width_max),
+    )
+    if None in now or None in best or not _works(device):
+        return
+    carries, could = _link_rate(*now), _link_rate(*best)
+    if not 0 < carries < could:
+        return
+    gpu = name_of(device)
+    usage = max(
+        users, key=lambda user: user.copies("HtoD", "DtoH", asynchronous=False).total_ns, default=None
+    )
+    copies = usage.copies("HtoD", "DtoH") if usage else NO_CALLS
+    waited = usage.copies("HtoD", "DtoH", asynchronous=False).total_ns if usage else 0
+    missing = 1 - carries / could
+    yield suspect(
+        facts,
+        "pcie_link",
+        device,
+        f"{gpu} is linked by PCIe {now[0]}.0 x{now[1]} instead of {best[0]}.0 x{best[1]}",
+        links=(
+            Link(
+                "mechanism",
+                f"the link carries {figure(carries)} GB/s instead of {figure(could)}",
+                share=1.0,
+                device=gpu,
+            ),
+            Link("culprit", f"the slot or riser of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
+        ),
+        fixes=(
+            Fix(
+                "see what both ends of the link can do",
+                f"nvidia-smi -i {device.index} "
+                "--query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,"
+                "pcie.link.width.current,pcie.link.width.max --format=csv; "
+                "lspci -vv | grep -E 'NVIDIA|LnkSta'",
+            ),
+            Fix("seat the card and its riser anew; look at slot, BIOS link settings and bifurcation"),
+        ),
+        confidence=0.9,
+        loser=Loser(
+            usage, copies, waited * missing, min(waited * missing / usage.wall_ns, 1.0) if usage else 0.0
+        ),
+        unknown=(
+            ("what the slower link costs asynchronous copies: their time on the device is not counted",)
+        ),
+    )
+
+
+def _link_rate(generation: int | None, width: int | None) -> float:
+    return LANE_GB_PER_S.get(generation or 0, 0.0) * (width or 0)
+
+
+REPLAYS_PER_S: Final = 5.0
+"""A sound link sends a packet again a few times a day."""
+
+
+def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """The link sends packets again."""
+    replays = device.pcie_replays or 0
+    if facts.per_second(replays) < REPLAYS_PER_S:
+        return
+    gpu = name_of(device)
+    yield suspect(
+        facts,
+        "pcie_replays",
+        device,
+        f"the PCIe link of {gpu} ({device.name}) sends packets again",
+        links=(
+            Link("mechanism", f"{figure(facts.per_second(replays))} replays a second", device=gpu),
+            Link("culprit", f"the link of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
+        ),
+        fixes=(
+            Fix(
+                "watch the counter",
+                f"nvidia-smi -i {device.index} --query-gpu=pci.bus_id,pcie.link.gen.current --format=csv; "
+                f"nvidia-smi -i {device.index} -q | grep -i replay",
+            ),
+            Fix(
+                "seat the card and its riser or cable anew; a lower link generation in the BIOS helps "
+                "meanwhile"
+            ),
+        ),
+        confidence=0.9,
+        loser=stopped(users),
+        unknown=("the time that replays take: no one counts it",),
+    )
+
+
+def _works(device: Device) -> bool:
+    return device.utilization_percent is not None and device.utilization_percent >= WORKING_PERCENT
+
+
+DEVICE_RULES: Final = (gpu_lost, gpu_xid, gpu_ecc, pcie_link, pcie_replays)
+"""Each is asked about every device, with the processes that use it."""

@@ -1,0 +1,107 @@
+"""CUDA graphs that do not pay: captured again and again, or never launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.families import Family
+from diagnosis.gpu.usage import Usage, duration, figure
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+
+MADE_PER_S: Final = 0.5
+"""Graphs made a second: a program that captures one for each shape does so once, while it starts."""
+LAUNCHES_PER_GRAPH: Final = 5.0
+"""A graph pays from some launches on: making one takes as long as launching its kernels several times."""
+
+
+def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
+    """A graph is captured for every launch or two of it."""
+    made, launched = usage.of(Family.GRAPH_INSTANTIATE), usage.of(Family.GRAPH_LAUNCH)
+    if made.calls < 2 or usage.per_second(made.calls) < MADE_PER_S or not launched.calls:
+        return
+    if launched.calls > LAUNCHES_PER_GRAPH * made.calls:
+        return
+    hit = usage.of(Family.GRAPH_INSTANTIATE, Family.GRAPH_CAPTURE)
+    if not usage.noticeable(hit.total_ns):
+        return
+    yield usage.suspect(
+        "graph_recapture",
+        f"{usage.who} makes CUDA graphs anew instead of launching those it has",
+        hit.total_ns,
+        confidence=0.9,
+        links=(
+            usage.step(
+                f"{figure(usage.per_second(made.calls))} graphs made a second, {duration(made.mean_ns)} "
+                f"each, {figure(launched.calls / made.calls)} launches of each",
+                hit,
+                hit.total_ns,
+            ),
+            usage.own(f"{usage.process} captures in its loop", share=1.0, ns=hit.total_ns),
+        ),
+        fixes=(
+            Fix(
+                f"capture once in {usage.process} and launch that: keep shapes and addresses the same "
+                "(static input buffers, padding to a few sizes)"
+            ),
+            Fix(
+                "where only parameters change: cudaGraphExecUpdate or cudaGraphExecKernelNodeSetParams; for "
+                "torch.compile TORCH_LOGS=recompiles,cudagraphs tells why it captures again"
+            ),
+        ),
+        hit=hit,
+        unknown=("the time between the begin and the end of a capture is not counted",),
+    )
+
+
+UNLAUNCHED_SECONDS: Final = 60.0
+"""Servers capture all their graphs at start before they launch the first; that takes some tens of seconds."""
+WORKING_PER_S: Final = 2.0
+"""Kernels launched a second: the program does its work, and does it without its graphs."""
+
+
+def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
+    """Graphs were made, kernels are launched, and none of the graphs is."""
+    facts = usage.facts
+    made = facts.trend("graphs_made", usage.tenant, usage.pid)
+    launched = facts.trend("graphs_launched", usage.tenant, usage.pid)
+    here = usage.of(Family.GRAPH_INSTANTIATE)
+    count = made[-1][1] if made else here.calls
+    seconds = made[-1][0] - made[0][0] if made else facts.seconds
+    if not count or seconds < UNLAUNCHED_SECONDS:
+        return
+    if usage.of(Family.GRAPH_LAUNCH).calls or (launched and launched[-1][1]):
+        return
+    if usage.per_second(usage.launched.calls) < WORKING_PER_S:
+        return
+    hit = usage.of(Family.GRAPH_INSTANTIATE, Family.GRAPH_CAPTURE)
+    yield usage.suspect(
+        "graph_unlaunched",
+        f"{usage.who} made CUDA graphs and launches its kernels one by one",
+        hit.total_ns,
+        confidence=0.8,
+        links=(
+            Link(
+                "mechanism",
+                f"{figure(count)} graphs made, none launched for {duration(seconds * 1e9)}; "
+                f"{figure(usage.per_second(usage.launched.calls))} kernels launched a second",
+                tenant=usage.tenant,
+                pid=usage.pid,
+                process=usage.process,
+            ),
+            usage.own(f"{usage.process} does not use its graphs"),
+        ),
+        fixes=(
+            Fix(
+                f"see why {usage.process} does not launch them: sizes that no captured graph fits (vLLM "
+                "--cuda-graph-sizes, padding of batches), or a switch to eager mode"
+            ),
+            Fix("where they are not wanted do not capture: each graph holds device memory"),
+        ),
+        hit=hit if hit.calls else usage.launched,
+        unknown=("graphs made before tracing began",),
+    )
+
+
+PROCESS_RULES: Final = (graph_recapture, graph_unlaunched)

@@ -1,0 +1,238 @@
+"""How launches and waits take turns: waits after every launch, loops bound by launching, first loads, and the
+healthy case of a loop that is bound by the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.families import Family
+from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration, figure
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+
+SYNCS_PER_S: Final = 100
+"""Waits a second below which their round trips are of no account."""
+SYNCS_PER_LAUNCH: Final = 0.5
+"""Healthy loops give the device ten kernels and more for each wait, small requests four or five."""
+GRAPH_KERNELS: Final = 20
+"""Kernels that a graph stands for at least: with fewer nobody captures one."""
+ROUND_TRIP_NS: Final = 10_000
+"""Time in which the device has nothing to do around a wait that comes after each launch: until the host is
+awake, and until the next launch has reached the device; about 5 us each on current cards."""
+
+
+def sync_storm(usage: Usage) -> Iterator[Suspicion]:
+    """The host waits for the device after each launch or two: the device idles while the host works."""
+    waits = usage.synced
+    kernels = usage.launched.calls + GRAPH_KERNELS * usage.of(Family.GRAPH_LAUNCH).calls
+    if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
+        return
+    host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
+    # What overlapping would hide is the shorter of both sides, and at least the round trips.
+    lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
+    if not usage.noticeable(lost):
+        return
+    yield usage.suspect(
+        "sync_storm",
+        f"{usage.who} waits for the device after every launch or two",
+        lost,
+        confidence=0.85,
+        links=(
+            Link(
+                "mechanism",
+                f"{figure(usage.per_second(waits.calls))} waits a second of {duration(waits.mean_ns)}, "
+                f"{figure(usage.launched.calls / waits.calls)} launches between two",
+                share=1.0,
+                ns_per_s=usage.per_second(lost),
+                tenant=usage.tenant,
+                pid=usage.pid,
+                process=usage.process,
+            ),
+            usage.own(
+                f"{usage.process} calls {waits.rows[0].key.operation} in its inner loop", share=1.0, ns=lost
+            ),
+        ),
+        fixes=(
+            Fix(
+                f"take the waits out of the inner loop of {usage.process}: in PyTorch .item(), .cpu(), "
+                "print of a tensor and torch.cuda.synchronize() wait "
+                "(torch.cuda.set_sync_debug_mode('warn') names the places)"
+            ),
+            Fix("order work by streams and events (cudaStreamWaitEvent) instead of waiting on the host"),
+            Fix("CUDA_LAUNCH_BLOCKING must not be set", _environment(usage, "CUDA_LAUNCH_BLOCKING")),
+        ),
+        hit=waits,
+        unknown=() if usage.gap else ("what the host does between calls: that was not measured",),
+    )
+
+
+LAUNCHES_PER_S: Final = 2_000
+"""Launches a second below which they do not bound a loop."""
+SHORT_LAUNCH_NS: Final = 30_000
+"""Median of a launch that is not held up: they take 2 to 10 us. Where the device's queue is full each launch
+waits for a kernel to end, and it is the device that is the bound."""
+BUSY_SHARE: Final = 0.7
+"""Part of the threads' time spent launching and preparing launches in a loop that is bound by them."""
+LAUNCH_SHARE: Final = 0.1
+"""Part of it that is launches: else the loop is bound by what the program does between them."""
+WAITING_SHARE: Final = 0.15
+"""Part of it spent waiting for the device above which the device is not starved."""
+
+
+def launch_bound(usage: Usage) -> Iterator[Suspicion]:
+    """Kernels are so short that the host cannot launch them fast enough."""
+    launches = usage.launched
+    if usage.per_second(launches.calls) < LAUNCHES_PER_S or launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
+        return
+    between = usage.gap.running_ns if usage.gap else 0
+    busy = launches.total_ns + between
+    if (
+        busy < BUSY_SHARE * usage.wall_ns
+        or launches.total_ns < LAUNCH_SHARE * usage.wall_ns
+        or usage.synced.total_ns > WAITING_SHARE * usage.wall_ns
+    ):
+        return
+    yield usage.suspect(
+        "launch_bound",
+        f"{usage.who} launches kernels all the time and hardly ever waits for one",
+        launches.total_ns,
+        confidence=0.85 if usage.gap else 0.7,
+        links=(
+            usage.step(
+                f"{figure(usage.per_second(launches.calls))} launches a second, "
+                f"{duration(launches.mean_ns)} each",
+                launches,
+                launches.total_ns,
+            ),
+            usage.own(f"{usage.process} launches kernels one by one", share=1.0, ns=launches.total_ns),
+            Link(
+                "factor",
+                "work of the host between the launches",
+                ns_per_s=usage.per_second(between),
+                tenant=usage.tenant,
+                pid=usage.pid,
+                process=usage.process,
+                depth=2,
+            ),
+        ),
+        fixes=(
+            Fix(
+                f"capture the step of {usage.process} as a CUDA graph: "
+                "torch.compile(mode='reduce-overhead'), torch.cuda.graph, or cudaStreamBeginCapture"
+            ),
+            Fix(
+                "fuse small kernels: torch.compile, fused optimizers (fused=True, foreach=True), larger "
+                "batches"
+            ),
+        ),
+        hit=launches,
+        unknown=() if usage.gap else ("what the host does between launches: that was not measured",),
+    )
+
+
+LOADING_SHARE: Final = 0.1
+"""Part of a thread's time in loads that a person notices as a start that hangs."""
+COMPILED_NS: Final = 1_000_000_000
+"""A single load that runs for longer than this compiles: reading and relocating a module takes
+milliseconds."""
+
+
+def cold_start(usage: Usage) -> Iterator[Suspicion]:
+    """First calls wait until their code is loaded, or compiled for this device."""
+    loads = usage.everywhere(Family.LOAD)
+    if usage.per_second(loads.total_ns) < LOADING_SHARE * SECOND_NS:
+        return
+    longest = max(row.max_ns for row in loads.rows)
+    compiled = longest >= COMPILED_NS and loads.running_ns >= 0.5 * loads.total_ns
+    lazily = loads.rows[0].key.nested
+    links = [
+        usage.step(
+            f"{loads.calls:,} modules loaded, the longest took {duration(longest)}", loads, loads.total_ns
+        ),
+        usage.own(
+            f"{usage.process} {'compiles' if compiled else 'loads'} device code"
+            + (" inside its first calls" if lazily else ""),
+            share=1.0,
+            ns=loads.total_ns,
+        ),
+    ]
+    disk_ns = sum(row.split_ns.get("disk", 0) + row.split_ns.get("memory", 0) for row in loads.rows)
+    if disk_ns > loads.total_ns / 4:
+        links.append(
+            Link(
+                "reason",
+                "the files of the libraries are read from disk",
+                share=min(1.0, disk_ns / loads.total_ns),
+                ns_per_s=usage.per_second(disk_ns),
+                tenant=usage.tenant,
+                pid=usage.pid,
+                process=usage.process,
+                depth=3,
+            )
+        )
+    fixes = [
+        Fix(
+            f"warm {usage.process} up before it serves: call each kernel once, or load all at start with "
+            "CUDA_MODULE_LOADING=EAGER",
+            _environment(usage, "CUDA_MODULE_LOADING"),
+        ),
+        Fix(
+            "where the start itself is too long: CUDA_MODULE_LOADING=LAZY loads what is used (default "
+            "since 12.2)"
+        ),
+    ]
+    if compiled:
+        fixes.insert(
+            0,
+            Fix(
+                "build for this device's architecture (nvcc -gencode, TORCH_CUDA_ARCH_LIST), and keep "
+                "compiled code: CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough"
+            ),
+        )
+    yield usage.suspect(
+        "cold_start",
+        f"{usage.who} waits for device code to be {'compiled' if compiled else 'loaded'}",
+        loads.total_ns,
+        confidence=0.9,
+        links=links,
+        fixes=fixes,
+        hit=loads,
+    )
+
+
+BOUND_SHARE: Final = 0.5
+"""Part of the calling threads' time that they wait for the device."""
+WITHOUT_CAUSE: Final = 0.9
+"""Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
+
+
+def gpu_bound(usage: Usage) -> Iterator[Suspicion]:
+    """Threads wait for the device's own work most of the time: as it should be."""
+    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
+        return
+    share = waits.total_ns / usage.wall_ns
+    yield usage.suspect(
+        "gpu_bound",
+        f"{usage.who} waits for the work it gave the device, and for nothing else",
+        waits.waited_ns,
+        confidence=share,
+        links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
+        fixes=(
+            Fix(
+                "no fault of the host: faster kernels, lower precision or a faster device help; Nsight "
+                "Compute and the PyTorch profiler show which kernels take the time"
+            ),
+        ),
+        hit=waits,
+        unknown=("what the device does meanwhile: no kernel is timed",),
+        verb="spends",
+    )
+
+
+def _environment(usage: Usage, name: str) -> str:
+    return f"tr '\\0' '\\n' < /proc/{usage.pid}/environ | grep {name}"
+
+
+PROCESS_RULES: Final = (sync_storm, launch_bound, cold_start)

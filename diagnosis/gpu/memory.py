@@ -1,0 +1,359 @@
+"""Device memory: allocated in the loop, mapped over and over, leaking, or full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.families import Family
+from diagnosis.gpu.usage import Calls, Usage, duration, figure, size
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+from model.device import Device
+
+LEAST_PER_S: Final = 4
+"""Allocations a second, and frees: fewer are not a loop's."""
+EVEN: Final = 0.5
+"""The fewer of allocations and frees, as a part of the more: a program that starts up only allocates, one
+that ends only frees."""
+SLOW_POOL_NS: Final = 50_000
+"""Mean of an allocation in stream order: from memory that its pool holds it takes a few microseconds; one
+that takes longer than this has the driver get memory from the device first."""
+
+_DIRECT: Final = (Family.ALLOC, Family.HOST_ALLOC, Family.FREE, Family.HOST_FREE)
+_POOLED: Final = (Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL)
+
+
+def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
+    """Memory allocated and freed in the loop: every free waits for the device, every allocation asks the
+    driver."""
+    allocated = usage.of(Family.ALLOC, Family.HOST_ALLOC, Family.POOL_ALLOC)
+    freed = usage.of(Family.FREE, Family.HOST_FREE, Family.POOL_FREE)
+    if not _alternate(usage, allocated, freed):
+        return
+    hit = usage.of(*_DIRECT, *_POOLED)
+    if not usage.noticeable(hit.total_ns):
+        return
+    pooled, direct = usage.of(*_POOLED), usage.of(*_DIRECT)
+    rate = figure(usage.per_second(allocated.calls))
+    growing = pooled.total_ns > direct.total_ns and usage.of(Family.POOL_ALLOC).mean_ns >= SLOW_POOL_NS
+    links = [
+        usage.step(f"allocations, {duration(allocated.mean_ns)} each", allocated, hit.total_ns),
+        usage.step(f"frees, {duration(freed.mean_ns)} each", freed, hit.total_ns),
+        usage.own(
+            f"{usage.process} allocates {rate} times a second in its loop",
+            share=1.0,
+            ns=hit.total_ns,
+        ),
+    ]
+    if growing:
+        links.append(
+            Link(
+                "reason", "the pool gives its memory back at every synchronisation and gets it anew", depth=3
+            )
+        )
+        fixes = [
+            Fix(
+                f"let the pool of {usage.process} keep its memory: cudaMemPoolSetAttribute with "
+                "cudaMemPoolAttrReleaseThreshold set to what a step needs"
+            )
+        ]
+    else:
+        fixes = [
+            Fix(
+                f"allocate once before the loop of {usage.process} and use the memory again, or allocate "
+                "from a caching allocator"
+            ),
+            Fix("replace cudaMalloc and cudaFree in the loop by cudaMallocAsync and cudaFreeAsync"),
+            Fix(
+                "in PyTorch: no torch.cuda.empty_cache() in the loop, and PYTORCH_NO_CUDA_MEMORY_CACHING "
+                "unset",
+                f"tr '\\0' '\\n' < /proc/{usage.pid}/environ | grep PYTORCH",
+            ),
+        ]
+    pinned = usage.of(Family.HOST_ALLOC, Family.HOST_FREE)
+    if pinned.total_ns > hit.total_ns / 2:
+        fixes.insert(0, Fix("keep pinned buffers and use them again: pinning memory takes a call per page"))
+    yield usage.suspect(
+        "allocation_storm",
+        f"{usage.who} allocates and frees memory in its loop",
+        hit.total_ns,
+        confidence=0.9,
+        links=links,
+        fixes=fixes,
+        hit=hit,
+    )
+
+
+def memory_churn(usage: Usage) -> Iterator[Suspicion]:
+    """Address ranges mapped and unmapped in the loop."""
+    mapped, unmapped = usage.of(Family.MAP), usage.of(Family.UNMAP)
+    if not _alternate(usage, mapped, unmapped):
+        return
+    hit = usage.of(Family.MAP, Family.UNMAP)
+    if not usage.noticeable(hit.total_ns):
+        return
+    yield usage.suspect(
+        "memory_churn",
+        f"{usage.who} maps and unmaps device memory in its loop",
+        hit.total_ns,
+        confidence=0.85,
+        links=(
+            usage.step(f"mapping, {duration(mapped.mean_ns)} a call", mapped, hit.total_ns),
+            usage.step(f"unmapping, {duration(unmapped.mean_ns)} a call", unmapped, hit.total_ns),
+            usage.own(
+                f"{usage.process} makes {figure(usage.per_second(hit.calls))} such calls a second",
+                share=1.0,
+                ns=hit.total_ns,
+            ),
+        ),
+        fixes=(
+            Fix(
+                f"keep what {usage.process} has mapped: with PyTorch's expandable_segments:True leave room "
+                "on the device, so that its allocator need not give segments back; no "
+                "torch.cuda.empty_cache() in the loop"
+            ),
+            Fix("bound the sizes of batches or sequences, so that blocks fit those freed before"),
+        ),
+        hit=hit,
+    )
+
+
+def _alternate(usage: Usage, taken: Calls, given: Calls) -> bool:
+    fewer, more = sorted((taken.calls, given.calls))
+    return usage.per_second(fewer) >= LEAST_PER_S and fewer >= EVEN * more
+
+
+LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
+"""How far back a look goes, s, and the part of the trend's points that have to be above the one before.
+Caches grow in the first minutes, but in steps that become rare; what grows with nearly every point is told
+early."""
+LEAK_SURE_SECONDS: Final = 120.0
+"""After this no start of a program explains it any more."""
+LEAK_POINTS: Final = 6
+"""Points of the trend, so that its shape can be told."""
+LEAK_PARTS: Final = 4
+"""The trend is cut into so many parts of equal length, and grows in each of them."""
+LEAK_STEADY: Final = 0.5
+"""The last part grows by at least this much of the mean part: caches that fill up slow down."""
+LEAK_BYTES: Final = 16 << 20
+"""Growth that is worth a word: less than this is within what libraries allocate as they go."""
+WORKING_PER_S: Final = 2.0
+"""Launches (of kernels or graphs) a second of a program that is in its loop."""
+LOADING: Final = 0.5
+"""Where at least so much of what is allocated is filled by copies from the host, and hardly anything is
+freed, a model is being loaded."""
+MOSTLY_KEPT: Final = 0.1
+"""Frees per allocation below which a program only allocates."""
+
+
+def memory_leak(usage: Usage) -> Iterator[Suspicion]:
+    """Device memory held grows without end while the program is in its loop."""
+    facts = usage.facts
+    trend, grown, seconds = _grown(facts, usage)
+    if not grown:
+        return
+    working = usage.per_second(usage.of(Family.LAUNCH, Family.GRAPH_LAUNCH).calls)
+    if seconds < LEAK_SURE_SECONDS and (working < WORKING_PER_S or _loads(usage)):
+        return
+    rate = grown / seconds
+    process = facts.process(usage.pid)
+    held = trend[-1][1]
+    allocations = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP)
+    device = _device_of(facts, usage.pid)
+    free = _free_bytes(device)
+    links = [
+        Link(
+            "mechanism",
+            f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
+            + (f" in {process.held:,} allocations" if process is not None and process.held else ""),
+            tenant=usage.tenant,
+            pid=usage.pid,
+            process=usage.process,
+        ),
+        usage.own(f"{usage.process} keeps {size(rate)} a second of what it allocates", share=1.0),
+    ]
+    if device is not None and free is not None:
+        links.append(
+            Link(
+                "factor",
+                f"GPU {device.index} has {size(free)} left: full in {duration(free / rate * 1e9)} at this "
+                "rate",
+                device=f"GPU {device.index}",
+                depth=2,
+            )
+        )
+    yield usage.suspect(
+        "memory_leak",
+        f"{usage.who} holds ever more device memory",
+        0.0,
+        confidence=min(0.95, 0.6 + 0.35 * seconds / LEAK_SURE_SECONDS),
+        links=links,
+        fixes=(
+            Fix(
+                f"find what {usage.process} keeps: in PyTorch torch.cuda.memory._record_memory_history() "
+                "and _dump_snapshot(); losses summed up as tensors (use .item() or .detach()), growing "
+                "lists and caches"
+            ),
+            Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
+            Fix(f"until then start {usage.process} (pid {usage.pid}) again before the device is full"),
+        ),
+        hit=allocations,
+        unknown=(() if free is not None else ("how much memory the device has left: NVML does not tell",)),
+    )
+
+
+def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
+    """(trend, bytes, seconds) of growth of the memory that the process holds; no bytes where there is none.
+
+    What the driver says of a process is coarser, and covers what was allocated before tracing began.
+    """
+    for what in ("held_bytes", "device_memory_bytes"):
+        trend = facts.trend(what, usage.tenant, usage.pid)
+        grown, seconds = _growth(trend)
+        if grown:
+            return trend, grown, seconds
+    return (), 0.0, 0.0
+
+
+def _loads(usage: Usage) -> bool:
+    """Whether it looks as if a model is being loaded."""
+    process = usage.facts.process(usage.pid)
+    if process is None or process.frees > MOSTLY_KEPT * process.allocations:
+        return False
+    return usage.copies("HtoD", "").bytes >= LOADING * process.allocated_bytes
+
+
+def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """(bytes, seconds) of the longest look in which ``trend`` grew all the time; nothing where none did."""
+    found = (0.0, 0.0)
+    for seconds, rising in LEAK_LOOKS:
+        if not trend or trend[-1][0] - trend[0][0] < seconds:
+            break
+        look = [point for point in trend if point[0] >= trend[-1][0] - seconds]
+        grown = _steady_growth(look, rising)
+        if grown >= LEAK_BYTES:
+            found = grown, look[-1][0] - look[0][0]
+    return found
+
+
+def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> float:
+    """By how many bytes ``look`` grew, where it did so in every part of it and went on to its end; else 0."""
+    if len(look) < LEAK_POINTS:
+        return 0.0
+    rises = sum(after[1] > before[1] for before, after in pairwise(look))
+    if rises < rising * (len(look) - 1):
+        return 0.0
+    first, seconds = look[0][0], look[-1][0] - look[0][0]
+    # The lowest of each part, since a loop that allocates and frees goes up and down above what it keeps.
+    lows: list[float] = []
+    for part in range(LEAK_PARTS):
+        begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))
+        values = [value for time, value in look if begin <= time <= end]
+        if not values:
+            return 0.0
+        lows.append(min(values))
+    steps = [after - before for before, after in pairwise(lows)]
+    grown = lows[-1] - lows[0]
+    return grown if min(steps) > 0 and steps[-1] >= LEAK_STEADY * grown / len(steps) else 0.0
+
+
+NEARLY_FULL: Final = 0.97
+"""Used part of a device's memory above which allocators have to give back before they get."""
+SLOW_ALLOC_NS: Final = 10_000_000
+"""Longest allocation that is still usual: the driver takes 0.1 to 1 ms for one; longer ones wait for
+frees."""
+
+
+def gpu_memory_full(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
+    """The device is full, and its users feel it: allocations fail or take long."""
+    used, total = device.memory_used_bytes, device.memory_total_bytes
+    if not used or not total or used < NEARLY_FULL * total:
+        return
+    for usage in users:
+        allocated = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP)
+        slow = usage.noticeable(allocated.total_ns) and allocated.rows[0].max_ns >= SLOW_ALLOC_NS
+        if not allocated.errors and not slow:
+            continue
+        yield _full(facts, device, usage, allocated, used, total)
+
+
+def _full(facts: Facts, device: Device, usage: Usage, allocated: Calls, used: int, total: int) -> Suspicion:
+    gpu = f"GPU {device.index}"
+    lost = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP, Family.FREE, Family.POOL_FREE, Family.UNMAP)
+    failed = f"{allocated.errors:,} of {allocated.calls:,} allocations failed" if allocated.errors else ""
+    links = [
+        usage.step(failed or f"allocations, {duration(allocated.mean_ns)} each", lost, lost.total_ns),
+        Link(
+            "mechanism",
+            f"{gpu} has {size(total - used)} of {size(total)} left",
+            device=gpu,
+        ),
+    ]
+    holders = sorted(
+        (process for process in device.processes if process.memory_bytes),
+        key=lambda process: process.memory_bytes or 0,
+        reverse=True,
+    )
+    for holder in holders[:3]:
+        held = holder.memory_bytes or 0
+        links.append(
+            Link(
+                "culprit",
+                f"pid {holder.pid} of {facts.name(holder.tenant)} holds {size(held)}",
+                share=min(1.0, held / used),
+                tenant=holder.tenant,
+                pid=holder.pid,
+                device=gpu,
+                depth=2,
+            )
+        )
+    if not holders:
+        links.append(usage.own(f"{usage.process} allocates on a full device"))
+    return usage.suspect(
+        "gpu_memory_full",
+        f"{usage.who}: {failed or 'allocations take long'}, {gpu} is nearly full",
+        lost.total_ns,
+        confidence=0.95 if allocated.errors else 0.8,
+        links=links,
+        fixes=(
+            Fix(
+                f"see who holds the memory of {gpu}",
+                f"nvidia-smi -i {device.index} --query-compute-apps=pid,process_name,used_memory "
+                "--format=csv",
+            ),
+            Fix(
+                "smaller batches, or fewer tenants on this device; servers that take a part of the device "
+                "at start have a setting for it (vLLM --gpu-memory-utilization, "
+                "XLA_PYTHON_CLIENT_MEM_FRACTION)"
+            ),
+            Fix(
+                "against fragments in PyTorch's cache: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+                f"for {usage.process}"
+            ),
+        ),
+        hit=allocated,
+        about=gpu,
+        unknown=() if holders else ("which process holds how much: the driver does not tell",),
+    )
+
+
+def _device_of(facts: Facts, pid: int) -> Device | None:
+    """The device that ``pid`` has a context on; None where there are several, or none is known."""
+    found = [
+        device
+        for device in facts.window.devices.devices
+        if any(process.pid == pid for process in device.processes)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _free_bytes(device: Device | None) -> int | None:
+    if device is None or device.memory_total_bytes is None or device.memory_used_bytes is None:
+        return None
+    return max(device.memory_total_bytes - device.memory_used_bytes, 0)
+
+
+PROCESS_RULES: Final = (allocation_storm, memory_churn, memory_leak)

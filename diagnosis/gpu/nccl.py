@@ -1,0 +1,389 @@
+"""Ranks that wait for one another: one comes late, or does not come at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.families import Family
+from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Usage, duration
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+from model.evidence import Rank
+from model.window import SPLITS, OpenCall, RowKey
+
+JOINED: Final = 8
+"""Collectives compared before the lateness of a rank is more than chance."""
+JOINED_AT_LEAST: Final = 3
+"""So few are enough where the rank was the last one each time and the loss is large."""
+LARGE: Final = 0.2
+"""A loss, as a part of the time, that jitter does not bring: steps of equal work differ by a few per cent."""
+APART: Final = 3.0
+"""Lateness of a straggler over that of the median of the others: jitter makes all ranks late in turn."""
+EXPLAINED: Final = 0.3
+"""Part of the lateness that a difference between the ranks has to make up to be named as its reason."""
+MOST_RANKS: Final = 4
+"""Ranks and culprits that a chain names one by one."""
+
+
+def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
+    """One rank enters collectives later than the others of this host, which wait for it."""
+    for ranks in _communicators(facts).values():
+        late = max(ranks, key=lambda rank: rank.late_ns)
+        others = [rank for rank in ranks if rank is not late]
+        if not others or late.joined < JOINED_AT_LEAST or late.pid not in usages:
+            continue
+        usual_ns = median(rank.late_ns for rank in others)
+        if late.late_ns < APART * usual_ns:
+            continue
+        waiting = [usages[rank.pid] for rank in others if rank.pid in usages]
+        if not waiting:
+            continue
+        lost = _lost_ns(late, usual_ns, waiting)
+        every_time = late.last == late.joined
+        least = NOTICEABLE if late.joined >= JOINED else LARGE if every_time else 2.0
+        if lost >= least * facts.seconds * SECOND_NS:
+            yield _straggler(facts, late, others, usages, waiting, lost)
+
+
+def _communicators(facts: Facts) -> dict[str, list[Rank]]:
+    found: defaultdict[str, list[Rank]] = defaultdict(list)
+    for rank in facts.ranks:
+        found[rank.communicator].append(rank)
+    return found
+
+
+def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
+    """What the others wait, ns of the window. Collectives between two waits of the host are late together,
+    so each wait counts one lateness; and nobody waits longer than it waits for anything."""
+    syncs = fmean(usage.synced.calls for usage in waiting)
+    times = min(late.joined, syncs) if syncs else late.joined
+    lost = max(late.late_ns - usual_ns, 0) / late.joined * times
+    return min(lost, fmean(_waits_ns(usage) for usage in waiting))
+
+
+def _waits_ns(usage: Usage) -> float:
+    calls = (
+        usage.of(Family.COLLECTIVE, Family.GROUP, Family.POINT, Family.WAIT).total_ns + usage.synced.total_ns
+    )
+    return calls + (usage.gap.total_ns - usage.gap.running_ns if usage.gap else 0)
+
+
+def _straggler(
+    facts: Facts,
+    late: Rank,
+    others: Sequence[Rank],
+    usages: Mapping[int, Usage],
+    waiting: Sequence[Usage],
+    lost: float,
+) -> Suspicion:
+    worst = max(waiting, key=_waits_ns)
+    hit = worst.synced if worst.synced.calls else worst.of(Family.COLLECTIVE, Family.GROUP)
+    mean_ns = late.late_ns / late.joined
+    culprit = Link(
+        "culprit",
+        f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
+        f"{late.joined:,} collectives",
+        share=1.0,
+        ns_per_s=facts.per_second(lost),
+        tenant=late.tenant,
+        pid=late.pid,
+        process=late.process,
+        depth=2,
+    )
+    reasons = _reasons(facts, usages[late.pid], waiting, lost)
+    unknown = []
+    if late.ranks > late.local_ranks:
+        unknown.append(
+            f"{late.ranks - late.local_ranks} of {late.ranks} ranks are on other hosts and not seen"
+        )
+    if not reasons:
+        unknown.append(f"why rank {late.rank} is late: nothing on this host holds it up more than the others")
+    return worst.suspect(
+        "nccl_straggler",
+        f"{facts.name(worst.tenant)}: {len(others)} of {late.local_ranks} local ranks wait for rank "
+        f"{late.rank} ({late.process}, pid {late.pid} of {facts.name(late.tenant)})",
+        lost,
+        confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
+        links=(
+            worst.step("waits for the collective to end", hit, lost),
+            culprit,
+            *reasons,
+        ),
+        fixes=_straggler_fixes(late, reasons),
+        hit=hit,
+        about=late.communicator,
+        unknown=unknown,
+    )
+
+
+_IN_WORDS: Final = {
+    "running": "it computes longer between its calls than the other ranks",
+    "runqueue": "it waits longer for a CPU than the other ranks",
+    "disk": "it waits longer for a disk than the other ranks",
+    "memory": "it waits longer for memory than the other ranks",
+    "lock": "it waits longer for a lock than the other ranks",
+    "network": "it waits longer for the network than the other ranks",
+    "process": "it waits longer for another process than the other ranks",
+    "sleep": "it sleeps longer than the other ranks",
+    "other": "it waits longer than the other ranks, for what is not known",
+}
+
+
+def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
+    """What the late rank spends more time on than the others, the largest difference first."""
+    own = _spent(late)
+    usual = [_spent(usage) for usage in waiting]
+    more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}
+    part, excess = max(more.items(), key=lambda item: item[1])
+    if excess < EXPLAINED * lost:
+        return []
+    links = [
+        Link(
+            "reason",
+            _IN_WORDS[part],
+            share=min(1.0, excess / lost),
+            ns_per_s=facts.per_second(excess),
+            tenant=late.tenant,
+            pid=late.pid,
+            process=late.process,
+            depth=3,
+        )
+    ]
+    taken: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+    for charge in facts.charges_of(late.pid):
+        if charge.kind == part:
+            taken[charge.culprit_tenant, charge.culprit_pid, charge.culprit_process] += charge.ns
+    for (tenant, pid, process), ns in sorted(taken.items(), key=lambda item: -item[1])[:2]:
+        if ns < EXPLAINED * excess:
+            continue
+        links.append(
+            Link(
+                "reason",
+                f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} {process} (pid {pid}) "
+                f"of {facts.name(tenant)}",
+                share=min(1.0, ns / lost),
+                ns_per_s=facts.per_second(ns),
+                tenant=tenant,
+                pid=pid,
+                process=process,
+                depth=4,
+            )
+        )
+    return links
+
+
+def _spent(usage: Usage) -> dict[str, float]:
+    """Where the time of a process goes outside its waits for the device and for other ranks, ns by part."""
+    waits = {row.key for row in usage.synced.rows}
+    waits |= {row.key for row in usage.of(Family.COLLECTIVE, Family.GROUP, Family.POINT).rows}
+    rows = [row for row in usage.all.rows if row.key not in waits] + list(usage.gap.rows if usage.gap else ())
+    return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
+
+
+def _straggler_fixes(late: Rank, reasons: Sequence[Link]) -> list[Fix]:
+    fixes = []
+    culprit = reasons[-1] if len(reasons) > 1 else None
+    if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
+        fixes.append(
+            Fix(
+                f"keep {culprit.process} (pid {culprit.pid}) off the CPUs of rank {late.rank}",
+                f"taskset -cp {late.pid}; taskset -acp CPUS {culprit.pid}",
+            )
+        )
+    fixes += [
+        Fix(f"see the chains of rank {late.rank} itself (pid {late.pid}): what holds it up holds up all"),
+        Fix(
+            f"give rank {late.rank} the same work as the others: equal shards and lengths "
+            "(DistributedSampler, bucketing by length), and a device with the same clocks",
+            "nvidia-smi --query-gpu=index,clocks.sm,clocks_event_reasons.active,temperature.gpu --format=csv",
+        ),
+    ]
+    return fixes
+
+
+WAITED_NS: Final = 5_000_000_000
+"""Ranks that are ahead have waited for so long since they entered: steps and the uneven work in them are
+shorter."""
+OPEN_NS: Final = 10_000_000_000
+"""Age of an open call of NCCL, or of a wait of one of its ranks, that counts as hanging."""
+
+
+def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
+    """Ranks have entered a collective and wait for one that has not."""
+    explained: set[int] = set()
+    for communicator, ranks in _communicators(facts).items():
+        missing = [rank for rank in ranks if rank.behind > 0]
+        ahead = [rank for rank in ranks if rank.behind == 0]
+        if missing and ahead and min(rank.since_entry_ns for rank in ahead) >= WAITED_NS:
+            explained |= {rank.pid for rank in ranks}
+            yield _hang(facts, communicator, ahead, missing)
+    waiting: defaultdict[tuple[str, str], list[OpenCall]] = defaultdict(list)
+    by_pid = {rank.pid: rank for rank in facts.ranks}
+    for call in facts.window.open_calls:
+        if call.pid not in explained and call.age_ns >= OPEN_NS and waits_for_ranks(facts, call):
+            rank = by_pid.get(call.pid)
+            waiting[call.tenant, rank.communicator if rank else call.operation].append(call)
+    for (_, about), calls in waiting.items():
+        yield _open(facts, about, calls, by_pid.get(calls[0].pid))
+
+
+def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
+    """Whether an open call waits for other ranks: a call of NCCL, or a rank's wait for the device."""
+    if call.ended or call.nested:
+        return False
+    known = any(rank.pid == call.pid for rank in facts.ranks)
+    return call.layer == "nccl" or (known and "Synchronize" in call.operation)
+
+
+_DEBUG: Final = Fix(
+    "let the job say more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+)
+
+
+def _hang(facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Sequence[Rank]) -> Suspicion:
+    waited_ns = min(rank.since_entry_ns for rank in ahead)
+    first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
+    links = [
+        Link(
+            "effect",
+            f"{len(ahead)} ranks wait in a collective",
+            share=1.0,
+            ns_per_s=float(SECOND_NS),
+            tenant=first.tenant,
+            pid=first.pid,
+            process=first.process,
+            depth=0,
+        ),
+        Link(
+            "mechanism",
+            f"they entered it {duration(waited_ns)} ago; not all ranks have",
+            share=1.0,
+            tenant=first.tenant,
+            pid=first.pid,
+            process=first.process,
+        ),
+    ]
+    for rank in missing[:MOST_RANKS]:
+        links.append(
+            Link(
+                "culprit",
+                f"rank {rank.rank} is {rank.behind:,} collectives behind; it entered its last one "
+                f"{duration(rank.since_entry_ns)} ago",
+                share=1.0 / len(missing),
+                tenant=rank.tenant,
+                pid=rank.pid,
+                process=rank.process,
+                depth=2,
+            )
+        )
+        links += [
+            Link(
+                "reason",
+                f"its thread {call.tid} has been in {call.operation} for {duration(call.age_ns)}",
+                tenant=call.tenant,
+                pid=call.pid,
+                process=call.process,
+                depth=3,
+            )
+            for call in facts.window.open_calls
+            if call.pid == rank.pid and not call.nested and not call.ended and call.age_ns >= WAITED_NS
+        ][:1]
+    row = _row(facts, first)
+    return Suspicion(
+        cause="nccl_hang",
+        tenant=first.tenant,
+        summary=f"{facts.name(first.tenant)}: {len(ahead)} ranks wait for rank {worst.rank} "
+        f"({worst.process}, pid {worst.pid} of {facts.name(worst.tenant)}), which does not enter the "
+        "collective",
+        lost_ns_per_s=float(SECOND_NS),
+        confidence=0.9,
+        links=tuple(links),
+        fixes=(
+            Fix(
+                f"see where rank {worst.rank} stands",
+                f"py-spy dump --pid {worst.pid}; cat /proc/{worst.pid}/task/*/wchan",
+            ),
+            _DEBUG,
+            Fix(
+                "all ranks have to make the same collectives in the same order: look at branches on the rank"
+            ),
+        ),
+        effect=row,
+        rows=(row,) if row else (),
+        pid=first.pid,
+        process=first.process,
+        about=communicator,
+        unknown=()
+        if any(link.role == "reason" for link in links)
+        else (f"what rank {worst.rank} does instead",),
+        share=1.0,
+    )
+
+
+def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None) -> Suspicion:
+    oldest = max(calls, key=lambda call: call.age_ns)
+    elsewhere = rank.ranks - rank.local_ranks if rank is not None else 0
+    links = [
+        Link(
+            "effect",
+            f"{oldest.operation} of {oldest.process} does not return",
+            share=1.0,
+            ns_per_s=float(SECOND_NS),
+            tenant=oldest.tenant,
+            pid=oldest.pid,
+            process=oldest.process,
+            depth=0,
+        ),
+        *(
+            Link(
+                "mechanism",
+                f"open for {duration(call.age_ns)} in thread {call.tid}",
+                share=1.0,
+                tenant=call.tenant,
+                pid=call.pid,
+                process=call.process,
+            )
+            for call in calls[:MOST_RANKS]
+        ),
+    ]
+    if rank is None:
+        unknown = "which rank is missing: the communicator was made before tracing began, or is being made"
+    elif elsewhere:
+        unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
+    else:
+        unknown = "all local ranks have entered: the device or the link between devices does not finish"
+    key = RowKey(facts.window.host, oldest.tenant, oldest.pid, oldest.process, oldest.layer, oldest.operation)
+    return Suspicion(
+        cause="nccl_hang",
+        tenant=oldest.tenant,
+        summary=f"{oldest.process} (pid {oldest.pid}) of {facts.name(oldest.tenant)} waits in "
+        f"{oldest.operation} for other ranks",
+        lost_ns_per_s=float(SECOND_NS),
+        confidence=0.6,
+        links=tuple(links),
+        fixes=(
+            Fix(f"see the same communicator on the other hosts; on this one: rank of pid {oldest.pid}", ""),
+            _DEBUG,
+        ),
+        effect=key,
+        rows=tuple(row.key for row in facts.rows_of(oldest.pid) if row.key == key),
+        pid=oldest.pid,
+        process=oldest.process,
+        about=about,
+        unknown=(unknown,),
+        share=1.0,
+    )
+
+
+def _row(facts: Facts, rank: Rank) -> RowKey | None:
+    """The row that a waiting rank waits in: its open call, else its longest call."""
+    for call in facts.window.open_calls:
+        if call.pid == rank.pid and not call.nested and not call.ended:
+            return RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+    rows = facts.calls_of(rank.pid)
+    return max(rows, key=lambda row: row.total_ns).key if rows else None

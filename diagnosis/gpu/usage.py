@@ -1,0 +1,250 @@
+"""How one process uses the GPU: its outermost calls by family, in plain figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis.facts import Facts, Row
+from diagnosis.families import Family, Kind, kind_of
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+
+SECOND_NS: Final = 1_000_000_000
+NOTICEABLE: Final = 0.05
+"""Part of one thread's time that a habit of a program must cost before it is called a fault: what costs less
+is not worth anybody's night, and a tenth of it is within the noise of a second's figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Some rows of one process added up, with the time of theirs that lies in the window."""
+
+    rows: tuple[Row, ...] = ()
+    """The one that took most time first."""
+    calls: int = 0
+    errors: int = 0
+    bytes: int = 0
+    total_ns: int = 0
+    waited_ns: int = 0
+    """Of this, waiting for the device: asleep in the driver, or spinning in a wait."""
+    running_ns: int = 0
+
+    @property
+    def mean_ns(self) -> float:
+        """Of one call."""
+        return self.total_ns / self.calls if self.calls else 0.0
+
+    @property
+    def mean_bytes(self) -> float:
+        """Of one call."""
+        return self.bytes / self.calls if self.calls else 0.0
+
+
+NO_CALLS: Final = Calls()
+
+_WAITS: Final = ("gpu", "running", "lock", "other")
+"""Parts of a wait for the device: blocking waits sleep in ioctl or poll, in a futex where another thread of
+the driver takes the interrupt, or spin. What a host fault adds lies in the others."""
+
+
+class Usage:
+    """One process. Times are those of all its calling threads together."""
+
+    def __init__(self, facts: Facts, pid: int, rows: Sequence[Row]) -> None:
+        """``rows``: its outermost ones, at least one."""
+        self.facts = facts
+        self.pid = pid
+        self._kinds: list[tuple[Kind, Row]] = [
+            (kind_of(row.key.layer, row.key.operation), row) for row in rows
+        ]
+        by_family: defaultdict[Family, list[Row]] = defaultdict(list)
+        for kind, row in self._kinds:
+            by_family[kind.family].append(row)
+        self._families = {family: added(facts, found) for family, found in by_family.items()}
+        self.all = added(facts, rows)
+        self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
+        gap = facts.gap_of(pid)
+        self.gap = added(facts, (gap,)) if gap is not None else None
+        """The time between its calls; None where that was not measured."""
+        self.wall_ns = facts.wall_ns(pid)
+
+    def of(self, *families: Family) -> Calls:
+        """Its outermost calls of ``families``."""
+        if len(families) == 1:
+            return self._families.get(families[0], NO_CALLS)
+        return added(
+            self.facts, (row for family in families for row in self._families.get(family, NO_CALLS).rows)
+        )
+
+    def copies(self, *directions: str, asynchronous: bool | None = None) -> Calls:
+        """Its outermost copies in ``directions`` (all where none is named)."""
+        return added(
+            self.facts,
+            (
+                row
+                for kind, row in self._kinds
+                if kind.family is Family.COPY
+                and (not directions or kind.direction in directions)
+                and (asynchronous is None or kind.asynchronous is asynchronous)
+            ),
+        )
+
+    def everywhere(self, family: Family) -> Calls:
+        """Calls of ``family`` wherever they were made, nested ones too, of the layer that spent most on them:
+        layers see the same work, so they are not added up."""
+        layers: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in self.facts.rows_of(self.pid):
+            if kind_of(row.key.layer, row.key.operation).family is family:
+                layers[row.key.layer].append(row)
+        found = (added(self.facts, rows) for rows in layers.values())
+        return max(found, key=lambda calls: calls.total_ns, default=NO_CALLS)
+
+    @property
+    def launched(self) -> Calls:
+        """Single kernels given to the device; what a graph launches is not among them."""
+        return self.of(Family.LAUNCH)
+
+    @property
+    def synced(self) -> Calls:
+        """Waits of the host for the device: synchronisations, and copies to the host that wait."""
+        return added(
+            self.facts,
+            (*self.of(Family.SYNC).rows, *self.copies("DtoH", asynchronous=False).rows),
+        )
+
+    def per_second(self, value: float) -> float:
+        """``value`` of the window as a rate."""
+        return value / self.facts.seconds
+
+    @property
+    def who(self) -> str:
+        """The process as a person knows it."""
+        return f"{self.process} (pid {self.pid}) of {self.facts.name(self.tenant)}"
+
+    def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
+        """The process itself as the culprit; ``ns`` of the window."""
+        return Link(
+            "culprit",
+            text,
+            share=share,
+            ns_per_s=None if ns is None else self.per_second(ns),
+            tenant=self.tenant,
+            pid=self.pid,
+            process=self.process,
+            depth=depth,
+        )
+
+    def step(self, text: str, calls: Calls, lost_ns: float) -> Link:
+        """Where the time went: ``calls``, as a part of the ``lost_ns`` of the window."""
+        return Link(
+            "mechanism",
+            text,
+            share=min(1.0, calls.total_ns / lost_ns) if lost_ns > 0 else None,
+            ns_per_s=self.per_second(calls.total_ns),
+            tenant=self.tenant,
+            pid=self.pid,
+            process=self.process,
+        )
+
+    def suspect(
+        self,
+        cause: str,
+        summary: str,
+        lost_ns: float,
+        *,
+        confidence: float,
+        links: Iterable[Link],
+        fixes: Iterable[Fix],
+        hit: Calls,
+        about: str = "",
+        unknown: Iterable[str] = (),
+        verb: str = "loses",
+    ) -> Suspicion:
+        """A suspicion of ``cause`` against this process: ``lost_ns`` of the window, most of it in ``hit``."""
+        effect = hit.rows[0] if hit.rows else None
+        where = effect.key.operation if effect else "its calls"
+        return Suspicion(
+            cause=cause,
+            tenant=self.tenant,
+            summary=summary,
+            lost_ns_per_s=self.per_second(lost_ns),
+            confidence=confidence,
+            links=(
+                Link(
+                    "effect",
+                    f"{self.facts.name(self.tenant)} {verb} time in {where}",
+                    share=1.0,
+                    ns_per_s=self.per_second(lost_ns),
+                    tenant=self.tenant,
+                    pid=self.pid,
+                    process=self.process,
+                    depth=0,
+                ),
+                *links,
+            ),
+            fixes=tuple(fixes),
+            effect=effect.key if effect else None,
+            rows=tuple(row.key for row in hit.rows),
+            pid=self.pid,
+            process=self.process,
+            about=about or self.process,
+            unknown=tuple(unknown),
+            p99_ns=effect.p99_ns if effect else None,
+            normal_p99_ns=effect.normal_p99_ns if effect else None,
+            calls=hit.calls,
+            share=min(1.0, lost_ns / self.wall_ns),
+        )
+
+    def noticeable(self, lost_ns: float) -> bool:
+        """Whether that much of the window is worth speaking of."""
+        return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
+
+
+def added(facts: Facts, rows: Iterable[Row]) -> Calls:
+    """``rows`` added up. Of calls that began long before the window only what lies in it counts."""
+    ordered = tuple(sorted(rows, key=lambda row: row.total_ns, reverse=True))
+    weights = [(row, facts.within(row)) for row in ordered]
+    return Calls(
+        ordered,
+        calls=sum(row.calls for row in ordered),
+        errors=sum(row.errors for row in ordered),
+        bytes=sum(row.bytes for row in ordered),
+        total_ns=round(sum(row.total_ns * weight for row, weight in weights)),
+        waited_ns=round(
+            sum(row.split_ns.get(part, 0) * weight for row, weight in weights for part in _WAITS)
+        ),
+        running_ns=round(sum(row.split_ns.get("running", 0) * weight for row, weight in weights)),
+    )
+
+
+def usages(facts: Facts) -> list[Usage]:
+    """Every process that calls."""
+    return [Usage(facts, pid, rows) for pid in facts.callers if (rows := facts.calls_of(pid))]
+
+
+def figure(value: float) -> str:
+    """A count or rate with two digits that count: ``12``, ``3.4``, ``5,200``."""
+    if value >= 10:
+        digits = max(len(str(int(value))) - 2, 0)
+        return f"{round(value / 10**digits) * 10**digits:,}"
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def size(count: float) -> str:
+    """Bytes in words: ``16 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            break
+        count /= 1024
+    return f"{figure(count)} {unit}"
+
+
+def duration(ns: float) -> str:
+    """A time in words: ``35 us``, ``1.2 s``."""
+    for unit, longest in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
+        if ns < longest:
+            return f"{figure(ns / (longest / 1e3))} {unit}"
+    return f"{figure(ns / 1e9)} s"

@@ -1,0 +1,59 @@
+"""What NVIDIA's XID codes mean, in our words, after its public "XID Errors" list."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Xid(NamedTuple):
+    """One code."""
+
+    text: str
+    fix: str
+    """What to do; ``{gpu}`` stands for the device's name."""
+    program: bool = False
+    """Mostly the doing of the program that runs, and not of the hardware."""
+
+
+_DEBUG: Final = "run the program under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, to find the kernel"
+_RESET: Final = "end the processes on {gpu} and reset it; update the driver where it comes again"
+_HARDWARE: Final = "take {gpu} out of service and have it tested (dcgmi diag -r 3)"
+
+XIDS: Final = {
+    13: Xid("a kernel did what the device does not allow (bad address or instruction)", _DEBUG, program=True),
+    31: Xid("a kernel used an address that is not mapped", _DEBUG, program=True),
+    43: Xid("the device stopped working for a program after an error of it", _DEBUG, program=True),
+    45: Xid(
+        "the driver ended a program's work, after an error before or because it was killed",
+        "look for an XID before this one, and for who killed the program",
+        program=True,
+    ),
+    48: Xid("a memory error of two bits that could not be corrected", _RESET),
+    61: Xid("a warning of the device's own controller", _RESET),
+    62: Xid("the device's own controller halted", _RESET),
+    63: Xid("a bad row of memory is noted to be replaced", "reset {gpu} when its processes can be ended"),
+    64: Xid("a bad row of memory could not be noted to be replaced", _HARDWARE),
+    68: Xid(
+        "an error of the video decoder", "look at the stream being decoded; update the driver", program=True
+    ),
+    69: Xid("a program gave the graphics engine a command that it does not know", _DEBUG, program=True),
+    74: Xid(
+        "an error of an NVLink",
+        "look at all links (nvidia-smi nvlink -e), reseat bridge or board; " + _HARDWARE,
+    ),
+    79: Xid("the device fell off the bus", "restart the host; check power, cooling and seating of {gpu}"),
+    92: Xid("corrected memory errors come often", "watch {gpu}: nvidia-smi -q -d ECC; " + _HARDWARE),
+    94: Xid(
+        "a memory error that was contained: only the program that met it ended",
+        "start the program again; reset {gpu} when its other processes can be ended",
+    ),
+    95: Xid("a memory error that was not contained: all programs on the device are hit", _RESET),
+    119: Xid("the device's system processor (GSP) did not answer the driver in time", _RESET),
+    120: Xid("the device's system processor (GSP) reported an error", _RESET),
+}
+"""By code."""
+
+
+def meaning_of(code: int) -> Xid:
+    """What ``code`` means; for one not listed here, where to read about it."""
+    return XIDS.get(code) or Xid("see NVIDIA's XID list", "look the code up in NVIDIA's list of XID errors")
