@@ -42,25 +42,39 @@ class Layout:
 
 def layout(root: Path = Path("/")) -> Layout:
     """The layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as none."""
+    found = mounts(root)
+    unified = found.pop(UNIFIED, None)
+    if unified is None:
+        return Layout("legacy" if found else "none")
+    return Layout("hybrid" if found else "unified", unified)
+
+
+UNIFIED: frozenset[str] = frozenset()
+"""Stands for the hierarchy of cgroup v2 where others have the names of their controllers."""
+_NO_CONTROLLER = {"rw", "ro", "xattr", "noprefix", "clone_children", "none"}
+
+
+def mounts(root: Path = Path("/")) -> dict[frozenset[str], Mount]:
+    """Where each hierarchy is mounted, of several mounts the one that shows most of it.
+
+    Cgroup v1 hierarchies are told by their controllers, as ``/proc/PID/cgroup`` has them. An unreadable
+    ``mountinfo`` counts as an empty one.
+    """
     try:
         text = (root / "proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError:
-        return Layout("none")
-    unified: list[Mount] = []
-    legacy = False
+        return {}
+    found: dict[frozenset[str], Mount] = {}
     for line in text.splitlines():
         before, separator, after = line.partition(" - ")
-        fields, kind = before.split(" "), after.split(" ")[0]
-        if not separator or len(fields) < 5:
+        fields, (kind, _, options) = before.split(" "), (*after.split(" "), "", "", "")[:3]
+        if not separator or len(fields) < 5 or kind not in ("cgroup", "cgroup2"):
             continue
-        if kind == "cgroup2":
-            unified.append(Mount(root / _unescaped(fields[4]).lstrip("/"), _unescaped(fields[3])))
-        legacy |= kind == "cgroup"
-    # The mount that shows most of the hierarchy.
-    mount = min(unified, key=lambda mount: len(mount.root), default=None)
-    if mount is None:
-        return Layout("legacy" if legacy else "none")
-    return Layout("hybrid" if legacy else "unified", mount)
+        hierarchy = UNIFIED if kind == "cgroup2" else frozenset(options.split(",")) - _NO_CONTROLLER
+        mount = Mount(root / _unescaped(fields[4]).lstrip("/"), _unescaped(fields[3]))
+        if hierarchy not in found or len(mount.root) < len(found[hierarchy].root):
+            found[hierarchy] = mount
+    return found
 
 
 def _unescaped(field_of_mountinfo: str) -> str:

@@ -139,8 +139,8 @@ class RawUse(NamedTuple):
     """What a process did, or what was done to it, since the previous read."""
 
     tgid: int
-    """Of the process itself for reclaims and forks; for execs and exits that of its parent in the root cgroup,
-    and 0 in others."""
+    """Of the process itself for reclaims and forks; for execs and exits, of its parent in the root cgroup and
+    0 in others."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
