@@ -36,6 +36,8 @@ MOST_BYTES = 64 << 20
 
 _COUNTS = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _KEY = RowKey._fields
+_DEEPEST = 32
+"""Steps from an effect to its root; no more are followed."""
 _LATEST = 250_000_000_000.0
 """Latest time taken, in Unix seconds: what clocks can be asked to show (the year 9892)."""
 
@@ -261,6 +263,8 @@ def _chains(plain: object) -> tuple[Chain, ...]:
     chains = tuple(from_plain(Chain, item, f"chains[{at}]") for at, item in enumerate(_list(plain, "chains")))
     if not all(0 <= moment <= _LATEST for chain in chains for moment in (chain.since, chain.seen)):
         raise ValueError("chains: since or seen is no time")
+    if any(link.depth > _DEEPEST for chain in chains for link in chain.links):
+        raise ValueError("chains: a link lies too deep")
     return chains
 
 

@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rich.cells import cell_len
 
+from model.chain import worst_first
 from model.device import Device
 from model.pivot import Dimension, Groups, pivot
-from model.window import LOSSES, Missing, OpenCall, Window
-from outputs import figures
+from model.window import LOSSES, SPLITS, Missing, OpenCall, Window
+from outputs import chain_text, figures
+from outputs.style import BOLD, DIM, RED, YELLOW, Style
 
 MOST_ROWS = 20
 """Rows of each table; the rest is counted in a line below it."""
 OPEN_CALL_NS = 1_000_000_000
 """Calls that have lasted this long (ns) are listed; shorter ones are the ordinary course of things."""
 MOST_LISTED = 8
-
-_RESET, _BOLD, _DIM, _RED, _YELLOW = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
-
-
-@dataclass(frozen=True, slots=True)
-class _Style:
-    width: int
-    colour: bool
-    unicode: bool
-
-    def paint(self, text: str, code: str) -> str:
-        return f"{code}{text}{_RESET}" if self.colour and text.strip() else text
-
-    def fit(self, text: str, width: int) -> str:
-        return figures.fit(text, width, unicode=self.unicode)
-
-    def wrapped(self, parts: Iterable[str], indent: str = "") -> list[str]:
-        """``parts`` two blanks apart, on as many lines as they need; a part longer than a line is cut."""
-        lines: list[str] = []
-        for part in parts:
-            if lines and cell_len(lines[-1]) + 2 + cell_len(part) <= self.width:
-                lines[-1] += "  " + part
-            else:
-                lines.append((indent if lines else "") + part)
-        return [self.fit(line, self.width).rstrip() for line in lines]
+MOST_CULPRITS = 5
+LEAST_WIDTH = 40
+"""Columns that are taken at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +35,7 @@ class _Column:
     cell: Callable[[Groups, int, bool], str]
 
 
+_WHERE = "time went to"
 _COLUMNS = (
     _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], unicode=u)),
     _Column("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
@@ -64,7 +46,12 @@ _COLUMNS = (
     _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], unicode=u)),
     _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], unicode=u)),
     _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], unicode=u)),
+    _Column(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
 )
+SHORT = dict(
+    zip(SPLITS, ("run", "rq", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other"), strict=True)
+)
+"""Short names of the parts of a call's time."""
 _LABEL_WIDTH = (16, 40)
 """Least and most columns of the label, where there is room."""
 
@@ -74,25 +61,36 @@ def _percentile(groups: Groups, row: int, column: int, unicode: bool) -> str:
     return figures.duration(groups.percentiles_ns[row, column] if known else None, unicode=unicode)
 
 
+def split(groups: Groups, row: int) -> str:
+    """The two largest parts of a group's time: ``run 62% rq 30%``; empty where they were not measured."""
+    if groups.split_ns is None or not groups.total_ns[row]:
+        return ""
+    shares = groups.split_ns[row].astype(np.float64) / float(groups.total_ns[row])
+    largest = np.argsort(-shares, kind="stable")[:2]
+    parts = [f"{SHORT[SPLITS[part]]} {100 * shares[part]:.0f}%" for part in largest if shares[part] >= 0.005]
+    return " ".join(parts)
+
+
 def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> str:
     """``window`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
 
     ``colour`` adds ANSI colours; without ``unicode`` the text is ASCII. Processes are not told apart:
     ``once --json`` has every row.
     """
-    style = _Style(max(width, 40), colour, unicode)
+    style = Style(max(width, LEAST_WIDTH), colour, unicode)
     parts = [_head(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))
         parts.append(_table(window, "operation", style))
     else:
         parts.append(_nothing(window, style))
+    parts += [_chains(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
     parts += [_missing(window, style), _losses(window, style)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _head(window: Window, style: _Style) -> list[str]:
+def _head(window: Window, style: Style) -> list[str]:
     unicode = style.unicode
     coverage = window.coverage
     calls = pivot(window, ()).calls_per_s[0]
@@ -111,9 +109,9 @@ def _head(window: Window, style: _Style) -> list[str]:
             f"{coverage.attached} probes",
             f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
         ]
-    lines = [style.paint(line, _BOLD) for line in style.wrapped(facts)]
+    lines = [style.paint(line, BOLD) for line in style.wrapped(facts)]
     if coverage.tracing:
-        lines += [style.paint(line, _YELLOW) for line in style.wrapped([f"not tracing: {coverage.tracing}"])]
+        lines += [style.paint(line, YELLOW) for line in style.wrapped([f"not tracing: {coverage.tracing}"])]
     system = window.system
     if system is not None:
         lines += style.wrapped(
@@ -137,7 +135,7 @@ def _of(used: float | None, total: float | None, unicode: bool) -> str:
     )
 
 
-def _device(device: Device, style: _Style) -> list[str]:
+def _device(device: Device, style: Style) -> list[str]:
     facts = [
         f"GPU {device.index} {device.name}",
         f"{figures.percent(device.utilization_percent, unicode=style.unicode).strip()} busy",
@@ -157,22 +155,23 @@ def _device(device: Device, style: _Style) -> list[str]:
     return facts
 
 
-def _table(window: Window, by: Dimension, style: _Style) -> list[str]:
+def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     groups = pivot(window, [by])
     columns, label_width = _layout(groups, by, style)
-    head = style.fit(by, label_width) + "".join(column.head.rjust(column.width + 1) for column in columns)
-    lines = [style.paint(head, _BOLD)]
+    head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
+    lines = [style.paint(head.rstrip(), BOLD)]
     order = np.lexsort((groups.calls, groups.total_ns))[::-1].tolist()
     for row in order[:MOST_ROWS]:
         label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
         # Names of operations differ most at their ends: cut them in the middle.
         cells = [figures.middle(label, label_width, unicode=style.unicode)]
         for column in columns:
-            cell = column.cell(groups, row, style.unicode).rjust(column.width)
+            cell = _aligned(column.cell(groups, row, style.unicode), column)
             wrong = column.head == "err" and groups.errors[row] > 0
-            cells.append(style.paint(cell, _RED) if wrong else cell)
+            cells.append(style.paint(cell, RED) if wrong else cell)
         line = " ".join(cells)
-        lines.append(style.paint(line, _DIM) if groups.nested[row] and not groups.errors[row] else line)
+        line = line.rstrip()
+        lines.append(style.paint(line, DIM) if groups.nested[row] and not groups.errors[row] else line)
     if len(order) > MOST_ROWS:
         lines.append(f"and {len(order) - MOST_ROWS} more")
     if groups.nested.any():
@@ -180,11 +179,15 @@ def _table(window: Window, by: Dimension, style: _Style) -> list[str]:
     return lines
 
 
-def _layout(groups: Groups, by: str, style: _Style) -> tuple[Sequence[_Column], int]:
+def _aligned(text: str, column: _Column) -> str:
+    return text.ljust(column.width) if column.head == _WHERE else text.rjust(column.width)
+
+
+def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_Column], int]:
     """The columns that fit, and the width left to the label."""
     least, most = _LABEL_WIDTH
     longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
-    columns = list(_COLUMNS)
+    columns = [column for column in _COLUMNS if column.head != _WHERE or groups.split_ns is not None]
     while True:
         room = style.width - sum(column.width + 1 for column in columns)
         if room >= least or len(columns) == 1:
@@ -192,7 +195,7 @@ def _layout(groups: Groups, by: str, style: _Style) -> tuple[Sequence[_Column], 
         columns.remove(max(columns, key=lambda column: column.keep))
 
 
-def _nothing(window: Window, style: _Style) -> list[str]:
+def _nothing(window: Window, style: Style) -> list[str]:
     """What to do where there is nothing to show."""
     coverage = window.coverage
     if coverage.tracing or not coverage.attached:
@@ -218,15 +221,44 @@ def _mapped(window: Window) -> int:
     return max((library.processes for library in window.coverage.libraries), default=0)
 
 
-def _open_calls(window: Window, style: _Style, ended: bool) -> list[str]:
+def _chains(window: Window, style: Style) -> list[str]:
+    """What is wrong, the worst first, and why that is so for the worst one."""
+    chains = sorted(window.chains, key=worst_first)
+    lines: list[str] = []
+    for number, chain in enumerate(chains[:MOST_LISTED]):
+        lines += chain_text.headline(chain, style)
+        if number == 0 and chain.open:
+            lines += chain_text.tree(chain, window, style, "  ")
+            lines += chain_text.fix(chain.fixes[0], "fix", style) if chain.fixes else []
+    return _listed("what is wrong: see stalltop explain", lines, len(chains), style)
+
+
+def _culprits(window: Window, style: Style) -> list[str]:
+    """Processes that took the time of others, whatever these did meanwhile."""
+    sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
+    for charge in window.evidence.charges:
+        # A process that waits for itself, or for the device or the disk, has no other to blame.
+        if charge.culprit_pid != charge.pid and (charge.culprit_pid or charge.kind == "runqueue"):
+            culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
+            sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
+    lines = []
+    for (by, by_pid, by_process, kind, tenant, pid, process), ns in sums.most_common(MOST_CULPRITS):
+        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}" if by_pid else "the kernel"
+        victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
+        text = f"{who}, from {victim} ({kind})"
+        lines += style.folded(f"{figures.duration(ns, unicode=style.unicode)}  ", text)
+    return _listed("who took the time of others", lines, 0, style)
+
+
+def _open_calls(window: Window, style: Style, ended: bool) -> list[str]:
     long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS and call.ended == ended]
     long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
-    lines = [style.paint(_open_call(window, call, style), _YELLOW) for call in long_ones[:MOST_LISTED]]
+    lines = [style.paint(_open_call(window, call, style), YELLOW) for call in long_ones[:MOST_LISTED]]
     title = "calls that their threads ended inside of" if ended else "calls that have not returned"
     return _listed(title, lines, len(long_ones), style)
 
 
-def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
+def _open_call(window: Window, call: OpenCall, style: Style) -> str:
     tenant = window.tenants.get(call.tenant)
     name = tenant.name if tenant is not None and tenant.name else call.tenant
     operation = f"({call.operation})" if call.nested else call.operation
@@ -235,7 +267,7 @@ def _open_call(window: Window, call: OpenCall, style: _Style) -> str:
     return style.fit(text, style.width).rstrip()
 
 
-def _missing(window: Window, style: _Style) -> list[str]:
+def _missing(window: Window, style: Style) -> list[str]:
     """What is not traced, and whose it is; many processes of one program take one entry."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
     for gap in window.coverage.missing:
@@ -262,7 +294,7 @@ def _some(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _losses(window: Window, style: _Style) -> list[str]:
+def _losses(window: Window, style: Style) -> list[str]:
     found = [(name, count) for name, count in window.loss.items() if count]
     lines = [
         style.fit(f"{figures.count(count)}  {LOSSES.get(name, name)}", style.width).rstrip()
@@ -271,8 +303,8 @@ def _losses(window: Window, style: _Style) -> list[str]:
     return _listed("lost or cut short", lines, 0, style)
 
 
-def _listed(title: str, lines: Sequence[str], whole: int, style: _Style) -> list[str]:
+def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:
     if not lines:
         return []
     rest = [f"and {whole - MOST_LISTED} more"] if whole > MOST_LISTED else []
-    return [style.paint(title, _BOLD), *lines, *rest]
+    return [style.paint(title, BOLD), *lines, *rest]

@@ -40,10 +40,22 @@ def test_a_full_window_tells_everything() -> None:
     ):
         assert word in text
     assert lines_with(text, "train   ") == [
-        "train               3.00 6.01µs 2.00ms 2.00ms 2.00ms 2.94ms  1.0%     0  4.19MB"
+        "train               3.00 6.01µs 2.00ms 2.00ms 2.00ms 2.94ms  1.0%     0  4.19MB run 100%"
     ]
     (sync,) = lines_with(text, "cudaStreamSynchronize")
-    assert sync.split()[1:] == ["1.50", "18.1ms", "250ms", "250ms", "250ms", "283ms", "98.9%", "1", "0B"]
+    assert sync.split()[1:] == [
+        "1.50",
+        "18.1ms",
+        "250ms",
+        "250ms",
+        "250ms",
+        "283ms",
+        "98.9%",
+        "1",
+        "0B",
+        "run",
+        "100%",
+    ]
     assert lines_with(text, "cuLaunchKernel")[0].startswith("(cuLaunchKernel)")
     assert "cuStreamSynchronize" not in text, "a call open for less than a second is nothing to report"
 

@@ -1,0 +1,133 @@
+"""Chains as text: one line each, as a tree from the effect to its root, and in full with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from model.chain import Chain, Fix, Link, Severity
+from model.window import Window
+from outputs import figures
+from outputs.style import BOLD, DIM, RED, YELLOW, Style
+
+_COLOURS: Final[dict[Severity, str]] = {
+    "critical": RED,
+    "high": RED,
+    "medium": YELLOW,
+    "low": "",
+    "info": DIM,
+}
+_RATE_WIDTH: Final = figures.DURATION_WIDTH + 2
+_NARROW: Final = 72
+"""Below so many columns figures stand behind the text, not before the tree."""
+_DEEPEST: Final = 8
+"""From there on a tree goes no further to the right."""
+
+
+def rate(ns_per_s: float | None, *, unicode: bool = True) -> str:
+    """Time a second, such as ``155ms/s``, in eight columns; blank where it is not known."""
+    if ns_per_s is None:
+        return " " * _RATE_WIDTH
+    return figures.duration(ns_per_s, unicode=unicode) + "/s"
+
+
+def name_of(tenant: str, window: Window) -> str:
+    """What a person calls a tenant; the host's name where there is none."""
+    found = window.tenants.get(tenant)
+    return (found.name if found is not None else "") or tenant or window.host
+
+
+def headline(chain: Chain, style: Style) -> list[str]:
+    """Severity, what happens, what it costs, and since when: one line, or as many as that needs."""
+    mark = chain.severity.upper()
+    facts = (
+        [rate(chain.lost_ms_per_s * 1e6, unicode=style.unicode).strip()] if chain.lost_ms_per_s > 0 else []
+    )
+    facts.append(f"since {figures.clock(chain.since)}")
+    if not chain.open:
+        facts.append(f"ended {figures.clock(chain.seen)}")
+    text = f"{chain.summary or chain.title} ({', '.join(facts)})"
+    lines = style.folded(mark.ljust(8) + "  ", text)
+    code = _COLOURS[chain.severity] if chain.open else DIM
+    return [style.paint(line, code) for line in lines]
+
+
+def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[str]:
+    """The steps from the effect to its root, one below the other, each with its share and time a second."""
+    links = [link for link in chain.links if link.role != "factor"]
+    lines: list[str] = []
+    for at, link in enumerate(links):
+        share = "" if link.share is None else figures.percent(100 * link.share, unicode=style.unicode)
+        cost = rate(link.ns_per_s, unicode=style.unicode)
+        branch, below = branches(links, at, unicode=style.unicode)
+        text, front = step(link, chain, window), indent
+        if style.width < _NARROW:
+            figured = ", ".join(part.strip() for part in (share, cost) if part.strip())
+            text += f" ({figured})" if figured else ""
+        else:
+            front += f"{share.rjust(figures.PERCENT_WIDTH)} {cost} "
+        folded = style.folded(front + branch, text, " " * len(front) + below)
+        lines += [style.paint(line, BOLD) if link.role == "culprit" else line for line in folded]
+    return lines
+
+
+def branches(links: Sequence[Link], at: int, *, unicode: bool) -> tuple[str, str]:
+    """What a tree draws before the link ``at``, and before further lines of its text."""
+    corner, tee, pipe, blank = ("└─ ", "├─ ", "│  ", "   ") if unicode else ("`- ", "|- ", "|  ", "   ")
+
+    def followed(depth: int) -> bool:
+        """Whether a link of ``depth`` comes later, below the same one."""
+        later = next((link for link in links[at + 1 :] if link.depth <= depth), None)
+        return later is not None and later.depth == depth
+
+    depth = min(max(links[at].depth, 0), _DEEPEST)
+    deeper = at + 1 < len(links) and links[at + 1].depth > depth
+    inside = pipe if deeper else ""
+    if depth == 0:
+        return "", inside
+    before = "".join(pipe if followed(level) else blank for level in range(1, depth))
+    more = followed(depth)
+    return before + (tee if more else corner), before + (pipe if more else blank) + inside
+
+
+def step(link: Link, chain: Chain, window: Window) -> str:
+    """A link's text, and of whom or what it speaks where the text does not say that."""
+    process = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+    tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
+    known = (
+        (process, link.process),
+        (tenant, tenant),
+        (link.device, link.device),
+    )
+    unsaid = [text for text, said in known if text and said not in link.text]
+    return f"{link.text} ({', '.join(unsaid)})" if unsaid and link.role != "effect" else link.text
+
+
+def explained(chain: Chain, window: Window, style: Style) -> list[str]:
+    """All that is known about ``chain``."""
+    lines = headline(chain, style)
+    about = [chain.title, f"{figures.percent(100 * chain.confidence, unicode=style.unicode).strip()} sure"]
+    place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
+    about += [place] if place else []
+    if chain.p99_ns is not None:
+        now = figures.duration(chain.p99_ns, unicode=style.unicode).strip()
+        normal = "normal not learned yet"
+        if chain.normal_p99_ns is not None:
+            normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=style.unicode).strip()}"
+        about.append(f"p99 {now}, {normal}, {figures.count(chain.calls).strip()} calls")
+    lines += style.folded("  ", "; ".join(about))
+    lines += tree(chain, window, style, "  ")
+    for link in chain.links:
+        if link.role == "factor":
+            lines += style.folded("  worse through: ", step(link, chain, window))
+    for line in chain.unknown:
+        lines += style.folded("  not known: ", line)
+    for number, found in enumerate(chain.fixes, start=1):
+        lines += fix(found, f"fix {number}", style)
+    return lines
+
+
+def fix(found: Fix, title: str, style: Style) -> list[str]:
+    """What helps; a command stands on a line of its own that is never broken."""
+    command = ["    $ " + style.plain(found.command)] if found.command else []
+    return style.folded(f"  {title}: ", found.text) + command
