@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from diagnosis.families import Family, kind_of
 from model.window import Window
 
 Key = tuple[str, str, int]
@@ -23,11 +24,17 @@ class Series:
 
     def __init__(self) -> None:
         self._points: dict[Key, deque[tuple[float, float]]] = {}
+        self._counts: dict[Key, int] = {}
+        """What is counted since the process was first seen doing it; as long as its series."""
 
     def add(self, window: Window) -> None:
         """Take in the newest window."""
         now = window.end
-        for key, value in _figures(window):
+        for key, count in _graph_calls(window):
+            self._counts[key] = self._counts.get(key, 0) + count
+        alive = {key.pid for key in window.rows.keys}
+        counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
+        for key, value in (*_figures(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
@@ -40,6 +47,7 @@ class Series:
                 points.popleft()
             if not points:
                 del self._points[key]
+        self._counts = {key: count for key, count in self._counts.items() if key in self._points}
 
     @property
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:
@@ -63,3 +71,13 @@ def _figures(window: Window) -> Iterator[tuple[Key, float]]:
                 used[key] = used.get(key, 0.0) + process.memory_bytes
     for (tenant, pid), value in used.items():
         yield ("device_memory_bytes", tenant, pid), value
+
+
+_GRAPHS: Final = {Family.GRAPH_INSTANTIATE: "graphs_made", Family.GRAPH_LAUNCH: "graphs_launched"}
+
+
+def _graph_calls(window: Window) -> Iterator[tuple[Key, int]]:
+    for at, key in enumerate(window.rows.keys):
+        what = _GRAPHS.get(kind_of(key.layer, key.operation).family)
+        if what is not None and key.outermost:
+            yield (what, key.tenant, key.pid), int(window.rows.calls[at])
