@@ -23,6 +23,8 @@ class Cause:
     """How bad it is at least, whatever time it takes."""
     at_once: bool = False
     """Whether one sight is enough: it does not come and go by chance."""
+    stays_seconds: float = 5.0
+    """How long its chain stays open after it was last seen: longer for what happens in a moment."""
 
 
 _LIST: Final = (
@@ -52,6 +54,7 @@ _LIST: Final = (
         "the kernel killed a process of the tenant",
         least="critical",
         at_once=True,
+        stays_seconds=60.0,
     ),
     Cause("lock_contention", "threads wait for a lock", "a lock is held by another thread or process"),
     Cause(
@@ -114,7 +117,12 @@ _LIST: Final = (
     ),
     Cause("gpu_clocks", "clocks lowered", "the device runs below its clocks although it has work"),
     Cause(
-        "gpu_ecc", "memory errors", "the device reported errors of its memory", least="medium", at_once=True
+        "gpu_ecc",
+        "memory errors",
+        "the device reported errors of its memory",
+        least="medium",
+        at_once=True,
+        stays_seconds=60.0,
     ),
     Cause(
         "gpu_xid",
@@ -122,6 +130,7 @@ _LIST: Final = (
         "the driver reported a critical error of the device",
         least="high",
         at_once=True,
+        stays_seconds=60.0,
     ),
     Cause("gpu_lost", "device lost", "the device no longer answers", least="critical", at_once=True),
     Cause(

@@ -15,7 +15,6 @@ from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
 from diagnosis.verdict import chain_of, main_ones, most_lost_first, suspicions
 from model.chain import Chain
-from model.evidence import added
 from model.merging import merge
 from model.window import Window
 
@@ -31,8 +30,6 @@ LASTING_SIGHTS: Final = 5
 at most; steps longer than a window show only this way."""
 LONG_WINDOW_SECONDS: Final = 2.5
 """A window of this length is enough by itself."""
-UNSEEN_SECONDS: Final = 5.0
-"""A chain closes when it was not seen for so long."""
 RESUMED_SECONDS: Final = 30.0
 """A chain that opens again so soon goes on since when it was first seen."""
 MOST_CLOSED: Final = 50
@@ -45,6 +42,7 @@ MOST_FOLLOWED: Final = 1000
 class _Followed:
     """One suspicion over time."""
 
+    cause: str
     since: float
     sights: deque[bool] = field(default_factory=lambda: deque(maxlen=OF_SIGHTS))
     """Whether each of the newest windows showed it by itself."""
@@ -107,23 +105,23 @@ class Diagnosis:
         return Facts(
             window,
             normal=self.normals.percentiles(keys, tenants),
-            normal_shares=self.normals.shares(keys, tenants),
+            usual=self.normals.usual_ns(keys, tenants),
             series=self._series.points,
             own_pid=self._own_pid,
         )
 
     def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
         seen = main_ones({**now_seen, **lately})
-        for identity in seen:
+        for identity, suspicion in seen.items():
             if identity not in self._followed and len(self._followed) < MOST_FOLLOWED:
-                self._followed[identity] = _Followed(newest.start)
+                self._followed[identity] = _Followed(suspicion.cause, newest.start)
         for identity, followed in list(self._followed.items()):
-            suspicion = seen.get(identity)
-            followed.sights.append(identity in now_seen and suspicion is not None)
-            followed.lasting = followed.lasting + 1 if suspicion is not None else 0
-            if suspicion is not None:
-                self._seen(identity, followed, suspicion, newest)
-            elif newest.end - followed.last >= UNSEEN_SECONDS or newest.end < followed.last:
+            found = seen.get(identity)
+            followed.sights.append(identity in now_seen and found is not None)
+            followed.lasting = followed.lasting + 1 if found is not None else 0
+            if found is not None:
+                self._seen(identity, followed, found, newest)
+            elif not 0 <= newest.end - followed.last < _stays_seconds(followed):
                 self._unseen(identity, followed)
 
     def _seen(self, identity: str, followed: _Followed, suspicion: Suspicion, newest: Window) -> None:
@@ -170,7 +168,7 @@ def explain(
     facts = Facts(
         window,
         normal=normals.percentiles(keys, tenants) if normals is not None else None,
-        normal_shares=normals.shares(keys, tenants) if normals is not None else {},
+        usual=normals.usual_ns(keys, tenants) if normals is not None else {},
     )
     found = main_ones(suspicions(facts, rules))
     chains = [
@@ -178,6 +176,11 @@ def explain(
         for identity, suspicion in found.items()
     ]
     return tuple(sorted(chains, key=most_lost_first))
+
+
+def _stays_seconds(followed: _Followed) -> float:
+    """How long a chain stays open unseen."""
+    return CAUSES[followed.cause].stays_seconds
 
 
 def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:
@@ -192,7 +195,4 @@ def _length(windows: Iterable[Window]) -> float:
 
 
 def _joined(windows: Iterable[Window]) -> Window:
-    windows = tuple(windows)
-    if len(windows) == 1:
-        return windows[0]
-    return replace(merge(windows), evidence=added(window.evidence for window in windows))
+    return merge(tuple(windows))

@@ -31,15 +31,21 @@ class Row:
     normal_p99_ns: int | None = None
     """Learned from healthy windows of the same workload; None before."""
     normal_p50_ns: int | None = None
-    normal_shares: Mapping[str, float] | None = None
-    """Part of its time that normally goes to each of ``SPLITS``, 0 to 1; None before it is learned."""
+    usual_ns: Mapping[str, float] | None = None
+    """What one call normally spends in each of ``SPLITS``, once a few healthy windows told; else None."""
 
     def share(self, part: str) -> float:
         """Part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
 
+    def beyond_usual(self, part: str) -> float:
+        """Time in ``part`` beyond what its calls normally spend there, ns; all of it before that is known."""
+        ns = self.split_ns.get(part, 0)
+        usual = self.usual_ns.get(part, 0.0) * self.calls if self.usual_ns is not None else 0.0
+        return max(ns - usual, 0.0)
 
-_NO_SHARES: Final[Mapping[RowKey, Mapping[str, float]]] = {}
+
+_NONE_USUAL: Final[Mapping[RowKey, Mapping[str, float]]] = {}
 
 
 class Facts:
@@ -52,15 +58,16 @@ class Facts:
         normal: Mapping[RowKey, tuple[int, int]] | None = None,
         series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] = NO_SERIES,
         own_pid: int = 0,
-        normal_shares: Mapping[RowKey, Mapping[str, float]] = _NO_SHARES,
+        usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
     ) -> None:
-        """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives."""
+        """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives,
+        ``usual`` what becomes ``Row.usual_ns``."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
         """The tracer's own process; 0 where unknown."""
         self._series = series
-        self.rows = _rows(window, normal or {}, normal_shares)
+        self.rows = _rows(window, normal or {}, usual)
         evidence = window.evidence
         self._rows_of = _by_pid(self.rows, lambda row: row.key.pid)
         self._charges_of = _by_pid(evidence.charges, lambda charge: charge.pid)
@@ -147,7 +154,7 @@ class Facts:
 def _rows(
     window: Window,
     normal: Mapping[RowKey, tuple[int, int]],
-    normal_shares: Mapping[RowKey, Mapping[str, float]],
+    usual: Mapping[RowKey, Mapping[str, float]],
 ) -> tuple[Row, ...]:
     rows = window.rows
     percentiles = bounded(rows.histograms.percentiles(PERCENTS), rows.max_ns).tolist()
@@ -168,7 +175,7 @@ def _rows(
                 split_ns={} if split is None else dict(zip(SPLITS, split[at], strict=True)),
                 normal_p99_ns=p99_ns,
                 normal_p50_ns=p50_ns,
-                normal_shares=normal_shares.get(key),
+                usual_ns=usual.get(key),
             )
         )
     return tuple(found)

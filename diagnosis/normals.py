@@ -26,6 +26,8 @@ class Workload(NamedTuple):
 
 KNOWN_WINDOWS: Final = 30
 """Healthy windows until a normal is known: half a minute tells a rhythm from its start."""
+USUAL_WINDOWS: Final = 3
+"""Until there is a first idea of what a call spends where: enough to tell a lasting habit from a change."""
 _SLOWEST: Final = 1 / 100
 """Weight of a new window once a normal is old: it follows a workload that changes within minutes."""
 MOST_WORKLOADS: Final = 4096
@@ -36,7 +38,7 @@ _COLUMNS = _SPLIT + len(SPLITS)
 
 
 class Normals:
-    """p50, p99, calls a second and split of every workload's operations, as running means."""
+    """p50, p99, calls a second and what a call spends where, of every workload's operations: means."""
 
     def __init__(self) -> None:
         self._place: dict[Workload, int] = {}
@@ -73,14 +75,14 @@ class Normals:
                 found[key] = (round(math.exp(p50)), round(math.exp(p99)))
         return found
 
-    def shares(
-        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant], *, windows: int = KNOWN_WINDOWS
+    def usual_ns(
+        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]
     ) -> dict[RowKey, dict[str, float]]:
-        """The normal split of rows learned from at least so many ``windows``: part to share, 0 to 1."""
+        """What a call spends in each part of its split, of rows seen in a few healthy windows at least."""
         found = {}
         for key in keys:
             at = self._place.get(workload_of(key, tenants))
-            if at is not None and self._windows[at] >= windows:
+            if at is not None and self._windows[at] >= USUAL_WINDOWS:
                 found[key] = dict(zip(SPLITS, self._means[at, _SPLIT:].tolist(), strict=True))
         return found
 
@@ -109,7 +111,7 @@ class Normals:
     def to_plain(self) -> dict[str, Any]:
         """As plain lists and numbers, for a file."""
         return {
-            "columns": ["p50_ln_ns", "p99_ln_ns", "calls_per_s", *SPLITS],
+            "columns": ["p50_ln_ns", "p99_ln_ns", "calls_per_s", *(f"{part}_ns" for part in SPLITS)],
             "workloads": [
                 [*workload, int(self._windows[at]), *(round(mean, 6) for mean in self._means[at].tolist())]
                 for workload, at in self._place.items()
@@ -142,12 +144,11 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
 
 def _figures(row: Row, seconds: float) -> tuple[float, ...]:
     # Durations are averaged by their logarithm: one slow window in a hundred then hardly moves them.
-    total = row.total_ns or 1
     return (
         math.log(max(row.p50_ns, 1)),
         math.log(max(row.p99_ns, 1)),
         row.calls / seconds,
-        *(row.split_ns.get(part, 0) / total for part in SPLITS),
+        *(row.split_ns.get(part, 0) / row.calls for part in SPLITS),
     )
 
 

@@ -8,13 +8,14 @@ for the caller, or for nobody known, holds nobody up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
 from diagnosis.families import Family, kind_of
 from diagnosis.host import memory, processors
+from diagnosis.host.sockets import loses_segments
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import RowKey
 
@@ -22,12 +23,9 @@ MOST_LINKS: Final = 3
 """Workers followed in a row: as many as the kernel side follows."""
 BUSY_WORKER: Final = 0.5
 """A worker with less of its time spent on work, or on waits with a known reason, waits for work itself."""
-UNUSUAL_LOCK: Final = 0.1
-"""Threads of one process hand work to each other by the same calls that take locks. Where nothing else tells
-them apart, waits count only as far as their part of the time exceeds the normal one by this much."""
-
 WAKEABLE: Final = ("lock", "process", "network")
 """Waits that another process ends."""
+_HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 
 
 class Who(NamedTuple):
@@ -98,85 +96,76 @@ class Attribution:
         self._losses = {}
         self._victim = Who(key.tenant, key.pid, key.process)
         for row in rows:
-            for part, ns in self._waited(row):
-                self._wait(row, part, ns)
+            self._late(row)
+            for part in ("disk", "memory", *WAKEABLE):
+                ns = row.beyond_usual(part) * self._facts.within(row)
+                if ns > 0:
+                    self._wait(row, part, ns)
         return list(self._losses.values())
-
-    def _waited(self, row: Row) -> Iterator[tuple[str, float]]:
-        """The parts of a row that may be lost time. Charges come as they happen, a row's time when a call or
-        gap ends: whichever is more."""
-        within = self._facts.within(row)
-        wall = self._facts.wall_ns(row.key.pid)
-        for part in ("runqueue", "disk", "memory", *WAKEABLE):
-            ns = row.split_ns.get(part, 0) * within
-            charged = sum(self._charged(row.key, part).values())
-            ns = min(max(ns, charged), wall)
-            if ns > 0:
-                yield part, ns
 
     def _charged(self, key: RowKey, part: str) -> Mapping[Who, float]:
         return self._blamed.get((key.pid, key.layer, key.operation, part), {})
 
+    def _late(self, row: Row) -> None:
+        """Time without a CPU. It is charged as it happens, and in the row when a call or gap ends: whichever
+        is more, so that long steps do not hide it."""
+        by = self._charged(row.key, "runqueue")
+        ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
+        ns = min(ns, self._facts.wall_ns(row.key.pid))
+        if ns > 0:
+            self._ran_late(_Wait(row.key, "runqueue", ()), self._victim, ns, _scaled(by, ns))
+
     def _wait(self, row: Row, part: str, ns: float) -> None:
         wait = _Wait(row.key, part, ())
-        by = _scaled(self._charged(row.key, part), ns)
-        if part in WAKEABLE:
-            for who, lost in by.items():
+        if part not in WAKEABLE:
+            self._held_up(wait, self._victim, part, ns, {})
+        elif part == "network" and loses_segments(self._facts, row.key.pid):
+            self._lost("tcp_retransmits", wait, part, ns, {})
+        else:
+            for who, lost in _scaled(self._charged(row.key, part), ns).items():
                 if who.pid:
                     self._woken(row, wait, who, lost)
-            if part == "network":
-                self._network(wait, ns)
-        else:
-            self._held_up(wait, self._victim, part, ns, by)
 
     def _woken(self, row: Row, wait: _Wait, who: Who, ns: float) -> None:
         """The caller waited until ``who`` woke it."""
-        if wait.part == "lock":
-            family = kind_of(row.key.layer, row.key.operation).family
-            if family is Family.SYNC:
-                return  # a thread of the driver tells that the device is done
-            if not self._hands_over(who):
-                unusual = self._unusual(row, wait.part)
-                if who.pid == self._victim.pid and row.key.layer == HOST_LAYER:
-                    ns = min(ns, unusual)
-                self._lost("lock_contention", wait, wait.part, ns, {who: ns})
-                return
-        if self._works_for(who):
-            self._work(wait, who, ns)
+        if wait.part != "lock":
+            if self._works_for(who):
+                self._work(wait, who, ns)
+        elif not (self._hands_over(who) and self._work(wait, who, ns)) and self._is_lock(row, who):
+            self._lost("lock_contention", wait, wait.part, ns, {who: ns})
+
+    def _is_lock(self, row: Row, who: Who) -> bool:
+        """Whether a futex that ``who`` gave up is a lock. Other threads hand their results over in the same
+        way: a driver's that the device is done, an autograd engine's that the backward pass is; there, only
+        what is beyond the usual tells."""
+        if who.pid != self._victim.pid and not self._is_child(who):
+            return True
+        if row.key.layer == HOST_LAYER:
+            return row.usual_ns is not None
+        return kind_of(row.key.layer, row.key.operation).family not in _HANDED_OVER
 
     def _hands_over(self, who: Who) -> bool:
-        """Whether a wait that looks like one for a lock is one for a worker's result."""
+        """Whether a wait that looks like one for a lock may be one for a worker's result."""
         work = self._facts.work_of(who.pid)
-        if work is None:
-            return False
-        if who.pid != self._victim.pid:
-            return self._is_child(who)
+        if work is None or who.pid != self._victim.pid:
+            return work is not None and self._is_child(who)
         # A thread of the same process: one that itself waits for something is no holder of a lock.
         waits = sum(work.share(part) for part in ("disk", "process", "network", "memory"))
         return waits >= BUSY_WORKER
 
     def _is_child(self, who: Who) -> bool:
-        worker, victim = self._facts.process(who.pid), self._facts.process(self._victim.pid)
-        if worker is None or worker.parent_pid <= 1:
-            return False
-        siblings = victim is not None and worker.parent_pid == victim.parent_pid
-        return worker.parent_pid == self._victim.pid or siblings
+        worker = self._facts.process(who.pid)
+        return worker is not None and worker.parent_pid == self._victim.pid
 
     def _works_for(self, who: Who) -> bool:
         return who.tenant == self._victim.tenant or self._is_child(who)
 
-    def _unusual(self, row: Row, part: str) -> float:
-        """Time of ``part`` beyond what is normal for the row, ns; nothing before the normal is known."""
-        if row.normal_shares is None:
-            return 0.0
-        excess = row.share(part) - row.normal_shares.get(part, 0.0)
-        return excess * row.total_ns * self._facts.within(row) if excess >= UNUSUAL_LOCK else 0.0
-
-    def _work(self, wait: _Wait, worker: Who, ns: float) -> None:
-        """``ns`` of the effect were waited for ``worker``: why did it come so late?"""
+    def _work(self, wait: _Wait, worker: Who, ns: float) -> bool:
+        """``ns`` of the effect were waited for ``worker``: why did it come so late? False where its own time
+        does not tell."""
         work = self._facts.work_of(worker.pid)
         if work is None or worker in wait.path or len(wait.path) >= MOST_LINKS:
-            return
+            return False
         nearer = {self._victim.pid, *(who.pid for who in wait.path)}
         within = self._facts.within(work)
         busy: dict[str, float] = {}
@@ -188,23 +177,27 @@ class Attribution:
             if part in WAKEABLE:
                 turns += sum(lost for who, lost in by.items() if who.pid in nearer)
                 by = {who: lost for who, lost in by.items() if who.pid and who.pid not in nearer}
-                part_ns = sum(by.values())
+                if part != "network" or not loses_segments(self._facts, worker.pid):
+                    part_ns = sum(by.values())
             if part_ns > 0:
                 busy[part], others[part] = part_ns, by
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns * within - turns):
-            return
+            return False
         part_of = min(ns, active) / active
         on = wait._replace(path=(*wait.path, worker))
         for part, part_ns in busy.items():
             by = {who: lost * part_of for who, lost in others[part].items()}
             self._work_part(on, worker, part, part_ns * part_of, by)
+        return True
 
     def _work_part(self, wait: _Wait, worker: Who, part: str, ns: float, by: Mapping[Who, float]) -> None:
         if part == "running":
             self._lost("loader_cpu", wait, part, ns, {worker: ns})
         elif part == "lock" and worker.pid != self._victim.pid:
             self._lost("loader_lock", wait, part, ns, by)
+        elif part == "network" and loses_segments(self._facts, worker.pid):
+            self._lost("tcp_retransmits", wait, part, ns, {})
         elif part in WAKEABLE:
             for who, lost in by.items():
                 self._work(wait, who, lost)
@@ -227,12 +220,11 @@ class Attribution:
 
     def _ran_late(self, wait: _Wait, who: Who, ns: float, by: Mapping[Who, float]) -> None:
         """``who`` was ready to run and had no CPU."""
-        part = "runqueue"
         uncharged = max(ns - sum(by.values()), 0.0)
         stopped = processors.throttled_ns(self._facts, who.tenant)
         claimed = min(ns, max(stopped, uncharged)) if stopped > 0 else 0.0
         if claimed > 0:
-            self._lost("cfs_throttling", wait, part, claimed, {})
+            self._lost("cfs_throttling", wait, "runqueue", claimed, {})
             left = 1.0 - claimed / ns
             by = {other: lost * left for other, lost in by.items()}
         own = {other: lost for other, lost in by.items() if other.tenant == who.tenant}
@@ -243,16 +235,9 @@ class Attribution:
             own_cause = other_cause = "cpu_pinning"
         else:
             other_cause = "cpu_contention"
-        self._lost("tracer", wait, part, sum(tracer.values()), tracer)
-        self._lost(own_cause, wait, part, sum(own.values()), own)
-        self._lost(other_cause, wait, part, sum(others.values()), others)
-
-    def _network(self, wait: _Wait, ns: float) -> None:
-        """Waits for the network count where segments had to be sent again."""
-        process = self._facts.process(self._victim.pid)
-        if process is not None and process.retransmits_v4 + process.retransmits_v6 > 0:
-            nobody = ns - sum(_scaled(self._charged(wait.effect, wait.part), ns).values())
-            self._lost("tcp_retransmits", wait, wait.part, nobody, {})
+        self._lost("tracer", wait, "runqueue", sum(tracer.values()), tracer)
+        self._lost(own_cause, wait, "runqueue", sum(own.values()), own)
+        self._lost(other_cause, wait, "runqueue", sum(others.values()), others)
 
     def _lost(self, cause: str, wait: _Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
         if ns <= 0:

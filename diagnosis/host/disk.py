@@ -14,6 +14,11 @@ from diagnosis.host.wording import MOST_CULPRITS, named
 from model.chain import Fix, Link
 from model.evidence import BlockIo
 
+SLOW_REQUEST_NS: Final = 4_000_000
+"""Mean time of a request from which a device counts as slow: a solid-state disk with room takes less than one
+millisecond."""
+OFTEN: Final = 0.2
+"""Part of a caller's time in reads and writes that is too much on a fast device as well."""
 OTHERS_LOAD: Final = 0.3
 """Part of a device's time that others take before they are to blame for its waits."""
 HELD_BACK: Final = 0.7
@@ -30,6 +35,8 @@ class Load:
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
+    request_ns: float = 0.0
+    """Mean time of its requests there."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
@@ -62,7 +69,6 @@ def load(facts: Facts, loss: Loss) -> Load:
         others = {}
     culprits = _culprits(facts, device, who, others or users, total, depth + 1)
     fixes = [_slower(facts, culprits[0])] if others else []
-    unknown: tuple[str, ...] = ()
     if not others:
         fixes.append(Fix(f"spread the load of {device}: nobody else uses it much"))
         if queued > HELD_BACK * (queued + service):
@@ -71,12 +77,14 @@ def load(facts: Facts, loss: Loss) -> Load:
             )
             culprits = [Link("factor", limit, device=device, tenant=who.tenant, depth=1), *culprits]
             fixes = [Fix(f"raise or lift the I/O limit of {facts.name(who.tenant)} (io.max, blkio.throttle)")]
-    return Load(device, (reason, *culprits), tuple(fixes), unknown)
+    return Load(device, (reason, *culprits), tuple(fixes), request_ns=(queued + service) / requests)
 
 
-def slow(facts: Facts, loss: Loss) -> Description:
+def slow(facts: Facts, loss: Loss) -> Description | None:
     """Threads that call wait for a device themselves."""
     found = load(facts, loss)
+    if found.request_ns < SLOW_REQUEST_NS and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
+        return None
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for disk {found.device}".rstrip(),
         links=found.links,

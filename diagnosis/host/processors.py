@@ -10,7 +10,7 @@ THROTTLED_PERIODS: Final = 0.1
 """Part of the quota's periods in which it ran out: below that, running into it is no pattern."""
 BUSY_PERCENT: Final = 80.0
 """A CPU that is busier than this has a queue most of the time."""
-IDLE_PERCENT: Final = 50.0
+IDLE_PERCENT: Final = 70.0
 """A CPU that is less busy than this has room for one more thread."""
 
 

@@ -12,15 +12,16 @@ from diagnosis.host.description import Description
 from diagnosis.host.wording import effect, mechanisms, row_of, worst
 from diagnosis.suspicion import Suspicion
 
-LEAST_SHARE: Final = 0.05
-"""Part of its time that a process loses before anything is said: neighbours on a healthy host take a few
-hundredths."""
+LEAST_SHARE: Final = 0.1
+"""Part of its time that a process loses before anything is said: the rhythm of waits changes by less."""
+LEAST_SHARE_OF_CPU: Final = 0.05
+"""The same for time without a CPU, which never is on purpose: on a healthy host it takes a few hundredths."""
 LEAST_SHARE_OF_SLOW: Final = 0.01
 """The same where the row that loses most is slower than normal by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 2.0
 """p99 now to normal p99."""
 
-DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description]]] = {
+DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "cpu_contention": cpu.contention,
     "own_threads": cpu.own_threads,
     "cfs_throttling": cpu.throttling,
@@ -35,7 +36,7 @@ DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description]]] = {
     "lock_contention": locks.contention,
     "tcp_retransmits": network.retransmits,
 }
-"""How each root cause is told."""
+"""How each root cause is told; None: it is none after all."""
 
 
 def waits(facts: Facts) -> Iterator[Suspicion]:
@@ -43,21 +44,20 @@ def waits(facts: Facts) -> Iterator[Suspicion]:
     attribution = Attribution(facts)
     for pid in facts.callers:
         for loss in attribution.losses(pid):
-            if _noticeable(facts, loss):
-                yield _told(facts, loss)
+            if _noticeable(facts, loss) and (told := DESCRIBED[loss.cause](facts, loss)) is not None:
+                yield _suspicion(facts, loss, told)
 
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
     share = loss.ns / facts.wall_ns(loss.victim.pid)
-    if share >= LEAST_SHARE:
+    if share >= (LEAST_SHARE_OF_CPU if set(loss.last_parts) == {"runqueue"} else LEAST_SHARE):
         return True
     row = row_of(facts, worst(loss))
     slow = row is not None and row.normal_p99_ns is not None and row.p99_ns >= SLOW * row.normal_p99_ns
     return share >= LEAST_SHARE_OF_SLOW and slow
 
 
-def _told(facts: Facts, loss: Loss) -> Suspicion:
-    told = DESCRIBED[loss.cause](facts, loss)
+def _suspicion(facts: Facts, loss: Loss, told: Description) -> Suspicion:
     key = worst(loss)
     row = row_of(facts, key)
     unknown = list(told.unknown)

@@ -1,0 +1,464 @@
+"""Host causes: hand-built windows of each fault, and of healthy programs that look like one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from evidence_windows import (
+    BATCH,
+    SERVE,
+    SYSTEM,
+    TRAIN,
+    charge,
+    healthy_trainer,
+    row,
+    window,
+)
+
+from diagnosis.engine import explain
+from model.chain import Chain
+from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
+from model.window import OpenCall, Window
+
+MS = 1_000_000
+MIB = 1 << 20
+LAUNCHES = row("cudaLaunchKernel", 1000, running=10)
+
+
+def io(
+    tenant: str, pid: int, process: str, service_ms: float, *, queued_ms: float = 1, requests: int = 40
+) -> BlockIo:
+    return BlockIo(
+        *(tenant, pid, process, "vda", False, requests, requests * 131_072),
+        *(round(queued_ms * MS), round(service_ms * MS), round(service_ms * MS)),
+    )
+
+
+def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window:
+    """A trainer whose gaps wait ``ms`` of a second for a worker; the worker's own time is to be added."""
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=990 - ms, **{part: ms})],
+        charges=[charge(part, ms, worker, culprit_tenant=TRAIN, culprit_process="worker")],
+        processes=[
+            ProcessUse(TRAIN, 100, "train.py", link=0, threads=4),
+            ProcessUse(TRAIN, worker, "worker", link=1, threads=1, parent_pid=100),
+        ],
+    )
+
+
+def work(**split_ms: float) -> Window:
+    """What the worker did in a window of ``worker_gap``."""
+    return window([row(HOST_WORK, 40, pid=101, program="worker", **split_ms)])
+
+
+def plus(one: Window, other: Window) -> Window:
+    """Two windows of the same second as one."""
+    from model.evidence import added
+    from model.merging import merge_rows
+
+    return replace(
+        one,
+        rows=merge_rows([one.rows, other.rows]),
+        evidence=added([one.evidence, other.evidence]),
+        open_calls=one.open_calls + other.open_calls,
+    )
+
+
+def cpu_contention() -> Window:
+    return window(
+        [
+            row("cudaLaunchKernel", 1000, running=10, runqueue=100),
+            row(HOST_GAP, 40, running=490, runqueue=400),
+        ],
+        charges=[
+            charge("runqueue", 350, 900),
+            charge("runqueue", 30, 950, culprit_tenant=SYSTEM, culprit_process="cron"),
+            charge("runqueue", 90, 901, operation="cudaLaunchKernel"),
+        ],
+        tenants=[TenantUse(BATCH, cpu_ns=1_900 * MS)],
+        cpus=(100, 100, 100, 100),
+    )
+
+
+def own_threads() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)],
+        charges=[charge("runqueue", 390, 100, culprit_tenant=TRAIN, culprit_process="train.py")],
+        processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=32, allowed_cpus=4, allowed="0-3")],
+        cpus=(100, 100, 100, 100),
+    )
+
+
+def cfs_throttling() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=290, runqueue=700)],
+        # Others ran on its CPUs while it was stopped: they took nothing.
+        charges=[charge("runqueue", 60, 900)],
+        tenants=[
+            TenantUse(
+                *(TRAIN, 300 * MS, 10, 9, 690 * MS),
+                cpu_quota=0.3,
+                quota_cgroup="/docker/train",
+            )
+        ],
+    )
+
+
+def cpu_pinning() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=490, runqueue=500)],
+        charges=[charge("runqueue", 480, 102, culprit_tenant=TRAIN, culprit_process="train.py")],
+        processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=2, allowed_cpus=1, allowed="2")],
+        cpus=(5, 8, 100, 12),
+    )
+
+
+def loader_disk() -> Window:
+    return plus(
+        plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
+        window(
+            evidence=Evidence(
+                block_io=(io(TRAIN, 101, "worker", 800), io(BATCH, 900, "backup", 9_000, requests=400))
+            )
+        ),
+    )
+
+
+def loader_disk_limited() -> Window:
+    return plus(
+        plus(worker_gap(600), work(disk=900, running=100)),
+        window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 40, queued_ms=860),))),
+    )
+
+
+def loader_disk_behind_own_thread() -> Window:
+    """The thread that calls waits for one that pins memory, that one for a worker, and it for the disk."""
+    return plus(
+        plus(
+            worker_gap(600, part="lock", worker=100),
+            window(
+                [row(HOST_WORK, 40, running=60, process=900)],
+                charges=[
+                    charge(
+                        *("process", 890, 101),
+                        operation=HOST_WORK,
+                        culprit_tenant=TRAIN,
+                        culprit_process="worker",
+                    )
+                ],
+            ),
+        ),
+        plus(
+            work(disk=800, running=100),
+            window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
+        ),
+    )
+
+
+def loader_cpu() -> Window:
+    return plus(worker_gap(600), work(running=900, disk=10, runqueue=20))
+
+
+def loader_lock() -> Window:
+    return plus(
+        worker_gap(600),
+        plus(
+            work(lock=850, running=100),
+            window(
+                charges=[
+                    charge(
+                        *("lock", 840, 130),
+                        operation=HOST_WORK,
+                        pid=101,
+                        process="worker",
+                        culprit_tenant=TRAIN,
+                        culprit_process="indexer",
+                    )
+                ]
+            ),
+        ),
+    )
+
+
+def starved_by_hog() -> Window:
+    """Workers that get no CPU: what takes it is the root, not the workers."""
+    return plus(
+        worker_gap(600),
+        plus(
+            work(runqueue=800, running=150),
+            window(charges=[charge("runqueue", 780, 900, operation=HOST_WORK, pid=101, process="worker")]),
+        ),
+    )
+
+
+def slow_disk() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)],
+        evidence=Evidence(
+            block_io=(io(TRAIN, 100, "train.py", 590), io(BATCH, 900, "backup", 9_000, requests=400))
+        ),
+    )
+
+
+def reclaim() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)],
+        evidence=Evidence(block_io=(io(TRAIN, 100, "train.py", 590, requests=2_000),)),
+        tenants=[
+            TenantUse(
+                TRAIN,
+                reclaims=400,
+                reclaim_ns=100 * MS,
+                memory_used_bytes=63 * MIB,
+                memory_limit_bytes=64 * MIB,
+                memory_cgroup="/docker/train",
+            )
+        ],
+    )
+
+
+def major_faults() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, memory=600)],
+        processes=[ProcessUse(TRAIN, 100, "train.py", major_faults=2_000, link=0)],
+        evidence=Evidence(block_io=(io(TRAIN, 100, "train.py", 590, requests=2_000),)),
+    )
+
+
+def lock_contention() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, lock=600), row(HOST_WORK, 40, pid=140, sleep=950)],
+        charges=[charge("lock", 590, 140, culprit_tenant=SERVE, culprit_process="checkpointer")],
+    )
+
+
+def tcp_retransmits() -> Window:
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=390, network=600)],
+        processes=[ProcessUse(TRAIN, 100, "train.py", retransmits_v4=50, link=0)],
+        # The peer's answers end the waits: it is not to blame for what the link loses.
+        charges=[charge("network", 500, 400, culprit_tenant=SERVE, culprit_process="server")],
+    )
+
+
+def oom_kill() -> Window:
+    event = Event(1_000.5, "oom_kill", TRAIN, 150, "preprocess", "killed")
+    return window(
+        [LAUNCHES],
+        evidence=Evidence(events=(event,)),
+        tenants=[TenantUse(TRAIN, memory_limit_bytes=96 * MIB, memory_used_bytes=40 * MIB)],
+    )
+
+
+def hung_call() -> Window:
+    call = OpenCall(TRAIN, 100, 104, "train.py", "driver", "cuStreamSynchronize", 42_000 * MS)
+    return window([LAUNCHES], open_calls=[call])
+
+
+def tracer() -> Window:
+    calls = [row("cudaGraphLaunch", 40_000, running=200), row(HOST_GAP, 40_000, running=790)]
+    return window(calls, cost_percent=22.0)
+
+
+FAULTS = {
+    # cause: (window, culprit's tenant, culprit's process id)
+    "cpu_contention": (cpu_contention, BATCH, 900),
+    "own_threads": (own_threads, TRAIN, 100),
+    "cfs_throttling": (cfs_throttling, TRAIN, 0),
+    "cpu_pinning": (cpu_pinning, TRAIN, 102),
+    "loader_disk": (loader_disk, BATCH, 900),
+    "loader_disk limited": (loader_disk_limited, TRAIN, 101),
+    "loader_disk behind a thread": (loader_disk_behind_own_thread, TRAIN, 101),
+    "loader_cpu": (loader_cpu, TRAIN, 101),
+    "loader_lock": (loader_lock, TRAIN, 130),
+    "cpu_contention of workers": (starved_by_hog, BATCH, 900),
+    "slow_disk": (slow_disk, BATCH, 900),
+    "reclaim": (reclaim, TRAIN, 100),
+    "major_faults": (major_faults, TRAIN, 100),
+    "lock_contention": (lock_contention, SERVE, 140),
+    "tcp_retransmits": (tcp_retransmits, TRAIN, 100),
+    "oom_kill": (oom_kill, TRAIN, 150),
+    "tracer": (tracer, "", 0),
+}
+
+
+def faults(chains: tuple[Chain, ...]) -> list[Chain]:
+    return [chain for chain in chains if chain.severity != "info"]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
+    made, tenant, pid = FAULTS[name]
+    first = faults(explain(made()))[0]
+    assert first.cause == name.split()[0]
+    assert first.tenant == TRAIN
+    culprit = first.culprits[0]
+    assert (culprit.tenant, culprit.pid) == (tenant, pid)
+    assert first.fixes
+    assert first.links[0].role == "effect"
+    assert first.links[0].depth == 0
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_no_fault_is_told_twice(name: str) -> None:
+    told = faults(explain(FAULTS[name][0]()))
+    assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
+
+
+def test_a_hung_call_is_told_without_a_culprit() -> None:
+    (chain,) = faults(explain(hung_call()))
+    assert (chain.cause, chain.severity, chain.operation) == ("hung_call", "high", "cuStreamSynchronize")
+    assert not chain.culprits
+    assert "/proc/100/task/104" in chain.fixes[0].command
+
+
+def steps(**gap_ms: float) -> Window:
+    return window([*healthy_trainer()[:2], row(HOST_GAP, 40, running=990 - sum(gap_ms.values()), **gap_ms)])
+
+
+def idle_server() -> Window:
+    """Waits for requests: a client in the same pod wakes it, which has little to do itself."""
+    server = {"tenant": SERVE, "pid": 200, "program": "serve.py"}
+    return window(
+        [
+            row("cudaLaunchKernel", 50, running=1, **server),
+            row(HOST_GAP, 50, running=50, network=600, lock=300, **server),
+            row(HOST_WORK, 50, tenant=SERVE, pid=201, program="frontend", running=100, network=850),
+        ],
+        charges=[
+            charge(
+                *("network", 600, 201),
+                tenant=SERVE,
+                pid=200,
+                process="serve.py",
+                culprit_tenant=SERVE,
+                culprit_process="frontend",
+            ),
+            charge(
+                *("lock", 300, 200),
+                tenant=SERVE,
+                pid=200,
+                process="serve.py",
+                culprit_tenant=SERVE,
+                culprit_process="serve.py",
+            ),
+        ],
+    )
+
+
+def workers_wait_for_the_trainer() -> Window:
+    """Queues are full: workers wait for the caller, and it hardly ever for them."""
+    return plus(
+        worker_gap(60),
+        plus(
+            work(process=850, running=100),
+            window(
+                charges=[
+                    charge(
+                        *("process", 850, 100),
+                        operation=HOST_WORK,
+                        pid=101,
+                        process="worker",
+                        culprit_tenant=TRAIN,
+                        culprit_process="train.py",
+                    )
+                ]
+            ),
+        ),
+    )
+
+
+def waits_for_an_idle_worker() -> Window:
+    """A worker that itself waits for somebody outside has nothing to be blamed for."""
+    return plus(worker_gap(700), work(network=900, running=50))
+
+
+def autograd_thread() -> Window:
+    """Two threads that call take turns: each waits in a futex for the other."""
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=900, lock=900)],
+        charges=[charge("lock", 890, 100, culprit_tenant=TRAIN, culprit_process="train.py")],
+        processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=8)],
+    )
+
+
+def blocking_sync() -> Window:
+    """The driver's own thread says that the device is done."""
+    return window(
+        [row("cudaStreamSynchronize", 20, lock=900), row(HOST_GAP, 20, running=90)],
+        charges=[
+            charge(
+                *("lock", 890, 100),
+                operation="cudaStreamSynchronize",
+                culprit_tenant=TRAIN,
+                culprit_process="train.py",
+            )
+        ],
+    )
+
+
+def busy_neighbour_elsewhere() -> Window:
+    """Another tenant takes much CPU, and nothing of the trainer's."""
+    return plus(steps(runqueue=8), window(tenants=[TenantUse(BATCH, cpu_ns=2_000 * MS)]))
+
+
+def fast_disk() -> Window:
+    return plus(
+        steps(disk=120),
+        window(evidence=Evidence(block_io=(io(TRAIN, 100, "train.py", 110, requests=400),))),
+    )
+
+
+def quota_not_reached() -> Window:
+    return plus(
+        steps(runqueue=20),
+        window(tenants=[TenantUse(TRAIN, 500 * MS, 10, 0, 0, cpu_quota=2.0, quota_cgroup="/docker/train")]),
+    )
+
+
+def full_cache() -> Window:
+    """Page cache fills any limit: that alone costs nothing."""
+    return plus(
+        steps(),
+        window(
+            tenants=[TenantUse(TRAIN, reclaims=5, memory_used_bytes=64 * MIB, memory_limit_bytes=64 * MIB)]
+        ),
+    )
+
+
+def few_retransmits() -> Window:
+    return plus(
+        steps(network=300),
+        window(processes=[ProcessUse(TRAIN, 100, "train.py", retransmits_v4=1, link=0)]),
+    )
+
+
+def wide_cpu_set() -> Window:
+    """Pinned, with room on its own CPUs."""
+    return plus(
+        steps(runqueue=10),
+        window(
+            processes=[ProcessUse(TRAIN, 100, "train.py", link=0, allowed_cpus=2, allowed="0-1")],
+        ),
+    )
+
+
+def sleeping_loop() -> Window:
+    return steps(sleep=700)
+
+
+HEALTHY = (
+    *(idle_server, workers_wait_for_the_trainer, waits_for_an_idle_worker, autograd_thread, blocking_sync),
+    *(busy_neighbour_elsewhere, fast_disk, quota_not_reached, full_cache, few_retransmits, wide_cpu_set),
+    sleeping_loop,
+)
+
+
+@pytest.mark.parametrize("made", HEALTHY, ids=lambda made: made.__name__)
+def test_healthy_programs_are_left_alone(made) -> None:  # type: ignore[no-untyped-def]
+    assert faults(explain(made())) == []
+
+
+def test_a_healthy_trainer_is_left_alone() -> None:
+    assert faults(explain(window(healthy_trainer()))) == []
