@@ -18,6 +18,7 @@ from textual.app import App, SystemCommand
 from textual.message import Message
 from textual.screen import Screen
 
+from model.chain import Chain
 from model.errors import Told, described
 from model.source import Source
 from model.window import Window
@@ -29,6 +30,7 @@ from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
 from tui.theme import NAMES, THEMES, chosen
 from widgets.lines import Lines
+from widgets.strips import printable
 
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
@@ -234,6 +236,18 @@ class StalltopApp(App[None]):
         thread = threading.Thread(target=work, name="stalltop-save", daemon=True)
         self._saving.append(thread)
         thread.start()
+
+    def copy_fix(self, chain: Chain) -> str:
+        """Put the first command that helps against ``chain`` into the terminal's clipboard (OSC 52).
+
+        Gives what is to be said about it: the command too, as not every terminal takes it.
+        """
+        commands = [fix.command for fix in chain.fixes if fix.command]
+        if not commands:
+            return f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
+        command = printable(commands[0])  # one line: nothing is run by pasting it
+        self.copy_to_clipboard(command)
+        return f"copied: {command}"
 
     def next_theme(self) -> str:
         """Change to the next colours and return their name."""

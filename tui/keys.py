@@ -57,7 +57,7 @@ class Action:
         return " ".join(PRINTED.get(key, key) for key in self.keys)
 
 
-_LOOK, _TIME, _MOVE, _REST = "Look at", "Time", "Move", "More"
+_LOOK, _WHY, _TIME, _MOVE, _REST = "Look at", "Why", "Time", "Move", "More"
 
 # fmt: off
 ACTIONS = (
@@ -72,6 +72,11 @@ ACTIONS = (
     Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "sort(1)"),
     Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "sort(-1)"),
     Action("reverse", ("r",), "Reverse", "Turn the order round", _LOOK, "reverse"),
+    Action("warnings", ("a",), "Warnings", "What is wrong; Enter: why, and what to do", _WHY, "warnings"),
+    Action("chains", ("i",), "Why", "From a row to its chains, from a chain to its row", _WHY, "chains"),
+    Action("copy", ("y",), "Copy fix", "Copy the command that helps", _WHY, "copy_fix"),
+    Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "silence"),
+    Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "show_silenced"),
     Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "freeze"),
     Action("longer", ("plus",), "Longer", "Longer window", _TIME, "window(1)", also=("equals_sign",)),
     Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "window(-1)", also=("underscore",)),
@@ -85,7 +90,6 @@ ACTIONS = (
     Action("right", ("right",), "Right", "Columns to the right", _MOVE, "sideways(1)", by="table"),
     Action("other", ("tab",), "Other table", "The other table, where two are shown", _MOVE, "other"),
     Action("save", ("w",), "Save", "Save this window to a file", _REST, "save"),
-    Action("warnings", ("a",), "Warnings", "What hangs, is lost or is not traced", _REST, "warnings"),
     Action("enlarge", ("e",), "Enlarge", "The table on the whole screen; again: back", _REST, "enlarge"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
@@ -104,6 +108,8 @@ FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("quit",), ""),
     (("help",), ""),
     (("freeze",), ""),
+    (("warnings",), ""),
+    (("chains",), ""),
     (("filter",), ""),
     (("container", "operation", "process", "layer"), "Pivot"),
     (("in",), ""),
@@ -111,12 +117,24 @@ FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
     (("save",), ""),
-    (("warnings",), ""),
     (("enlarge",), ""),
     (("reverse",), ""),
     (("theme",), ""),
 )
 """The line of keys, the most important first: ids of actions, and what several are called together."""
+FOOTER_OF_WARNINGS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("quit",), ""),
+    (("help",), ""),
+    (("in",), "Open"),
+    (("out",), "Back"),
+    (("chains",), "Row"),
+    (("copy",), ""),
+    (("silence",), ""),
+    (("silenced",), ""),
+    (("freeze",), ""),
+    (("save",), ""),
+)
+"""The same while the keys go to the list of warnings."""
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
@@ -137,11 +155,11 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
     ]
 
 
-def footer(*, frozen: bool = False) -> tuple[tuple[str, str, str], ...]:
+def footer(*, frozen: bool = False, warnings: bool = False) -> tuple[tuple[str, str, str], ...]:
     """(keys, label, Textual action of the first) for the line of keys, the most important first."""
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
     entries = []
-    for ids, together in FOOTER:
+    for ids, together in FOOTER_OF_WARNINGS if warnings else FOOTER:
         first = BY_ID[ids[0]]
         label = "Live" if frozen and first.id == "freeze" else together or first.label
         entries.append((" ".join(BY_ID[name].key for name in ids), label, prefix[first.by] + first.action))

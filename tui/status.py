@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
+from model.chain import Chain
 from model.window import Window
 from outputs import figures
+from tui.chains import MARK, ROLE, counts
 from tui.collector import Snapshot
 from tui.view import calls_per_s
 from widgets.header import HeaderState
@@ -43,11 +46,12 @@ def header_state(
     silent: float,
     still: bool,
     demo: bool = False,
+    chains: Iterable[Chain] = (),
 ) -> HeaderState:
     """What the header says.
 
     ``frozen_at``: Unix time at which the picture was frozen; ``silent``: seconds without data, 0 while
-    they come; ``still``: the window comes from a file; ``demo``: the tenants are samples.
+    they come; ``still``: the window comes from a file; ``demo``: the tenants are samples; ``chains``: open.
     """
     if window is None:
         if silent:
@@ -82,5 +86,6 @@ def header_state(
         lost=window.lost,
         traced=traced,
         partly=bool(untraced or coverage.tracing),
+        chains=tuple((f"{number}{MARK[severity]}", ROLE[severity]) for severity, number in counts(chains)),
         probe_percent=None if coverage.tracing else coverage.cost_percent,
     )

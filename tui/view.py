@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from model.filter import parse
 from model.pivot import Dimension, Groups, part_of, pivot
 from model.window import OpenCall, RowKey, Window
 from outputs import figures
+from tui.split import CELLS, bar, legend
 from widgets.table import Cell, Column, Role, TableData, TableRow
 
 PLURAL: dict[Dimension, str] = {
@@ -230,7 +232,7 @@ def _order(shown: _Shown, view: View) -> list[int]:
     return sorted(by_name, key=lambda i: values[i], reverse=view.descending)
 
 
-def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
+def _columns(by: Dimension, width: int, split: bool) -> tuple[Column, ...]:
     """The columns of a table by ``by`` on ``width`` cells: what matters most comes first."""
     first = Column(
         "name", by.upper(), {"container": 17, "layer": 17}.get(by, 21), right=False, fixed=True, most=44
@@ -254,11 +256,13 @@ def _columns(by: Dimension, width: int) -> tuple[Column, ...]:
         Column("bytes", "BYTES/S", 7),
         Column("n", "CALLS", 6),
     )
+    parts = (Column("split", "SPLIT", CELLS, right=False),) if split else ()
     if width >= 110:
         # A container beside leaves no room for bars on 120 cells.
-        drawn = () if by == "process" and width < 130 else (Column("bar", "", 10, right=False),)
-        return (first, *second, *middle, *drawn, *last)
-    return (first, *middle, *last, *second)
+        roomy = width >= (150 if split else 130 if by == "process" else 110)
+        drawn = (Column("bar", "", 10, right=False),) if roomy else ()
+        return (first, *second, *middle, *drawn, *parts, *last)
+    return (first, *middle, *last, *second, *parts)
 
 
 def _bar(share: float, *, unicode: bool) -> str:
@@ -270,7 +274,7 @@ def _bar(share: float, *, unicode: bool) -> str:
     return "━" * (halves // 2) + "╸" * (halves % 2)
 
 
-def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cell]:
+def _cells(shown: _Shown, i: int, whole_ns: int, *, unicode: bool, letters: bool) -> dict[str, Cell]:
     """Every figure of one group."""
     groups, at = shown.groups, shown.at[i]
     labels = shown.labels[i]
@@ -284,13 +288,17 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
     }
     if at < 0:
         dash = Cell(figures.missing(1, unicode=unicode), "dim")
-        return {**dict.fromkeys(("calls", "p50", "p95", "p99", "max", "total", "share"), dash), **cells}
+        return {
+            **dict.fromkeys(("calls", "p50", "p95", "p99", "max", "total", "share", "split"), dash),
+            **cells,
+        }
     calls, errors = int(groups.calls[at]), int(groups.errors[at])
     nested: Role = "dim" if inside else ""
     duration: Callable[[int], str] = lambda ns: figures.duration(int(ns), unicode=unicode)  # noqa: E731
     # Time between calls is no part of their time.
     share = float("nan") if groups.between[at] else int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
     moved = float(groups.bytes_per_s[at])
+    parts = None if groups.split_ns is None else groups.split_ns[at]
     return {
         **cells,
         "calls": Cell(figures.rate(float(groups.calls_per_s[at]), unicode=unicode)),
@@ -302,6 +310,7 @@ def _cells(shown: _Shown, i: int, whole_ns: int, unicode: bool) -> dict[str, Cel
         "total": Cell(duration(groups.total_ns[at]), nested),
         "share": Cell(figures.percent(100 * share, unicode=unicode), nested),
         "bar": Cell(_bar(share, unicode=unicode), nested or "accent"),
+        "split": Cell("", parts=bar(parts, unicode=unicode, letters=letters)),
         "errors": Cell(figures.count(errors, unicode=unicode), "bad" if errors else "dim"),
         "bytes": Cell(figures.size(moved, unicode=unicode) if moved else "", ""),
         "n": Cell(figures.count(calls, unicode=unicode), "dim"),
@@ -323,22 +332,34 @@ def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
     return tuple(parts)
 
 
-def table(window: Window, view: View, *, width: int, unicode: bool = True) -> TableData:
+def table(
+    window: Window,
+    view: View,
+    *,
+    width: int,
+    unicode: bool = True,
+    letters: bool = False,
+    marks: Mapping[tuple[str, ...], Cell] = MappingProxyType({}),
+    legend_shown: bool = False,
+) -> TableData:
     """``window`` as ``view`` wants it, for a table of ``width`` cells.
 
     Shares are of the time of all outermost calls below the view's path: a filter does not change them.
+    ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key.
     """
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
     by = BESIDE.get(view.by, (view.by,))
     shown = _grouped(parse(view.filter).apply(below), by, _decided(view.path))
-    columns = _columns(view.by, width)
+    split = window.rows.split_ns is not None
+    columns = _columns(view.by, width, split)
     blank = Cell("")
     rows = []
     for i in _order(shown, view):
-        cells = _cells(shown, i, whole_ns, unicode)
+        cells = _cells(shown, i, whole_ns, unicode=unicode, letters=letters)
         shown_cells = tuple(cells.get(column.id, blank) for column in columns)
-        rows.append(TableRow(shown.keys[i], shown_cells, shown.labels[i][0]))
+        key = shown.keys[i]
+        rows.append(TableRow(key, shown_cells, shown.labels[i][0], marks.get(key)))
     return TableData(
         title(view, unicode=unicode),
         columns,
@@ -346,6 +367,7 @@ def table(window: Window, view: View, *, width: int, unicode: bool = True) -> Ta
         view.sort,
         view.descending,
         _empty(window, view),
+        legend(letters=letters) if legend_shown and split and width >= 110 else (),
     )
 
 

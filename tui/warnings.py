@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from model.chain import Chain
+from model.device import Device
 from model.window import LOSSES, UNCOUNTED, OpenCall, Window
 from outputs import figures
 from tui.view import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
 _RANK = {"bad": 0, "warn": 1, "dim": 2}
+_HANGS = ("hung_call", "nccl_hang")
+"""Causes whose chains tell of calls that do not return."""
+_HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
+"""Causes whose chains tell of a device that is held back."""
 ORDINARY = ("abandoned", "no_entry")
 """Losses that every day brings, such as calls that began before they were traced: the page lists them."""
 
@@ -28,7 +34,7 @@ class Warn:
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
-    """All warnings about ``window``; ``notes`` are what the program itself has to say."""
+    """All warnings about ``window`` that its chains do not tell; ``notes`` are the program's own."""
     found = [Warn("dim", note) for note in notes]
     if window is not None:
         found += _tracing(window)
@@ -70,7 +76,17 @@ def _open_calls(window: Window, unicode: bool) -> list[Warn]:
             _open_call(call, window, figures.duration(call.age_ns, unicode=unicode).strip()),
         )
         for call in long_open(window)
+        if not any(_tells(chain, call) for chain in window.chains)
     ]
+
+
+def _tells(chain: Chain, call: OpenCall) -> bool:
+    """Whether ``chain`` is about this call."""
+    if not chain.open or chain.cause not in _HANGS or call.ended:
+        return False
+    rows = {(key.tenant, key.pid, key.operation) for key in chain.rows}
+    rows.add((chain.tenant, chain.pid, chain.operation))
+    return (call.tenant, call.pid, call.operation) in rows
 
 
 def _open_call(call: OpenCall, window: Window, age: str) -> str:
@@ -91,5 +107,12 @@ def _devices(window: Window) -> list[Warn]:
     return [
         Warn("warn", f"GPU {device.index} held back: {', '.join(device.throttle_reasons)}")
         for device in window.devices.devices
-        if device.throttle_reasons
+        if device.throttle_reasons and not any(_names(chain, device) for chain in window.chains)
     ]
+
+
+def _names(chain: Chain, device: Device) -> bool:
+    """Whether ``chain`` is about this device being held back."""
+    names = (f"GPU {device.index}", f"GPU{device.index}", device.uuid)
+    told = chain.open and chain.cause in _HELD_BACK
+    return told and any(link.device in names for link in chain.links)

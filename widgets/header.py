@@ -28,6 +28,8 @@ class HeaderState:
     window: str = ""
     """The window's length, such as ``last 10s``."""
     calls_per_s: float | None = None
+    chains: tuple[tuple[str, str], ...] = ()
+    """Open chains by severity, such as ``2H``, each with its role."""
     lost: int = 0
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
@@ -59,6 +61,11 @@ class Header(Lines):
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
             [("lost ", lost_style), (figures.count(state.lost, unicode=self.unicode).lstrip(), lost_style)],
         ]
+        if state.chains:
+            counted: list[Part] = []
+            for text, role in state.chains:
+                counted += [(" " if counted else "", bar), (text, bar + getattr(paint, role))]
+            right.append(counted)
         if state.traced:
             right.append([(state.traced, bar + (paint.warn if state.partly else paint.dim))])
         if state.probe_percent is not None:

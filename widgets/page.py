@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
@@ -20,6 +21,8 @@ class PageLine:
 
     parts: tuple[tuple[str, str], ...] = ()
     indent: int = 0
+    hang: str = ""
+    """What stands in these cells."""
 
 
 class Page(Lines, can_focus=True):
@@ -33,9 +36,10 @@ class Page(Lines, can_focus=True):
         self._top = 0
         self._most = 0
 
-    def show(self, text: Sequence[PageLine]) -> None:
-        """Show ``text``; the place scrolled to stays."""
+    def show(self, text: Sequence[PageLine], *, title: str = "", hint: str = "") -> None:
+        """Show ``text``, and ``title`` and ``hint`` where they change; the place scrolled to stays."""
         self._text = tuple(text)
+        self._title, self._hint = title or self._title, hint or self._hint
         self.redraw()
 
     def action_move(self, lines: int) -> None:
@@ -66,8 +70,10 @@ class Page(Lines, can_focus=True):
         wrapped: list[Strip] = []
         for line in self._text:
             parts = [(printable(text), getattr(paint, role)) for text, role in line.parts]
+            before = (line.hang, paint.dim)
             wrapped += [
-                strip_of([(" ", None), *row], width) for row in _wrapped(parts, width - 2, line.indent)
+                strip_of([(" ", None), *row], width)
+                for row in _wrapped(parts, width - 2, line.indent, before)
             ]
         self._most = max(len(wrapped) - (height - 1), 0)
         self._top = min(self._top, self._most)
@@ -81,16 +87,17 @@ class Page(Lines, can_focus=True):
         return [strip_of(head, width, paint.bar), *shown]
 
 
-def _wrapped(parts: Sequence[Part], width: int, indent: int) -> list[list[Part]]:
+def _wrapped(parts: Sequence[Part], width: int, indent: int, hang: tuple[str, Style]) -> list[list[Part]]:
     """The parts on as many rows as they need, broken at blanks where there are any."""
     indent = min(indent, max(width - 10, 0))
+    before = (set_cell_size(hang[0], indent), hang[1])
     rows: list[list[Part]] = [[]]
     used = 0
     for text, style in parts:
         for word in _words(text):
             length = cell_len(word)
             if used + cell_len(word.rstrip()) > width and used > indent:
-                rows.append([(" " * indent, None)])
+                rows.append([before])
                 used = indent
                 word = word.lstrip()
                 length = cell_len(word)
@@ -98,7 +105,7 @@ def _wrapped(parts: Sequence[Part], width: int, indent: int) -> list[list[Part]]
                 rows[-1].append((word[: width - used], style))
                 word = word[width - used :]
                 length = cell_len(word)
-                rows.append([(" " * indent, None)])
+                rows.append([before])
                 used = indent
             rows[-1].append((word, style))
             used += length

@@ -29,6 +29,18 @@ class Palette:
     cursor: Style
     bar: Style
     """The line at the top and the line of keys at the bottom."""
+    critical: Style
+    # Where the time of calls went, by the names of ``model.window.SPLITS``: cells of a bar.
+    running: Style
+    runqueue: Style
+    disk: Style
+    memory: Style
+    lock: Style
+    gpu: Style
+    network: Style
+    process: Style
+    sleep: Style
+    other: Style
 
     def level(self, percent: float | None) -> Style:
         """Style of a figure that is a share of what there is (``percent`` 0 to 100)."""

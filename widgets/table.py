@@ -22,7 +22,13 @@ from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
 
-Role = Literal["", "dim", "label", "accent", "good", "warn", "bad", "head"]
+# fmt: off
+Role = Literal[
+    "", "text", "dim", "label", "accent", "good", "warn", "bad", "head", "critical",
+    "running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other",
+]
+# fmt: on
+"""Names of styles in the palette; empty: plain."""
 HEAD_LINES = 2
 
 
@@ -46,6 +52,8 @@ class Cell:
 
     text: str
     role: Role = ""
+    parts: tuple[tuple[str, Role], ...] = ()
+    """In place of both: pieces of one text, each with a role of its own, as wide as the column together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class TableRow:
     cells: tuple[Cell, ...]
     label: str = ""
     """What the row is called elsewhere, without marks."""
+    mark: Cell | None = None
+    """Stands at the end of the first column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,8 @@ class TableData:
     descending: bool = True
     empty: tuple[str, ...] = ()
     """What is said in place of rows."""
+    legend: tuple[tuple[str, Role], ...] = ()
+    """At the right of the title, where there is room for all of it."""
 
 
 class Table(Lines, can_focus=True):
@@ -278,7 +290,12 @@ class Table(Lines, can_focus=True):
             room = max(width - len(position), 0)
             parts = [(text, style) for text, style in _cut(parts, room, self.unicode)]
             used = room
-        parts.append((position.rjust(width - used), paint.dim))
+        legend = [(text, self._style(role, paint)) for text, role in self.data.legend]
+        room = width - used - len(position) - sum(cell_len(text) for text, _ in legend)
+        if room >= 3:
+            parts += [(" " * room, None), *legend, (position, paint.dim)]
+        else:
+            parts.append((position.rjust(width - used), paint.dim))
         return strip_of(parts, width)
 
     def _head(
@@ -319,28 +336,35 @@ class Table(Lines, can_focus=True):
         marked = cursor and self.has_focus
         over = paint.cursor if marked else None
         parts: list[Part] = [((">" if not self.unicode else "▸") if cursor else " ", over)]
-        for index, column, wide in columns:
+        for place, (index, column, wide) in enumerate(columns):
             cell = row.cells[index]
-            text = printable(cell.text)
-            if column.right:
-                length = cell_len(text)
-                text = (
-                    " " * (wide - length) + text if length <= wide else fit(text, wide, unicode=self.unicode)
-                )
+            if cell.parts:
+                parts += [(text, self._style(role, paint)) for text, role in cell.parts]
+            elif place == 0 and row.mark is not None and wide > 4:
+                text = fit(printable(cell.text), wide - 2, unicode=self.unicode)
+                parts.append((text + " ", self._under(cell.role, over, paint)))
+                parts.append((fit(row.mark.text, 1), self._under(row.mark.role, over, paint)))
             else:
-                text = fit(text, wide, unicode=self.unicode)
-            style = self._style(cell.role, paint) if cell.role else None
-            if over is not None:
-                if style is None or over.reverse:
-                    style = over
-                elif cell.role in ("warn", "bad"):
-                    # What is wrong stays to be seen under the cursor: in its colour, turned round.
-                    style = over + Style(color=paint.ground.bgcolor, bgcolor=style.color)
-                else:
-                    style = style + over
-            parts.append((text, style))
+                text = printable(cell.text)
+                blanks = wide - cell_len(text) if column.right else 0
+                text = " " * blanks + text if blanks > 0 else fit(text, wide, unicode=self.unicode)
+                parts.append((text, self._under(cell.role, over, paint)))
             parts.append((" ", over))
         return strip_of(parts, width, over)
+
+    def _under(self, role: Role, over: Style | None, paint: Palette) -> Style | None:
+        """The style of a role in a row that lies under ``over``, where that is the cursor's."""
+        style = self._style(role, paint) if role else None
+        if over is None:
+            return style
+        if style is None or over.reverse:
+            return over
+        if role == "critical":
+            return style
+        if role in ("warn", "bad"):
+            # What is wrong stays to be seen under the cursor: in its colour, turned round.
+            return over + Style(color=paint.ground.bgcolor, bgcolor=style.color)
+        return style + over
 
     @staticmethod
     def _style(role: Role, paint: Palette) -> Style:

@@ -11,7 +11,8 @@ from scripts.write_keys import with_keys
 from tui.app import StalltopApp
 from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, bindings, footer, groups
 from tui.pages import help_page
-from tui.screens import GroupTable, MainScreen
+from tui.screens import MainScreen
+from tui.tables import GroupTable
 
 CONTRACT = {*"q?/conplsSrwae+-t", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
 """Keys that people rely on."""

@@ -1,0 +1,83 @@
+"""The screen in a terminal of a given size, on windows that a test feeds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from textual.pilot import Pilot
+
+from model.window import Window
+from tests.tui.sources import Fed
+from tui.app import RunOptions, StalltopApp
+from widgets.table import Table
+
+DEADLINE = 60.0
+
+
+@dataclass
+class Screen:
+    """A running app and its source."""
+
+    app: StalltopApp
+    pilot: Pilot[None]
+    source: Fed
+
+    def text(self) -> str:
+        """Everything on the screen."""
+        lines = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text for strip in lines)
+
+    def line(self, number: int) -> str:
+        return self.text().splitlines()[number]
+
+    def names(self, table: str = "main") -> list[str]:
+        """Names of the rows of a table."""
+        return [row.cells[0].text for row in self.app.main.query_one(f"#{table}", Table).data.rows]
+
+    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
+        """Wait for ``condition``."""
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end, f"{what}\n{self.text()}"
+            await self.pilot.pause(0.02)
+
+    async def sees(self, text: str) -> None:
+        """Wait for ``text`` on the screen."""
+        await self.until(lambda: text in self.text(), f"never saw {text!r}")
+
+    async def named(self, names: list[str]) -> None:
+        """Wait for the rows of the first table to be ``names``."""
+        await self.until(lambda: self.names() == names, f"never {names}, but {self.names()}")
+
+    async def feed(self, one: Window) -> None:
+        """Let the source give ``one`` and wait for the screen to have it."""
+        self.source.put(one)
+        await self.until(
+            lambda: self.app.main._snapshot is not None and self.app.main._snapshot.newest is one,
+            "no tick",
+        )
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def running(
+    *windows: Window, size: tuple[int, int] = (120, 40), options: RunOptions | None = None
+) -> AsyncIterator[Screen]:
+    source = Fed()
+    app = StalltopApp(source, options or RunOptions(interval=0.0, theme="dark"))
+    app.unicode = not (options and options.ascii)
+    async with app.run_test(size=size) as pilot:
+        screen = Screen(app, pilot, source)
+        for one in windows:
+            await screen.feed(one)
+        await pilot.pause()
+        try:
+            yield screen
+        finally:
+            source.release()

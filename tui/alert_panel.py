@@ -1,0 +1,53 @@
+"""The list of what is wrong on the main screen: how many lines it takes, and what stands around them."""
+
+from __future__ import annotations
+
+from tui.chains import Listed
+from tui.keys import bindings
+from widgets.alerts import AlertList, AlertRow
+
+QUIET = "no warnings: nothing is slow without a reason, nothing hangs, nothing is lost"
+STARTING = "starting: loading probes and looking for CUDA processes"
+
+
+def most_lines(height: int) -> int:
+    """Lines of the list on a terminal of ``height`` rows: 1 of 24, 5 of 40, 10 of 60."""
+    return 1 if height < 30 else min(height // 4 - 5, 10)
+
+
+class AlertPanel(AlertList, can_focus=True):
+    """The list with the keys of ``tui.keys``."""
+
+    BINDINGS = bindings("table")
+
+    def __init__(self, widget_id: str, *, unicode: bool) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._least = 1
+
+    def show_list(self, found: Listed, *, started: bool) -> None:
+        """Show ``found``; ``started``: there is a window."""
+        rows = list(found.rows)
+        if not rows or rows[0].ended:
+            rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if started else STARTING))
+        silenced = f"{found.silenced} silenced" if found.silenced else ""
+        coverage = AlertRow(
+            "coverage", "-", "dim", "all warnings in full, what is traced, and what that costs"
+        )
+        self.show(rows, [coverage], silenced)
+
+    def forget_height(self) -> None:
+        """The size of the terminal has changed."""
+        self._least = 1
+
+    def fit(self, *, enlarged: bool) -> None:
+        """Take the lines that are needed; without the focus no more than are left to it, and never fewer than
+        before: what lies below does not move up and down. ``enlarged``: the tables want the screen."""
+        height = self.app.size.height
+        most = 1 if enlarged else most_lines(height)
+        if self.has_focus:
+            wanted = max(min(self.wanted, height // 2 - 4), most, 3)
+        else:
+            wanted = self._least = min(max(self.wanted, self._least), most)
+        current = self.styles.height
+        if current is None or current.value != wanted:
+            self.styles.height = wanted

@@ -1,0 +1,196 @@
+"""Chains and other warnings as one list, and which chain speaks of which row. Pure functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from model.chain import SEVERITIES, Chain, Link, Severity
+from model.pivot import Dimension, part_of
+from model.window import RowKey, Window
+from outputs import figures
+from tui.view import BESIDE, View
+from tui.warnings import Warn, warnings
+from widgets.alerts import AlertRow
+from widgets.table import Cell, Role
+
+MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
+"""Tells severities apart without a colour."""
+ROLE: dict[Severity, Role] = {
+    "critical": "critical",
+    "high": "bad",
+    "medium": "warn",
+    "low": "label",
+    "info": "dim",
+}
+_WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
+_WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
+"""Where other warnings stand among chains: after those of the severity with the number below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The list of all that is wrong."""
+
+    rows: tuple[AlertRow, ...]
+    """Open chains and other warnings, the worst first, then chains that are over."""
+    chains: tuple[Chain, ...]
+    """The chains among them, in the same order."""
+    silenced: int
+    """Open chains that are left out, or would be."""
+    order: tuple[str, ...] = ()
+    """Ids of all chains, as they are sorted now."""
+
+    @property
+    def open(self) -> tuple[Chain, ...]:
+        """The chains that still go on."""
+        return tuple(chain for chain in self.chains if chain.open)
+
+
+def steady(chains: Iterable[Chain], before: Sequence[str] = ()) -> tuple[Chain, ...]:
+    """Open chains first, then by severity, then the newest; ties stay in the order ``before`` (ids).
+
+    Loss changes with every window and decides between those only that were not shown before.
+    """
+    place = {chain_id: at for at, chain_id in enumerate(before)}
+
+    def rank(chain: Chain) -> tuple[bool, int, float, int, float]:
+        worst = SEVERITIES.index(chain.severity) if chain.open else 0
+        newest = -chain.since if chain.open else -chain.seen
+        return not chain.open, worst, newest, place.get(chain.id, len(place)), -chain.lost_ms_per_s
+
+    return tuple(sorted(chains, key=rank))
+
+
+def listed(
+    window: Window | None,
+    notes: Sequence[str] = (),
+    *,
+    before: Sequence[str] = (),
+    silenced: Collection[str] = (),
+    show_silenced: bool = False,
+    unicode: bool = True,
+) -> Listed:
+    """All that is wrong in ``window``. ``before`` is the order of the chains' ids so far."""
+    chains = steady(window.chains if window is not None else (), before)
+    shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
+    ranked: list[tuple[float, AlertRow]] = []
+    for chain in shown:
+        rank = SEVERITIES.index(chain.severity) if chain.open else len(SEVERITIES)
+        assert window is not None
+        row = alert_row(chain, window, silenced=chain.id in silenced, unicode=unicode)
+        ranked.append((rank, row))
+    keys: Counter[str] = Counter()
+    for warn in warnings(window, notes, unicode=unicode):
+        # Figures in it change; what it speaks of does not.
+        about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
+        keys[about] += 1
+        ranked.append((_WARNING_RANK[warn.level], _sentence(warn, ("warning", about, keys[about]))))
+    ranked.sort(key=lambda pair: pair[0])
+    return Listed(
+        rows=tuple(row for _, row in ranked),
+        chains=tuple(shown),
+        silenced=sum(chain.open and chain.id in silenced for chain in chains),
+        order=tuple(chain.id for chain in chains),
+    )
+
+
+def _sentence(warn: Warn, key: tuple[str, str, int]) -> AlertRow:
+    mark = _WARNING_MARK[warn.level]
+    return AlertRow(key=key, mark=mark, role=warn.level, text=warn.text, name=warn.name)
+
+
+def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: bool = True) -> AlertRow:
+    """A chain in one line."""
+    return AlertRow(
+        key=chain.id,
+        mark=MARK[chain.severity],
+        role=ROLE[chain.severity] if chain.open and not silenced else "dim",
+        title=f"({chain.title})" if silenced else chain.title,
+        who=who(chain.tenant, window),
+        lost=loss(chain, unicode=unicode).strip(),
+        where=chain.operation,
+        culprit=culprit(chain, window),
+        since=figures.clock(chain.since),
+        ended="" if chain.open else figures.clock(chain.seen),
+    )
+
+
+def who(tenant: str, window: Window) -> str:
+    """Name of a tenant for a person; the host's where there is none."""
+    found = window.tenants.get(tenant)
+    return (found.name or tenant) if found is not None else tenant or window.host
+
+
+def loss(chain: Chain, *, unicode: bool = True) -> str:
+    """What a chain costs, time a second; empty where nothing was lost yet."""
+    return rate(chain.lost_ms_per_s * 1e6, unicode=unicode) if chain.lost_ms_per_s > 0 else ""
+
+
+def rate(ns_per_s: float | None, *, unicode: bool = True) -> str:
+    """Time a second, such as `` 412ms/s``; blank where it is not known."""
+    width = figures.DURATION_WIDTH + 2
+    return " " * width if ns_per_s is None else figures.duration(ns_per_s, unicode=unicode) + "/s"
+
+
+def culprit(chain: Chain, window: Window) -> str:
+    """Who is to blame most; where nobody is, what the loss goes to."""
+    if chain.culprits:
+        return subject(chain.culprits[0], chain.tenant, window) or chain.culprits[0].text
+    roots = [link for link in chain.links if link.role in ("mechanism", "reason")]
+    return roots[-1].text if roots else ""
+
+
+def subject(link: Link, victim: str, window: Window) -> str:
+    """Whom or what a step speaks of: the process, the tenant where that is another one, the device."""
+    process = f"{link.process} {link.pid or ''}".strip()
+    tenant = who(link.tenant, window) if link.tenant and link.tenant != victim else ""
+    return ": ".join(part for part in (tenant, process or link.device) if part)
+
+
+def counts(chains: Iterable[Chain]) -> tuple[tuple[Severity, int], ...]:
+    """How many chains there are of each severity that is a fault and occurs, the worst first."""
+    found = [chain.severity for chain in chains if chain.severity != "info"]
+    return tuple((severity, found.count(severity)) for severity in SEVERITIES if severity in found)
+
+
+# ---- rows and chains
+
+
+def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
+    """The rows a chain speaks of; where it names none, the one that it loses its time in."""
+    own = RowKey(window.host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)
+    return chain.rows or (own,)
+
+
+def groups_of(chain: Chain, window: Window, view: View) -> Iterator[tuple[str, ...]]:
+    """Keys of the rows of the table of ``view`` that a chain speaks of."""
+    dimensions = BESIDE.get(view.by, (view.by,))
+    for key in keys_of(chain, window):
+        tenant = window.tenants.get(key.tenant)
+
+        def part(dimension: Dimension, key: RowKey = key) -> str:
+            return part_of(dimension, key, window.tenants.get(key.tenant))[0]
+
+        if not key.operation and view.by in ("operation", "layer"):
+            continue
+        if tenant is None and view.by in ("pod", "namespace"):
+            continue
+        if all(part(step.dimension) == step.key for step in view.path):
+            yield tuple(part(dimension) for dimension in dimensions)
+
+
+def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
+    """The mark of each row of the table of ``view`` that one of ``chains``, worst first, speaks of."""
+    found: dict[tuple[str, ...], Cell] = {}
+    for chain in chains:
+        if chain.severity != "info":
+            for key in groups_of(chain, window, view):
+                found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
+    return found
+
+
+def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:
+    """Those of ``chains`` that speak of the row ``key`` of the table of ``view``."""
+    return [chain for chain in chains if key in set(groups_of(chain, window, view))]

@@ -1,0 +1,282 @@
+"""The one or two tables of groups: how they look at the window, and what keys change of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from model.chain import Chain
+from model.pivot import Dimension
+from model.window import Window
+from tui.chains import chains_of, keys_of, marks
+from tui.keys import bindings
+from tui.view import Step, View, table
+from widgets.table import HEAD_LINES, Table, TableData
+
+TWO_TABLES_FROM = 40
+"""Rows of the terminal from which a second table is shown."""
+
+
+class GroupTable(Table, can_focus=True):
+    """A table of groups with the keys of ``tui.keys``."""
+
+    BINDINGS = bindings("table")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The tables as they were before a step down."""
+
+    inside: tuple[Step, ...]
+    """The path that the step led to."""
+    view: View
+    second_sort: tuple[str, bool]
+    cursors: tuple[Hashable, Hashable]
+    """Of the first and of the second table."""
+    in_second: bool
+    """The keys went to the second table."""
+
+
+class Tables(Vertical):
+    """Shows a window in tables."""
+
+    @dataclass
+    class Said(Message):
+        """Something to tell about what a key did."""
+
+        text: str
+
+    def __init__(self, widget_id: str, *, unicode: bool) -> None:
+        super().__init__(id=widget_id)
+        self.unicode = unicode
+        self.keys_elsewhere = False
+        """Keys go to a line that is being typed, and stay there."""
+        self._view = View()
+        self._second_sort = ("total", True)
+        self._places: list[_Place] = []
+        self._window: Window | None = None
+        self._chains: tuple[Chain, ...] = ()
+        self._enlarged = False
+        self._main_lines = 0
+        self._main_height = ""
+
+    def compose(self) -> ComposeResult:
+        """The first table above the second."""
+        yield GroupTable("main", unicode=self.unicode)
+        yield GroupTable("second", unicode=self.unicode)
+
+    @property
+    def main(self) -> GroupTable:
+        """The first table."""
+        return self.query_one("#main", GroupTable)
+
+    @property
+    def second(self) -> GroupTable:
+        """The one below it, which may be hidden."""
+        return self.query_one("#second", GroupTable)
+
+    # ---- drawing
+
+    def show(self, window: Window | None, chains: Sequence[Chain]) -> None:
+        """Show ``window``; rows that ``chains`` (the worst first) speak of are marked."""
+        self._window, self._chains = window, tuple(chains)
+        self.redraw()
+
+    def lay_out(self, *, enlarged: bool) -> None:
+        """Decide how many tables there are at this size; ``enlarged``: they have the screen to themselves."""
+        second = self.second
+        if enlarged and not self._enlarged and second.has_focus:
+            beside = self._view.beside()
+            if beside is not None:
+                sort, descending = self._second_sort
+                self._view = replace(self._view, by=beside, sort=sort, descending=descending)
+        self._enlarged = enlarged
+        high = self.app.size.height >= TWO_TABLES_FROM
+        two = high and not enlarged and self._view.beside() is not None
+        second.display = two
+        if not two and second.has_focus:
+            self.main.focus()
+
+    def redraw(self) -> None:
+        """Fill the tables again."""
+        if self._window is None:
+            return
+        pairs = self._views()
+        for widget, view in pairs:
+            widget.show(self._data(view, legend=widget is pairs[0][0]))
+        self._share_room(len(pairs) > 1)
+
+    def _data(self, view: View, *, legend: bool = False) -> TableData:
+        assert self._window is not None
+        return table(
+            self._window,
+            view,
+            width=self.app.size.width,
+            unicode=self.unicode,
+            letters=self.app.no_color,
+            marks=marks(self._chains, self._window, view),
+            legend_shown=legend,
+        )
+
+    def _views(self) -> list[tuple[GroupTable, View]]:
+        """The tables on the screen and how each looks at the window."""
+        pairs = [(self.main, self._view)]
+        beside = self._view.beside()
+        if self.second.display and beside is not None:
+            sort, descending = self._second_sort
+            pairs.append((self.second, replace(self._view, by=beside, sort=sort, descending=descending)))
+        return pairs
+
+    def _share_room(self, two: bool) -> None:
+        """What a short first table leaves over goes to the second; the border moves down only, and seldom."""
+        main = self.main
+        lines = -(-(len(main.data.rows) + HEAD_LINES + 1) // 4) * 4
+        self._main_lines = max(self._main_lines, lines)
+        half = (self.app.size.height - 8) // 2
+        wanted = f"{self._main_lines}" if two and self._main_lines < half else "1fr"
+        if wanted != self._main_height:
+            self._main_height = wanted
+            main.styles.height = wanted
+
+    # ---- what is looked at
+
+    @property
+    def filter(self) -> str:
+        """The filter of the rows."""
+        return self._view.filter
+
+    def put_filter(self, text: str) -> None:
+        """Show rows that match ``text`` only."""
+        self._view = replace(self._view, filter=text)
+        self.redraw()
+
+    def focus_main(self) -> None:
+        """Keys go to the first table, unless a line is being typed."""
+        if not self.keys_elsewhere:
+            self.main.focus()
+
+    def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
+        """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
+        self._view = view
+        self._main_lines = 0
+        self.lay_out(enlarged=self._enlarged)
+        if cursor is not None or top:
+            self.main.put_cursor(cursor)
+        self.redraw()
+        if self.second.display:
+            self.call_after_refresh(self.redraw)
+
+    def pivot(self, by: Dimension) -> None:
+        """Group by ``by``."""
+        self.focus_main()
+        self._look(self._view.pivoted(by), top=self._view.by != by)
+
+    @on(Table.Chosen)
+    def _chosen(self, message: Table.Chosen) -> None:
+        """Go into a row."""
+        view = next((view for widget, view in self._views() if widget is message.table), self._view)
+        row = next((row for row in message.table.data.rows if row.key == message.key), None)
+        if row is None:
+            return
+        inside = view.entered(_part(row.key), row.label)
+        if inside is view:
+            self.post_message(self.Said("there is nothing below this; Esc goes back"))
+            return
+        self._remember(inside.path, in_second=message.table is self.second)
+        self.focus_main()
+        self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
+
+    def _remember(self, inside: tuple[Step, ...], *, in_second: bool) -> None:
+        cursors = (self.main.cursor_key, self.second.cursor_key)
+        self._places.append(_Place(inside, self._view, self._second_sort, cursors, in_second))
+
+    def out(self) -> None:
+        """One step back, to the tables as they were; at the top, clear the filter."""
+        path = self._view.path
+        while self._places and self._places[-1].inside != path[: len(self._places[-1].inside)]:
+            self._places.pop()  # a pivot took that step back
+        if self._places and self._places[-1].inside == path:
+            place = self._places.pop()
+            self._second_sort = place.second_sort
+            self._look(replace(place.view, filter=self._view.filter), cursor=place.cursors[0], top=True)
+            self.second.put_cursor(place.cursors[1])
+            (self.second if place.in_second and self.second.display else self.main).focus()
+        elif path:
+            step = self._view.path[-1]
+            view = self._view.left()
+            cursor: object = None
+            if self._window is not None:
+                keys = [row.key for row in self._data(view).rows]
+                cursor = next((key for key in keys if _part(key) == step.key), None)
+            self._look(view, cursor=cursor, top=cursor is None)
+        elif self._view.filter:
+            self._look(replace(self._view, filter=""))
+
+    def sort(self, step: int) -> None:
+        """Sort the table that has the keys by the next or previous column."""
+        self._sort(lambda view: view.next_sort(step))
+
+    def reverse(self) -> None:
+        """Turn its order round."""
+        self._sort(lambda view: replace(view, descending=not view.descending))
+
+    @on(Table.HeadClicked)
+    def _head_clicked(self, message: Table.HeadClicked) -> None:
+        column = {"share": "total", "bar": "total", "n": "calls", "beside": "name"}.get(
+            message.column, message.column
+        )
+        if column != "split":
+            self._sort(lambda view: view.sorted_by(column), message.table)
+
+    def _sort(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
+        second = self.second
+        if (widget or self.screen.focused) is second and second.display:
+            view = change(replace(self._view, sort=self._second_sort[0], descending=self._second_sort[1]))
+            self._second_sort = (view.sort, view.descending)
+        else:
+            self._view = change(self._view)
+        self.redraw()
+
+    def other(self) -> None:
+        """The keys go to the other table."""
+        second = self.second
+        (second if second.display and not second.has_focus else self.main).focus()
+
+    # ---- rows and chains
+
+    def chains_here(self) -> list[Chain]:
+        """The chains that speak of the row under the cursor, the worst first."""
+        window = self._window
+        if window is None:
+            return []
+        views = self._views()
+        widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
+        return chains_of(widget.cursor_key, self._chains, window, view)
+
+    def look_at(self, chain: Chain) -> None:
+        """Put the cursor on the row that ``chain`` loses its time in; Esc goes back to the tables of now."""
+        window = self._window
+        if window is None:
+            return
+        key = keys_of(chain, window)[0]
+        find = window.tenants.get(key.tenant)
+        view = View(sort=self._view.sort, descending=self._view.descending)
+        cursor: Hashable = (key.tenant,)
+        if key.operation and key.tenant:
+            step = Step("container", key.tenant, find.name if find else key.tenant)
+            view, cursor = replace(view, by="operation", path=(step,)), (key.operation, key.layer)
+        if view.path != self._view.path:
+            self._remember(view.path, in_second=self.second.has_focus)
+        self.focus_main()
+        self._look(view, cursor=cursor)
+
+
+def _part(key: Hashable) -> str:
+    """What a row of a table by some dimension is called in it: keys of rows are tuples, that part first."""
+    return str(key[0]) if isinstance(key, tuple) else str(key)

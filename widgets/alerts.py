@@ -1,0 +1,269 @@
+"""What is wrong, one line each, the worst first: chains with their figures, and plain sentences.
+
+Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds its first
+line may say what a key has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from outputs.figures import fit, middle
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, printable, strip_of
+
+LEAST_NAME = 16
+"""Cells that a name within a sentence keeps."""
+_TIGHT, _NARROW, _WIDE = 70, 100, 150
+"""Cells below which there is no time, below which columns are narrow, and from which the operation shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRow:
+    """One line. Either ``text`` alone, or ``title`` and what follows it, each in a column."""
+
+    key: Hashable
+    mark: str
+    """One character: tells how bad it is without a colour."""
+    role: str
+    """Name of a style in the palette: tells the same."""
+    text: str = ""
+    name: str = ""
+    """A part of ``text``, such as a path, that is cut in its middle first where there is little room."""
+    title: str = ""
+    who: str = ""
+    lost: str = ""
+    """What it costs."""
+    where: str = ""
+    """The operation."""
+    culprit: str = ""
+    since: str = ""
+    ended: str = ""
+    """When it was over; the line is dim then."""
+
+
+class AlertList(Lines, can_focus=True):
+    """Shows ``AlertRow``s."""
+
+    @dataclass
+    class Chosen(Message):
+        """Enter or a click on a line."""
+
+        key: Hashable
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._rows: tuple[AlertRow, ...] = ()
+        self._more: tuple[AlertRow, ...] = ()
+        self._tail = ""
+        self._cursor = 0
+        self._cursor_key: Hashable = None
+        self._top = 0
+        self._said = ("", "good")
+
+    # ---- what is shown
+
+    def show(self, rows: Sequence[AlertRow], more: Sequence[AlertRow] = (), tail: str = "") -> None:
+        """Show ``rows``, and with the focus ``more`` below them; the cursor stays on its row.
+
+        ``tail`` is said at the end of the last line, after how many rows did not fit.
+        """
+        self._rows, self._more, self._tail = tuple(rows), tuple(more), tail
+        keys = [row.key for row in self._all]
+        if self._cursor_key in keys:
+            self._cursor = keys.index(self._cursor_key)
+        self._keep_in_view()
+        self.redraw()
+
+    def say(self, text: str, role: str = "good") -> None:
+        """Show ``text`` in place of the first line; empty: show the line again."""
+        self._said = (text, role)
+        self.redraw()
+
+    @property
+    def _all(self) -> tuple[AlertRow, ...]:
+        return self._rows + self._more if self.has_focus else self._rows
+
+    @property
+    def wanted(self) -> int:
+        """Lines that all rows take."""
+        return len(self._all)
+
+    @property
+    def cursor_key(self) -> Hashable:
+        """Key of the row under the cursor; None without rows."""
+        return self._all[self._cursor].key if self._cursor < len(self._all) else None
+
+    def put_cursor(self, key: Hashable) -> None:
+        """Move the cursor to the row ``key``, now or as soon as it is shown."""
+        self._cursor_key = key
+        self.show(self._rows, self._more, self._tail)
+
+    def _keep_in_view(self) -> None:
+        rows, page = len(self._all), max(self.size.height, 1)
+        self._cursor = min(max(self._cursor, 0), max(rows - 1, 0))
+        self._top = min(max(self._top, self._cursor - page + 1, 0), self._cursor)
+        self._top = max(min(self._top, rows - page), 0)
+        if not self.has_focus:
+            self._top = 0
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the cursor in view."""
+        self._keep_in_view()
+        super().on_resize(event)
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """A cursor is shown where keys go; it starts at the worst."""
+        super().watch_has_focus(has_focus)
+        if not has_focus:
+            self._cursor, self._cursor_key = 0, None
+        self._keep_in_view()
+        self.redraw()
+
+    # ---- keys and mouse
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by ``rows``."""
+        self._cursor += rows
+        self._keep_in_view()
+        self._cursor_key = self.cursor_key
+        self.redraw()
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by whole pages."""
+        self.action_move(pages * max(self.size.height - 1, 1))
+
+    def action_end(self, direction: int) -> None:
+        """Move the cursor to the first (-1) or the last row."""
+        self.action_move(direction * len(self._all))
+
+    def action_sideways(self, columns: int) -> None:
+        """There is nothing beside."""
+
+    def action_choose(self) -> None:
+        """Tell that the row under the cursor was chosen."""
+        if self.cursor_key is not None:
+            self.post_message(self.Chosen(self.cursor_key))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move the cursor down."""
+        event.stop()
+        if self.has_focus:
+            self.action_move(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move the cursor up."""
+        event.stop()
+        if self.has_focus:
+            self.action_move(-1)
+
+    def on_click(self, event: events.Click) -> None:
+        """A line that is clicked is chosen."""
+        at = self._top + event.y
+        if at < len(self._all):
+            self._cursor, self._cursor_key = at, self._all[at].key
+            self.redraw()
+            self.action_choose()
+
+    # ---- drawing
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """The lines in view; the last one also says how many there are beyond it."""
+        rows = self._all
+        shown = rows[self._top : self._top + height]
+        hidden = len(rows) - len(shown)
+        tail = "  ".join(part for part in (self._hidden(hidden, rows, shown), self._tail) if part)
+        drawn = []
+        for at, row in enumerate(shown):
+            room = width
+            last = at == len(shown) - 1
+            if last and tail:
+                room = width - cell_len(tail) - 3
+            over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
+            parts = self._said_line(room, paint) if at == 0 and self._said[0] else None
+            parts = parts or self._row(row, room, over, paint)
+            if last and tail:
+                parts = [
+                    *_padded(parts, room, over, unicode=self.unicode),
+                    ("  " + tail + " ", over or paint.dim),
+                ]
+            drawn.append(strip_of(parts, width, over))
+        if not shown and self._said[0]:
+            drawn.append(strip_of(self._said_line(width, paint), width))
+        return drawn
+
+    def _hidden(self, hidden: int, rows: Sequence[AlertRow], shown: Sequence[AlertRow]) -> str:
+        if self.has_focus:
+            return f"{self._top + 1}-{self._top + len(shown)} of {len(rows)}" if hidden else ""
+        return f"+{hidden} more" if hidden else ""
+
+    def _said_line(self, width: int, paint: Palette) -> list[Part]:
+        text, role = self._said
+        return [(" " + fit(printable(text), max(width - 1, 0), unicode=self.unicode), getattr(paint, role))]
+
+    def _row(self, row: AlertRow, width: int, over: Style | None, paint: Palette) -> list[Part]:
+        role: Style = getattr(paint, row.role)
+        mark_style = role if over is None or role.bgcolor else role + over
+        arrow = ">" if not self.unicode else "▸"
+        parts: list[Part] = [(arrow if over is not None else " ", over), (row.mark, mark_style), (" ", over)]
+        room = max(width - 3, 0)
+        if row.text:
+            text = self._sentence(row, room)
+            return [*parts, (text, (role + over) if over is not None else role)]
+        plain = paint.dim if row.ended else paint.text
+        dim, loud = paint.dim, (paint.dim if row.ended else role if not role.bgcolor else paint.bad)
+        for text, wide, style in self._columns(row, room, plain, dim, loud):
+            parts.append((fit(printable(text), wide, unicode=self.unicode), style + over if over else style))
+            parts.append((" ", over))
+        return parts
+
+    def _columns(
+        self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
+    ) -> list[tuple[str, int, Style]]:
+        """(text, cells, style) from left to right; together with blanks between them within ``width``."""
+        since, culprit, end = row.since, row.culprit, 14
+        columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
+        if width < _NARROW:
+            columns, end = [(row.title, 29, loud), (row.who, 12, plain), (row.lost, 8, plain)], 8
+        if width >= _WIDE:
+            columns.append((row.where, 26, plain))
+        if row.ended:
+            since = f"ended {row.ended}"
+            if width < _NARROW:
+                culprit, since = since, ""
+        if width < _TIGHT:
+            since, end = "", -1
+        rest = width - sum(wide + 1 for _, wide, _ in columns) - end - 1
+        if rest < 8:
+            return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
+        return [*columns, (culprit, rest - 1, plain), *([(since, end, dim)] if end > 0 else [])]
+
+    def _sentence(self, row: AlertRow, room: int) -> str:
+        text = printable(row.text)
+        if row.name and cell_len(text) > room:
+            name = printable(row.name)
+            short = max(cell_len(name) - (cell_len(text) - room), LEAST_NAME)
+            if short < cell_len(name):
+                text = text.replace(name, middle(name, short, unicode=self.unicode), 1)
+        return fit(text, min(cell_len(text), room), unicode=self.unicode)
+
+
+def _padded(parts: list[Part], width: int, fill: Style | None, *, unicode: bool) -> list[Part]:
+    """``parts`` in exactly ``width`` cells."""
+    kept: list[Part] = []
+    for text, style in parts:
+        length = cell_len(text)
+        if length > width:
+            kept.append((fit(text, width, unicode=unicode), style))
+            return kept
+        kept.append((text, style))
+        width -= length
+    return [*kept, (" " * width, fill)]
