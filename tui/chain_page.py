@@ -25,10 +25,10 @@ def chain_page(chain: Chain, window: Window, *, unicode: bool, letters: bool) ->
     """
     lines = _summary(chain, window, unicode)
     lines += _tree(chain, window, unicode)
+    lines += _fixes(chain)
     factors = [link for link in chain.links if link.role == "factor"]
     lines += _listed("What makes it worse", [_step(link, chain, window) for link in factors])
     lines += _listed("What is not known", chain.unknown)
-    lines += _fixes(chain)
     return lines + _rows(chain, window, unicode=unicode, letters=letters)
 
 
@@ -66,7 +66,8 @@ def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
 
 
 def _span(seconds: float) -> str:
-    return figures.duration(round(max(seconds, 0.0)) * 1e9).strip() if seconds >= 1 else "less than 1s"
+    whole = round(max(seconds, 0.0))
+    return f"{whole}s" if whole < 60 else figures.duration(whole * 1e9).strip()
 
 
 def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
@@ -115,11 +116,12 @@ def _branches(links: Sequence[Link], at: int, unicode: bool) -> tuple[str, str]:
 
 def _step(link: Link, chain: Chain, window: Window) -> str:
     """A link's text, with whom it speaks of where the text does not say it."""
-    whom = subject(link, chain.tenant, window)
-    named = [part for part in (link.process, link.device) if part]
-    if not whom or any(part in link.text for part in named) or link.role == "effect":
+    own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid) and not link.device
+    if own or any(name in link.text for name in (link.process, link.device) if name):
         return link.text
-    return f"{link.text} ({whom})"
+    known = who(link.tenant, window) in link.text if link.tenant else True
+    whom = subject(link, link.tenant if known else chain.tenant, window)
+    return f"{link.text} ({whom})" if whom else link.text
 
 
 def _listed(heading: str, texts: Sequence[str]) -> list[PageLine]:

@@ -47,7 +47,7 @@ class ChainScreen(PageScreen):
 
     def _show(self) -> None:
         window = self.stalltop.main.shown
-        if window is None or not self.is_mounted:
+        if window is None:
             return
         known = {chain.id: chain for chain in window.chains}
         self._chains = [known.get(chain.id, chain) for chain in self._chains]

@@ -275,6 +275,8 @@ class Tables(Vertical):
             self._remember(view.path, in_second=self.second.has_focus)
         self.focus_main()
         self._look(view, cursor=cursor)
+        if self.main.cursor_key != cursor:
+            self.post_message(self.Said("its row is not in this window"))
 
 
 def _part(key: Hashable) -> str:
