@@ -9,7 +9,7 @@ from typing import Final
 
 from diagnosis.causes import CAUSES
 from diagnosis.facts import Facts
-from diagnosis.normals import Normals
+from diagnosis.normals import Normal, Normals
 from diagnosis.rules import RULES
 from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
@@ -92,20 +92,21 @@ class Diagnosis:
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
-        facts = self._facts(newest)
+        joined = _joined(self._recent)
+        normal = self.normals.of(joined.rows.keys, joined.tenants)
+        facts = self._facts(newest, normal)
         now_seen = suspicions(facts, self._rules)
         lately = now_seen
         if len(self._recent) > 1:
-            lately = suspicions(self._facts(_joined(self._recent)), self._rules)
+            lately = suspicions(self._facts(joined, normal), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
-    def _facts(self, window: Window) -> Facts:
-        keys, tenants = window.rows.keys, window.tenants
+    def _facts(self, window: Window, normal: Normal) -> Facts:
         return Facts(
             window,
-            normal=self.normals.percentiles(keys, tenants),
-            usual=self.normals.usual_ns(keys, tenants),
+            normal=normal.percentiles,
+            usual=normal.usual_ns,
             series=self._series.points,
             own_pid=self._own_pid,
         )
@@ -164,12 +165,8 @@ def explain(
     window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
 ) -> tuple[Chain, ...]:
     """The chains of one window by itself, the worst first: what its own evidence says."""
-    keys, tenants = window.rows.keys, window.tenants
-    facts = Facts(
-        window,
-        normal=normals.percentiles(keys, tenants) if normals is not None else None,
-        usual=normals.usual_ns(keys, tenants) if normals is not None else {},
-    )
+    normal = (normals or Normals()).of(window.rows.keys, window.tenants)
+    facts = Facts(window, normal=normal.percentiles, usual=normal.usual_ns)
     found = main_ones(suspicions(facts, rules))
     chains = [
         chain_of(identity, suspicion, since=window.start, seen=window.end)

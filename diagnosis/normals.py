@@ -24,6 +24,15 @@ class Workload(NamedTuple):
     operation: str
 
 
+class Normal(NamedTuple):
+    """What is normal for the rows of one window."""
+
+    percentiles: Mapping[RowKey, tuple[int, int]]
+    """(p50_ns, p99_ns) of those whose normal is known."""
+    usual_ns: Mapping[RowKey, Mapping[str, float]]
+    """What a call spends in each part of its split, of those seen in a few healthy windows at least."""
+
+
 KNOWN_WINDOWS: Final = 30
 """Healthy windows until a normal is known: half a minute tells a rhythm from its start."""
 USUAL_WINDOWS: Final = 3
@@ -63,28 +72,19 @@ class Normals:
         # Several processes of one workload: the last one counts, the others had their turn or will.
         self._means[place] += weight * (seen - self._means[place])
 
-    def percentiles(
-        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]
-    ) -> dict[RowKey, tuple[int, int]]:
-        """(p50_ns, p99_ns) of the rows whose normal is known."""
-        found = {}
+    def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
+        """What is known of rows with these keys."""
+        percentiles: dict[RowKey, tuple[int, int]] = {}
+        usual: dict[RowKey, dict[str, float]] = {}
         for key in keys:
             at = self._place.get(workload_of(key, tenants))
-            if at is not None and self._windows[at] >= KNOWN_WINDOWS:
-                p50, p99 = self._means[at, :_RATE].tolist()
-                found[key] = (round(math.exp(p50)), round(math.exp(p99)))
-        return found
-
-    def usual_ns(
-        self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]
-    ) -> dict[RowKey, dict[str, float]]:
-        """What a call spends in each part of its split, of rows seen in a few healthy windows at least."""
-        found = {}
-        for key in keys:
-            at = self._place.get(workload_of(key, tenants))
-            if at is not None and self._windows[at] >= USUAL_WINDOWS:
-                found[key] = dict(zip(SPLITS, self._means[at, _SPLIT:].tolist(), strict=True))
-        return found
+            if at is None or (windows := self._windows[at]) < USUAL_WINDOWS:
+                continue
+            means = self._means[at].tolist()
+            usual[key] = dict(zip(SPLITS, means[_SPLIT:], strict=True))
+            if windows >= KNOWN_WINDOWS:
+                percentiles[key] = (round(math.exp(means[_P50])), round(math.exp(means[_P99])))
+        return Normal(percentiles, usual)
 
     def _placed(self, workload: Workload) -> int:
         at = self._place.pop(workload, None)

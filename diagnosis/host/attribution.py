@@ -25,6 +25,7 @@ BUSY_WORKER: Final = 0.5
 """A worker with less of its time spent on work, or on waits with a known reason, waits for work itself."""
 WAKEABLE: Final = ("lock", "process", "network")
 """Waits that another process ends."""
+_WAITS: Final = ("disk", "memory", *WAKEABLE)
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 
 
@@ -85,6 +86,7 @@ class Attribution:
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
         self._losses: dict[str, Loss] = {}
+        self._pinned: dict[int, bool] = {}
         self._victim = Who("", 0, "")
 
     def losses(self, pid: int) -> list[Loss]:
@@ -97,9 +99,8 @@ class Attribution:
         self._victim = Who(key.tenant, key.pid, key.process)
         for row in rows:
             self._late(row)
-            for part in ("disk", "memory", *WAKEABLE):
-                ns = row.beyond_usual(part) * self._facts.within(row)
-                if ns > 0:
+            for part in _WAITS:
+                if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
         return list(self._losses.values())
 
@@ -227,17 +228,23 @@ class Attribution:
             self._lost("cfs_throttling", wait, "runqueue", claimed, {})
             left = 1.0 - claimed / ns
             by = {other: lost * left for other, lost in by.items()}
-        own = {other: lost for other, lost in by.items() if other.tenant == who.tenant}
-        tracer = {other: lost for other, lost in by.items() if other.pid == self._facts.own_pid != 0}
-        others = {other: lost for other, lost in by.items() if other not in own and other not in tracer}
-        own_cause = "loader_cpu" if wait.path else "own_threads"
-        if processors.pinned_apart_from_idle(self._facts, who.pid):
-            own_cause = other_cause = "cpu_pinning"
-        else:
-            other_cause = "cpu_contention"
-        self._lost("tracer", wait, "runqueue", sum(tracer.values()), tracer)
-        self._lost(own_cause, wait, "runqueue", sum(own.values()), own)
-        self._lost(other_cause, wait, "runqueue", sum(others.values()), others)
+        for other, lost in by.items():
+            if other.pid == self._facts.own_pid != 0:
+                cause = "tracer"
+            elif self._is_pinned(who.pid):
+                cause = "cpu_pinning"
+            elif other.tenant != who.tenant:
+                cause = "cpu_contention"
+            else:
+                cause = "loader_cpu" if wait.path else "own_threads"
+            self._lost(cause, wait, "runqueue", lost, {other: lost})
+
+    def _is_pinned(self, pid: int) -> bool:
+        """Whether it waits for its CPUs while others have room that it may not use."""
+        pinned = self._pinned.get(pid)
+        if pinned is None:
+            pinned = self._pinned[pid] = bool(processors.idle_elsewhere(self._facts, pid))
+        return pinned
 
     def _lost(self, cause: str, wait: _Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
         if ns <= 0:

@@ -50,11 +50,6 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
     return frozenset(cpu for cpu in range(len(busy)) if cpu not in allowed and busy[cpu] < IDLE_PERCENT)
 
 
-def pinned_apart_from_idle(facts: Facts, pid: int) -> bool:
-    """Whether ``pid`` waits for its CPUs while others are idle that it may not use."""
-    return bool(idle_elsewhere(facts, pid))
-
-
 def throttled_ns(facts: Facts, tenant: str) -> float:
     """Time that the tenant's CPU quota stopped it, ns of the window; 0 where that is no pattern."""
     use = facts.use(tenant)

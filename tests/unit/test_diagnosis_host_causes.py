@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from evidence_windows import (
+
+from diagnosis.engine import explain
+from model.chain import Chain
+from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
+from model.window import OpenCall, Window
+from tests.unit.evidence_windows import (
     BATCH,
     SERVE,
     SYSTEM,
@@ -15,11 +20,6 @@ from evidence_windows import (
     row,
     window,
 )
-
-from diagnosis.engine import explain
-from model.chain import Chain
-from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
-from model.window import OpenCall, Window
 
 MS = 1_000_000
 MIB = 1 << 20
