@@ -16,6 +16,8 @@
 #define LIKELY 4096         /* thread ids told apart before the hash is asked; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
+#define CHARGES 8192        /* sums of time that another process is the cause of */
+#define SLICES 64           /* of time on a CPU that are remembered for each CPU; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
@@ -63,7 +65,7 @@ struct cached_slot {
 	__u32 slot;
 };
 
-/* A thread that has made a traced call. Only the thread itself writes it. */
+/* A thread that has made a traced call, or is followed. Besides itself, only who wakes or moves it writes it. */
 struct thread {
 	__u32 tid;              /* the kernel's own number; 0 says that the record is free */
 	__u32 tgid;             /* as the monitor knows it, as everywhere else here */
@@ -77,9 +79,12 @@ struct thread {
 	__u64 woken_ns;         /* when it was woken since; 0 while it was not */
 	__u32 off_for;          /* enum part: why it left */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu holds something */
-	__u64 gap_ns;           /* when its last outermost call returned; 0 where a gap after it is not known */
+	__u64 gap_ns;           /* when its host gap or host work began; 0 where that is not known */
+	__u64 waiting_ns;       /* since when its wait for a CPU is charged to nobody; 0 while it does not wait */
 	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT where that is not known */
-	__u32 reserved;
+	__u32 cpu;              /* where it ran last, or waits */
+	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
+	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -89,6 +94,39 @@ struct thread {
 struct off_cpu {
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];
+};
+
+/* Whose time off the CPU, and who is the cause of it: no padding. */
+struct charge_key {
+	__u64 cgroup_id;
+	__u64 culprit_cgroup_id;
+	__u32 tgid;
+	__u32 culprit_tgid;     /* 0: the kernel, or a process that the monitor cannot know */
+	__u32 operation;        /* of the outermost call, HOST_GAP or HOST_WORK */
+	__u32 part;             /* enum part */
+};
+
+struct charge {
+	struct charge_key key;
+	__u64 ns;
+	__u64 times;            /* counted last */
+};
+
+/* Time that one task had a CPU without a break. */
+struct slice {
+	__u64 start_ns;
+	__u64 end_ns;
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 reserved;
+};
+
+/* Who had one CPU: the newest slice lies before `next`. */
+struct cpu {
+	__u64 since_ns;         /* when the task that has it now got it */
+	__u64 task;             /* that task's address in the kernel */
+	__u64 next;
+	struct slice slices[SLICES];
 };
 
 /* Which record a thread has, by the last digits of its id. */
@@ -137,6 +175,7 @@ struct losses {
 	__u64 abandoned;
 	__u64 clamped;
 	__u64 unread_bytes;
+	__u64 no_charge;
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The maps. SLOTS and THREADS are given when the programs are compiled. */
+/* The maps. SLOTS, THREADS and CPUS are given when the programs are compiled. */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
 
@@ -25,6 +25,15 @@ BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY, 0);
 BPF_QUEUE(free_threads, u32, THREADS);
 #ifdef WITH_SPLITS
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, 0);
+
+/* Who had each CPU last, and who is charged with what. The queue holds the free elements of `charges`. */
+BPF_F_TABLE("array", u32, struct cpu, cpus, CPUS, 0);
+BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", struct charge_key, u32, charge_of, CHARGES, 0);
+BPF_QUEUE(free_charges, u32, CHARGES);
+
+/* How many records belong to threads that make no calls themselves. */
+BPF_F_TABLE("array", u32, u64, follower_count, 1, 0);
 #endif
 
 BPF_F_TABLE("array", u32, struct losses, losses, 1, BPF_F_MMAPABLE);

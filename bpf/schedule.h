@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * Where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which needs to
- * know two offsets in the kernel's struct task_struct: TASK_PID and TASK_STATE.
+ * know offsets in the kernel's struct task_struct, such as TASK_STATE.
  *
  * A thread's time off the CPU is added up by level: level 0 is between its outermost calls, level n inside its
  * nth frame. Every nanosecond goes to the innermost call there is; a call that returns hands what it had on to
@@ -34,6 +34,15 @@ typedef s32 system_call_t;
 #endif
 #define NO_SYSTEM_CALL (-1)
 
+/* The number of the system call that the current thread is in. */
+INLINE s64 current_system_call(void)
+{
+	system_call_t number = NO_SYSTEM_CALL;
+
+	bpf_probe_read_kernel(&number, sizeof(number), task_registers(current_task()) + SYSTEM_CALL_AT);
+	return number;
+}
+
 INLINE int by_driver(struct thread *thread, u32 depth)
 {
 	struct function *function;
@@ -49,9 +58,8 @@ INLINE int by_driver(struct thread *thread, u32 depth)
 /* What the current thread, which is leaving the CPU, will be off the CPU for. */
 INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
 {
-	system_call_t number = NO_SYSTEM_CALL;
+	s64 number;
 	u32 state = 0, part;
-	void *registers;
 
 	/* A state of 0 or one without these bits: it was woken before it had even left. */
 	bpf_probe_read_kernel(&state, sizeof(state), task + TASK_STATE);
@@ -59,8 +67,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 		return RUNQUEUE;
 	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)))
 		return OTHER;
-	registers = task_registers(current_task());
-	bpf_probe_read_kernel(&number, sizeof(number), registers + SYSTEM_CALL_AT);
+	number = current_system_call();
 	if (number == NO_SYSTEM_CALL)
 		return MEMORY;
 	part = waits_for(number, state & TASK_UNINTERRUPTIBLE);
@@ -75,6 +82,8 @@ INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u
 	thread->woken_ns = 0;
 	BARRIER();
 	thread->off_for = reason_to_leave(thread, preempted, task);
+	thread->cpu = bpf_get_smp_processor_id();
+	thread->waiting_ns = thread->off_for == RUNQUEUE ? now : 0;
 	thread->off_since_ns = now;
 }
 
@@ -125,44 +134,6 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 		}
 	}
 	parts[RUNQUEUE] += now - since;
-}
-
-/* Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current. */
-int thread_switches(struct bpf_raw_tracepoint_args *ctx)
-{
-	u32 leaving = bpf_get_current_pid_tgid(), coming = 0;
-	struct thread *thread;
-	u64 now = 0;
-
-	if (leaving) { /* 0 is the idle task, and a record that is free */
-		thread = find_thread(leaving);
-		if (thread) {
-			now = bpf_ktime_get_ns();
-			leaves_cpu(thread, ctx->args[0] & 1, (void *)ctx->args[1], now);
-		}
-	}
-	bpf_probe_read_kernel(&coming, sizeof(coming), (void *)ctx->args[2] + TASK_PID);
-	if (coming) {
-		thread = find_thread(coming);
-		if (thread)
-			gets_cpu(thread, now ? now : bpf_ktime_get_ns());
-	}
-	return 0;
-}
-
-/* Raw tracepoint sched_waking(task, ...): from now on the task waits for a CPU. */
-int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
-{
-	struct thread *thread;
-	u32 tid = 0;
-
-	bpf_probe_read_kernel(&tid, sizeof(tid), (void *)ctx->args[0] + TASK_PID);
-	if (!tid)
-		return 0;
-	thread = find_thread(tid);
-	if (thread && !thread->woken_ns)
-		thread->woken_ns = bpf_ktime_get_ns();
-	return 0;
 }
 
 /*

@@ -64,6 +64,8 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->off_since_ns = 0;
 	thread->off_levels = 0;
 	thread->gap_ns = 0;
+	thread->waiting_ns = 0;
+	thread->link = 0;
 	if (thread_of.update(&tid, &index)) {
 		free_threads.push(&index, 0);
 		return NULL;
@@ -76,6 +78,22 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	BARRIER();
 	thread->tid = tid;
 	return thread;
+}
+
+/* `thread` is not followed any more: it has ended, is let go or makes calls itself. */
+INLINE void end_following(struct thread *thread)
+{
+#ifdef WITH_SPLITS
+	u32 only = 0;
+	u64 *count;
+
+	if (!thread->link)
+		return;
+	thread->link = 0;
+	count = follower_count.lookup(&only);
+	if (count)
+		__sync_fetch_and_add(count, -1);
+#endif
 }
 
 /*
@@ -106,6 +124,7 @@ INLINE void drop_thread(u32 tid)
 	thread->tid = 0;
 	BARRIER();
 	thread->tgid = 0;
+	end_following(thread);
 	thread_of.delete(&tid);
 	__sync_fetch_and_add(&likely->records, -1);
 	free_threads.push(&index, 0);

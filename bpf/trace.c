@@ -13,6 +13,7 @@
 #include "slots.h"
 #include "schedule.h"
 #include "gaps.h"
+#include "switches.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
@@ -75,6 +76,11 @@ int call_begins(struct pt_regs *ctx)
 	}
 	if (!depth) {
 		follow_cgroup(thread);
+		if (thread->link) {
+			end_following(thread);
+			thread->gap_ns = 0;
+			thread->gap_slot = NO_SLOT;
+		}
 		end_gap(thread, HOST_GAP, bpf_ktime_get_ns());
 	}
 	operation = function->operation;

@@ -161,6 +161,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "abandoned": "calls left without returning (longjmp, exit or exec inside them)",
         "clamped": "calls longer than 137 s, counted as 137 s",
         "unread_bytes": "calls whose size could not be read",
+        "no_charge": "waits whose culprit was not kept: all sums by culprit are in use",
         "missed": "probe hits the kernel itself skipped",
     }
 )

@@ -16,8 +16,10 @@ from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_toge
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
+from probes.charges import Charges
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import Programs, check_host, explained, load
+from probes.raw import RawCharge
 from probes.slots import Counts, SlotKey, Slots
 from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
@@ -123,6 +125,7 @@ class KernelSide:
             self._fill_functions()
             fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
+            self._charges = _charges(self._programs)
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
             self._follow_next = task is not None
@@ -140,6 +143,21 @@ class KernelSide:
         """What was counted since the previous read. Costs little where nothing was."""
         with self._reading:
             return self._slots.read()
+
+    def charges(self) -> list[RawCharge]:
+        """Who took the time of calls, gaps and followed threads since the previous call of this."""
+        with self._reading:
+            return [] if self._charges is None or self._closed else self._charges.read()
+
+    def links(self) -> dict[int, int]:
+        """Processes that are traced: 0 makes calls, 1 wakes such a process, 2 and 3 wake those."""
+        threads = self._programs.threads
+        used = np.flatnonzero(threads["tid"])
+        found: dict[int, int] = {}
+        for tgid, link in zip(threads["tgid"][used].tolist(), threads["link"][used].tolist(), strict=True):
+            if tgid:
+                found[tgid] = min(link, found.get(tgid, link))
+        return found
 
     def open_calls(self) -> list[RawOpenCall]:
         """Calls that have not returned yet, the outer before the inner ones of a thread."""
@@ -193,6 +211,8 @@ class KernelSide:
         with self._reading:
             if not self._closed:
                 self._slots.release(tgid)
+                if self._charges is not None:
+                    self._charges.release(tgid)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probe functions of the file at ``path`` (``/proc/self/fd/N`` serves) in every process."""
@@ -228,6 +248,7 @@ class KernelSide:
         self._follow_next = False
         followed: list[int] = []
         try:
+            followed.append(attach_raw_tracepoint(self._programs.moves, "sched_migrate_task"))
             followed.append(attach_raw_tracepoint(self._programs.wakes, "sched_waking"))
             followed.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
         except OSError as error:
@@ -235,6 +256,7 @@ class KernelSide:
             self.no_splits = CannotTrace(f"the kernel refused to tell of its scheduler: {error.strerror}")
             with self._reading:
                 self._slots.leave_splits_out()
+                self._charges = None
         else:
             self._tracepoints += followed
 
@@ -306,6 +328,12 @@ def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawO
 def _attacher(programs: Programs, way: str) -> Attacher:
     kind = MultiAttacher if way == "multi" else PerfAttacher
     return kind(programs.entry, programs.returns)
+
+
+def _charges(programs: Programs) -> Charges | None:
+    if programs.charges is None:
+        return None
+    return Charges(programs.charges, programs.charge_of, programs.free_charges)
 
 
 def _nothing(links: Sequence[int]) -> None:

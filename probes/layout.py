@@ -14,6 +14,8 @@ DEPTH: Final = 16
 """Traced calls that one thread can be inside of at once."""
 CACHED: Final = 16
 ARGUMENTS: Final = 8
+CHARGES: Final = 8192
+"""Sums of time that another process is the cause of."""
 FUNCTIONS: Final = 2048
 """Attach cookies that the programs know."""
 NESTED: Final = 0x8000
@@ -62,14 +64,32 @@ THREAD: Final = np.dtype(
         ("off_for", "u4"),
         ("off_levels", "u4"),
         ("gap_ns", "u8"),
+        ("waiting_ns", "u8"),
         ("gap_slot", "u4"),
-        ("reserved", "u4"),
+        ("cpu", "u4"),
+        ("link", "u4"),
+        ("follows", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
     ]
 )
 """``struct thread``: tid 0 says that the record is free; then it shows the calls its last thread ended in."""
+
+CHARGE_KEY: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("culprit_cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("culprit_tgid", "u4"),
+        ("operation", "u4"),
+        ("part", "u4"),
+    ]
+)
+"""``struct charge_key``: whose time off the CPU, and who is the cause of it."""
+
+CHARGE: Final = np.dtype([("key", CHARGE_KEY), ("ns", "u8"), ("times", "u8")])
+"""``struct charge``."""
 
 FUNCTION: Final = np.dtype(
     [
@@ -96,6 +116,7 @@ LOSSES: Final = np.dtype(
         ("abandoned", "u8"),
         ("clamped", "u8"),
         ("unread_bytes", "u8"),
+        ("no_charge", "u8"),
     ]
 )
 """``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""

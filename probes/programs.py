@@ -47,17 +47,21 @@ class Programs:
     ends: int
     execs: int
     switches: int
-    """-1, as ``wakes``, where calls are not split."""
+    """-1, as the next two and all about charges, where calls are not split."""
     wakes: int
+    moves: int
     functions: int
     slot_of: int
     free_slots: int
     free_threads: int
+    charge_of: int
+    free_charges: int
     slots: NDArray[np.void]
     """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
     owners: NDArray[np.void]
     threads: NDArray[np.void]
     losses: NDArray[np.void]
+    charges: NDArray[np.void] | None
 
     def close(self) -> None:
         """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
@@ -68,10 +72,13 @@ class Programs:
             self.execs,
             self.switches,
             self.wakes,
+            self.moves,
             self.functions,
             self.slot_of,
             self.free_slots,
             self.free_threads,
+            self.charge_of,
+            self.free_charges,
         ):
             if fd >= 0:
                 with contextlib.suppress(OSError):
@@ -81,8 +88,9 @@ class Programs:
 _MAPS: Final = ("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses")
 _PROBES: Final = ("call_begins", "call_returns")
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
-_SPLITTING: Final = ("thread_switches", "thread_wakes")
-"""Raw tracepoints that are there only where calls are split."""
+_SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
+"""Raw tracepoints that are there only where calls are split, as the next maps."""
+_CHARGING: Final = ("charges", "charge_of", "free_charges")
 
 
 def source_text(name: str = "trace.c") -> str:
@@ -113,12 +121,12 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
     """
     flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *pid_namespace()]
     if task is not None:
-        flags += ["-DWITH_SPLITS", f"-DTASK_PID={task.pid}", f"-DTASK_STATE={task.state}"]
+        flags += ["-DWITH_SPLITS", f"-DCPUS={possible_cpus()}", *task.definitions()]
     request: dict[str, object] = {
         "text": source_text(),
         "cflags": flags,
         "headers": str(SOURCE / "headers"),
-        "maps": _MAPS,
+        "maps": _MAPS if task is None else _MAPS + _CHARGING,
         "probes": _PROBES,
         "raw_tracepoints": _RAW_TRACEPOINTS if task is None else _RAW_TRACEPOINTS + _SPLITTING,
         "attach_type": UPROBE_MULTI if multi else -1,
@@ -132,14 +140,18 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
             execs=fds["program_begins"],
             switches=fds.get("thread_switches", -1),
             wakes=fds.get("thread_wakes", -1),
+            moves=fds.get("thread_moves", -1),
             functions=fds["functions"],
             slot_of=fds["slot_of"],
             free_slots=fds["free_slots"],
             free_threads=fds["free_threads"],
+            charge_of=fds.get("charge_of", -1),
+            free_charges=fds.get("free_charges", -1),
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
+            charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
         )
     except BaseException as error:
         for fd in fds.values():
@@ -147,6 +159,15 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
         if isinstance(error, OSError):
             raise CannotTrace(f"the kernel's counters could not be mapped: {error}") from error
         raise
+
+
+def possible_cpus() -> int:
+    """One more than the highest number that a CPU can have on this host."""
+    # "0-3,8-11"; without it, the most that x86-64 kernels of distributions are built for.
+    try:
+        return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
+    except (OSError, ValueError):
+        return 8192
 
 
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:

@@ -41,25 +41,63 @@ class NoTypes(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskOffsets:
-    """Offsets in the kernel's ``struct task_struct``, bytes."""
+    """Offsets in the kernel's ``struct task_struct`` and in what it leads to, bytes."""
 
     pid: int
     """The thread's id in the host's PID namespace, 32 bits."""
     state: int
     """What it sleeps as, 32 bits."""
+    tgid: int
+    """The process's id in the host's PID namespace, 32 bits."""
+    flags: int
+    """``PF_`` flags of linux/sched.h, 32 bits."""
+    cgroups: int
+    """A pointer to its ``struct css_set``; the next three lead on to the id of its cgroup."""
+    default_cgroup: int
+    """In ``struct css_set``: a pointer to its ``struct cgroup`` in the hierarchy of cgroup v2."""
+    node: int
+    """In ``struct cgroup``: a pointer to its ``struct kernfs_node``."""
+    node_id: int
+    """In ``struct kernfs_node``: what ``bpf_get_current_cgroup_id`` gives, 64 bits."""
+
+    def definitions(self) -> list[str]:
+        """The compiler's options by which the programs know them."""
+        names = {
+            "TASK_PID": self.pid,
+            "TASK_STATE": self.state,
+            "TASK_TGID": self.tgid,
+            "TASK_FLAGS": self.flags,
+            "TASK_CGROUPS": self.cgroups,
+            "CGROUPS_DEFAULT": self.default_cgroup,
+            "CGROUP_NODE": self.node,
+            "NODE_ID": self.node_id,
+        }
+        return [f"-D{name}={offset}" for name, offset in names.items()]
 
 
 def task_offsets(path: Path = BTF) -> TaskOffsets:
     """The offsets of the running kernel. Takes some milliseconds. Raises NoTypes."""
+    types = KernelTypes.of_kernel(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise NoTypes(f"{path}: {error.strerror}") from error
-    try:
-        found = member_offsets(data, "task_struct", ("pid", "__state"))
+        found = [
+            *types.offsets("task_struct", ("pid", "__state", "tgid", "flags", "cgroups")).items(),
+            *types.offsets("css_set", ("dfl_cgrp",)).items(),
+            *types.offsets("cgroup", ("kn",)).items(),
+            *types.offsets("kernfs_node", ("id",)).items(),
+        ]
     except (struct.error, IndexError, ValueError) as error:
         raise NoTypes(f"{path} cannot be read: {error}") from error
-    return TaskOffsets(found["pid"], found["__state"])
+    at = dict(found)
+    return TaskOffsets(
+        pid=at["pid"],
+        state=at["__state"],
+        tgid=at["tgid"],
+        flags=at["flags"],
+        cgroups=at["cgroups"],
+        default_cgroup=at["dfl_cgrp"],
+        node=at["kn"],
+        node_id=at["id"],
+    )
 
 
 def member_offsets(data: bytes, name: str, members: tuple[str, ...]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from model.evidence import LONGEST_GAP_NS
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.window import LOSSES, SPLITS
 from probes import layout
@@ -24,6 +25,8 @@ STRUCTS = {
     "thread": layout.THREAD,
     "function": layout.FUNCTION,
     "losses": layout.LOSSES,
+    "charge_key": layout.CHARGE_KEY,
+    "charge": layout.CHARGE,
 }
 
 
@@ -60,25 +63,25 @@ def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
 
 
 def test_constants_are_the_same(tmp_path: Path) -> None:
-    names = [
-        "COUNTERS",
-        "SPLITS",
-        "DEPTH",
-        "CACHED",
-        "ARGUMENTS",
-        "FUNCTIONS",
-        "NESTED",
-        "KINDS",
-        "HOST_GAP",
-        "HOST_WORK",
-    ]
-    values = [COUNTERS, layout.SPLITS, layout.DEPTH, layout.CACHED, layout.ARGUMENTS, layout.FUNCTIONS]
-    values += [layout.NESTED, len(KINDS), layout.HOST_GAP, layout.HOST_WORK]
+    known = {
+        "COUNTERS": COUNTERS,
+        "SPLITS": layout.SPLITS,
+        "DEPTH": layout.DEPTH,
+        "CACHED": layout.CACHED,
+        "ARGUMENTS": layout.ARGUMENTS,
+        "FUNCTIONS": layout.FUNCTIONS,
+        "NESTED": layout.NESTED,
+        "KINDS": len(KINDS),
+        "HOST_GAP": layout.HOST_GAP,
+        "HOST_WORK": layout.HOST_WORK,
+        "CHARGES": layout.CHARGES,
+        "LONGEST_GAP_NS": LONGEST_GAP_NS,
+    }
     enums = [f"SIZE_{size.name}" for size in Size] + [
         f"DIRECTION_{direction.name}" for direction in Direction
     ]
-    values += [*map(int, Size), *map(int, Direction)]
-    body = "\n".join(f'printf("%d ", {name});' for name in names + enums)
+    values = [*known.values(), *map(int, Size), *map(int, Direction)]
+    body = "\n".join(f'printf("%lld ", (long long){name});' for name in [*known, *enums])
     assert list(map(int, run_c(tmp_path, '#include "layout.h"', body))) == values
     shifts = sum((size.bit_length() - 1) << (2 * number) for number, size in enumerate(NCCL_TYPE_BYTES))
     assert f"#define NCCL_SHIFTS 0x{shifts:08x}ULL" in source_text()
@@ -95,10 +98,12 @@ def test_system_calls_have_the_numbers_of_the_c_library(tmp_path: Path) -> None:
     column = {"x86_64": "x86", "aarch64": "arm"}.get(platform.machine())
     if column is None:
         pytest.skip("no numbers of system calls for this machine")
-    lists = "COMMON_CALLS(ASK)" + (" X86_CALLS(ASK)" if column == "x86" else "")
-    macro = f'#define ASK(name, x86, arm, asleep, blocked) printf("%d %d ", SYS_##name, {column});'
-    found = list(map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "waits.h"\n{macro}', lists)))
-    assert len(found) > 2 * 50
+    lists = "COMMON_CALLS(ASK) COMMON_WAKING_CALLS(ASK)"
+    if column == "x86":
+        lists += " X86_CALLS(ASK) X86_WAKING_CALLS(ASK)"
+    macro = f'#define ASK(name, x86, arm, ...) printf("%d %d ", SYS_##name, {column});'
+    found = list(map(int, run_c(tmp_path, f'#include <sys/syscall.h>\n#include "wakers.h"\n{macro}', lists)))
+    assert len(found) > 2 * 90
     assert found[::2] == found[1::2]
 
 
@@ -119,6 +124,25 @@ def test_waits_are_told_by_the_system_call(tmp_path: Path) -> None:
     )
     found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "waits.h"', body)))
     assert [SPLITS[part] for part in found] == [part for parts in asked.values() for part in parts]
+
+
+def test_who_can_end_a_wait_is_told_by_the_system_call(tmp_path: Path) -> None:
+    asked = {
+        # call: the parts whose waits it can end
+        "futex": {"lock", "other"},
+        "write": {"process", "network", "other"},
+        "sendto": {"process", "network", "other"},
+        "close": {"lock", "process", "network", "other"},
+        "exit_group": {"lock", "process", "network", "other"},
+        "kill": {"process", "other"},
+        "getpid": set(),
+        "fsync": set(),
+    }
+    body = "\n".join(f'printf("%u ", can_wake(SYS_{name}));' for name in asked)
+    found = list(map(int, run_c(tmp_path, '#include <sys/syscall.h>\n#include "wakers.h"', body)))
+    assert [{part for place, part in enumerate(SPLITS) if bits >> place & 1} for bits in found] == list(
+        asked.values()
+    )
 
 
 def test_every_loss_has_a_counter() -> None:

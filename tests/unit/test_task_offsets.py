@@ -42,7 +42,16 @@ def btf(types: list[tuple[str, int, int, list[Member]]], *, bit_fields: bool = F
     return header + packed + strings
 
 
-TASK: list[Member] = [("thread_info", 0), ("__state", 192), ("pid", 10112), ("tgid", 10144)]
+TASK: list[Member] = [
+    *(("thread_info", 0), ("__state", 192), ("flags", 256), ("pid", 10112), ("tgid", 10144)),
+    ("cgroups", 16000),
+]
+CGROUP: list[tuple[str, int, int, list[Member]]] = [
+    ("css_set", STRUCT, 512, [("subsys", 0), ("dfl_cgrp", 960)]),
+    ("cgroup", STRUCT, 2048, [("self", 0), ("kn", 1728)]),
+    ("kernfs_node", STRUCT, 128, [("count", 0), ("id", 640)]),
+]
+"""What leads from a task to the id of its cgroup."""
 
 
 def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
@@ -55,11 +64,14 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
                 ("other", STRUCT, 64, [("pid", 0), ("__state", 32)]),
                 ("wrapped", STRUCT, 2000, [("task_struct", 0), ("pid", 32)]),
                 ("task_struct", STRUCT, 9000, TASK),
+                *CGROUP,
             ]
         )
     )
     found = task_offsets(file)
-    assert (found.pid, found.state) == (1264, 24)
+    assert (found.pid, found.state, found.tgid, found.flags) == (1264, 24, 1268, 32)
+    assert (found.cgroups, found.default_cgroup, found.node, found.node_id) == (2000, 120, 216, 80)
+    assert "-DTASK_STATE=24" in found.definitions()
 
 
 def test_offsets_of_a_struct_with_bit_fields() -> None:
@@ -87,7 +99,8 @@ def test_members_of_nameless_structs_and_unions_within() -> None:
         b"",
         b"no BTF at all, but long enough for a header of it",
         btf([("task_struct", STRUCT, 9000, [("pid", 64)])]),
-        btf([("task_struct", STRUCT, 8, TASK)]),
+        btf([("task_struct", STRUCT, 8, TASK), *CGROUP]),
+        btf([("task_struct", STRUCT, 9000, TASK), *CGROUP[:2]]),
         btf([("task_struct", FORWARD, 0, []), ("pid", FORWARD, 0, []), ("__state", FORWARD, 0, [])]),
         btf([("task_struct", STRUCT, 9000, TASK)])[:60],
     ],

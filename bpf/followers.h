@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Who wakes traced threads, and the threads that are followed for that: they have a record, and so a split, like
+ * those that make calls. Their unit of time is host work: from one wake-up that they give to the next.
+ * Included WITH_SPLITS only.
+ */
+#ifndef STALLTOP_FOLLOWERS_H
+#define STALLTOP_FOLLOWERS_H
+
+#include "charges.h"
+#include "gaps.h"
+#include "wakers.h"
+
+#define LONGEST_CHAIN 3             /* links: wakers of wakers of wakers */
+#define FOLLOWED_WAIT_NS 100000     /* who ends a shorter wait does not matter enough to be followed */
+#define MOST_FOLLOWERS (THREADS / 4)
+
+/* Flags of struct task_struct, stable (linux/sched.h). */
+#define PF_EXITING 0x4
+#define PF_KTHREAD 0x200000
+
+/* Whether the current task is one that ends waits of this kind, and no bystander of an interrupt. */
+INLINE int current_wakes(u32 part, u32 *flags)
+{
+	void *task = current_task();
+
+	if (!(BY_ANY >> part & 1) || !(u32)bpf_get_current_pid_tgid() || FIELD(*flags, task, TASK_FLAGS) ||
+	    *flags & PF_KTHREAD)
+		return 0;
+	/* On its way out it may have been in any system call, or in none. */
+	return *flags & PF_EXITING || can_wake(current_system_call()) >> part & 1;
+}
+
+/* The current thread, which has no record, is followed from now on, for having woken `woken`. */
+INLINE void follow_current(struct thread *woken, u64 now)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct numbers numbers = {};
+	struct thread *thread;
+	u32 only = 0;
+	u64 *count = follower_count.lookup(&only);
+
+	if (!count || *count >= MOST_FOLLOWERS || numbers_of(pid_tgid, &numbers))
+		return;
+	thread = new_thread(pid_tgid, &numbers);
+	if (!thread)
+		return;
+	__sync_fetch_and_add(count, 1);
+	thread->link = woken->link + 1;
+	thread->follows = woken->tid;
+	follow_cgroup(thread);
+	begin_gap(thread, now);
+}
+
+/* The current thread, which has the record `thread`, has woken `woken`: that may end a unit of its work. */
+INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
+{
+	if (!thread->link)
+		return; /* it makes calls, and is looked at for its own sake */
+	if (woken->link + 1 < thread->link)
+		thread->link = woken->link + 1;
+	else if (thread->follows != woken->tid && find_thread(thread->follows))
+		return;
+	thread->follows = woken->tid;
+	follow_cgroup(thread);
+	end_gap(thread, HOST_WORK, now);
+	begin_gap(thread, now);
+}
+
+/* The current task wakes `thread`, or an interrupt does while it runs; the thread was blocked for `ns`. */
+INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
+{
+	struct culprit culprit = {};
+	struct thread *waker;
+	u32 operation, flags = 0;
+	int wakes;
+
+	if (part != LOCK && part != NETWORK && part != PROCESS && part != OTHER)
+		return;
+	wakes = current_wakes(part, &flags);
+	operation = charged_operation(thread, now);
+	if (operation) {
+		if (wakes)
+			current_culprit(&culprit);
+		charge(thread, operation, part, &culprit, ns);
+	}
+	if (!wakes)
+		return;
+	waker = find_thread(bpf_get_current_pid_tgid());
+	if (waker)
+		work_ends(waker, thread, now);
+	else if (ns >= FOLLOWED_WAIT_NS && thread->link < LONGEST_CHAIN && !(flags & PF_EXITING))
+		follow_current(thread, now);
+}
+
+#endif
