@@ -130,7 +130,7 @@ LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
 """How far back a look goes, s, and the part of the trend's points that have to be above the one before.
 Caches grow in the first minutes, but in steps that become rare; what grows with nearly every point is told
 early."""
-LEAK_SURE_SECONDS: Final = 120.0
+LEAK_SURE_SECONDS: Final = 300.0
 """After this no start of a program explains it any more."""
 LEAK_POINTS: Final = 6
 """Points of the trend, so that its shape can be told."""
@@ -189,7 +189,7 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
         "memory_leak",
         f"{usage.who} holds ever more device memory",
         0.0,
-        confidence=min(0.95, 0.6 + 0.35 * seconds / LEAK_SURE_SECONDS),
+        confidence=min(0.95, 0.7 + 0.25 * seconds / LEAK_SURE_SECONDS),
         links=links,
         fixes=(
             Fix(
@@ -227,37 +227,37 @@ def _loads(usage: Usage) -> bool:
 
 
 def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """(bytes, seconds) of the longest look in which ``trend`` grew all the time; nothing where none did."""
+    """(bytes, seconds) of steady growth in the longest look that shows it; nothing where none does."""
     found = (0.0, 0.0)
     for seconds, rising in LEAK_LOOKS:
         if not trend or trend[-1][0] - trend[0][0] < seconds:
             break
         look = [point for point in trend if point[0] >= trend[-1][0] - seconds]
         grown = _steady_growth(look, rising)
-        if grown >= LEAK_BYTES:
-            found = grown, look[-1][0] - look[0][0]
+        if grown[0] >= LEAK_BYTES:
+            found = grown
     return found
 
 
-def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> float:
-    """By how many bytes ``look`` grew, where it did so in every part of it and went on to its end; else 0."""
-    if len(look) < LEAK_POINTS:
-        return 0.0
+def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
+    """(bytes, seconds) by which ``look`` grew, where it did so in every part of it and went on to its end."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
-    if rises < rising * (len(look) - 1):
-        return 0.0
+    if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
+        return 0.0, 0.0
     first, seconds = look[0][0], look[-1][0] - look[0][0]
     # The lowest of each part, since a loop that allocates and frees goes up and down above what it keeps.
-    lows: list[float] = []
+    lows: list[tuple[float, float]] = []
     for part in range(LEAK_PARTS):
         begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))
-        values = [value for time, value in look if begin <= time <= end]
-        if not values:
-            return 0.0
-        lows.append(min(values))
-    steps = [after - before for before, after in pairwise(lows)]
-    grown = lows[-1] - lows[0]
-    return grown if min(steps) > 0 and steps[-1] >= LEAK_STEADY * grown / len(steps) else 0.0
+        points = [point for point in look if begin <= point[0] <= end]
+        if not points:
+            return 0.0, 0.0
+        lows.append(min(points, key=lambda point: point[1]))
+    steps = [after[1] - before[1] for before, after in pairwise(lows)]
+    grown = lows[-1][1] - lows[0][1]
+    if min(steps) <= 0 or steps[-1] < LEAK_STEADY * grown / len(steps):
+        return 0.0, 0.0
+    return grown, lows[-1][0] - lows[0][0]
 
 
 NEARLY_FULL: Final = 0.97

@@ -1,0 +1,80 @@
+"""Families by name: they have to agree with what the tracer traces."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.families import Family, Kind, kind_of
+from model.evidence import HOST_GAP, HOST_LAYER
+from probes.operations import OPERATIONS
+
+_COARSE = {
+    "launch": {Family.LAUNCH},
+    "graph": {Family.GRAPH_LAUNCH, Family.GRAPH_CAPTURE, Family.GRAPH_INSTANTIATE},
+    "memory": {
+        *(Family.ALLOC, Family.FREE, Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL),
+        *(Family.HOST_ALLOC, Family.HOST_FREE, Family.MAP, Family.UNMAP),
+    },
+    "copy": {Family.COPY},
+    "memset": {Family.MEMSET},
+    "prefetch": {Family.PREFETCH},
+    "sync": {Family.SYNC},
+    "wait": {Family.WAIT},
+    "load": {Family.LOAD},
+    "collective": {Family.COLLECTIVE},
+    "point": {Family.POINT},
+    "group": {Family.GROUP},
+    "communicator": {Family.COMMUNICATOR},
+    "host": {Family.HOST},
+}
+"""Families of ``probes.operations``, and what they are divided into here."""
+
+
+def test_every_traced_operation_has_its_family() -> None:
+    wrong = {
+        info.name: kind_of(info.layer, info.name).family
+        for info in OPERATIONS
+        if kind_of(info.layer, info.name).family not in _COARSE[info.family]
+    }
+    assert wrong == {}
+
+
+def test_all_parts_of_a_family_are_used() -> None:
+    found = {kind_of(info.layer, info.name).family for info in OPERATIONS}
+    assert set().union(*_COARSE.values()) - found <= {Family.HOST}
+
+
+@pytest.mark.parametrize(
+    ("operation", "family", "direction", "asynchronous"),
+    [
+        ("cudaMalloc", Family.ALLOC, "", False),
+        ("cudaMallocHost", Family.HOST_ALLOC, "", False),
+        ("cuMemHostRegister", Family.HOST_ALLOC, "", False),
+        ("cudaMallocFromPoolAsync", Family.POOL_ALLOC, "", True),
+        ("cuMemFreeAsync", Family.POOL_FREE, "", True),
+        ("cuMemFreeHost", Family.HOST_FREE, "", False),
+        ("cuMemCreate", Family.MAP, "", False),
+        ("cuMemRelease", Family.UNMAP, "", False),
+        ("cuMemMapArrayAsync", Family.MAP, "", True),
+        ("cudaMemcpyAsync HtoD", Family.COPY, "HtoD", True),
+        ("cudaMemcpyAsync default", Family.COPY, "", True),
+        ("cuMemcpyDtoH", Family.COPY, "DtoH", False),
+        ("cuMemcpyAtoHAsync", Family.COPY, "DtoH", True),
+        ("cudaMemcpyToSymbol default", Family.COPY, "HtoD", False),
+        ("cudaMemcpyFromArray DtoD", Family.COPY, "DtoD", False),
+        ("cuMemcpyPeer", Family.COPY, "DtoD", False),
+        ("cudaStreamWaitEvent", Family.WAIT, "", False),
+        ("cudaStreamSynchronize", Family.SYNC, "", False),
+        ("cuStreamBeginCaptureToGraph", Family.GRAPH_CAPTURE, "", False),
+        ("ncclGroupEnd", Family.GROUP, "", False),
+        ("ncclCommInitRank", Family.COMMUNICATOR, "", False),
+        ("ncclReduceScatter", Family.COLLECTIVE, "", False),
+        ("cuSomethingNew", Family.OTHER, "", False),
+    ],
+)
+def test_families(operation: str, family: Family, direction: str, asynchronous: bool) -> None:
+    assert kind_of("driver", operation) == Kind(family, direction, asynchronous)
+
+
+def test_time_between_calls_is_of_the_host() -> None:
+    assert kind_of(HOST_LAYER, HOST_GAP).family is Family.HOST
