@@ -33,7 +33,7 @@ def document(window: Window) -> dict[str, Any]:
         "open_calls": [
             asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
         ],
-        "chains": [_chain(chain) for chain in sorted(window.chains, key=worst_first)],
+        "chains": [chain_document(chain) for chain in sorted(window.chains, key=worst_first)],
         "culprits": _culprits(window.evidence),
         **_evidence(window.evidence),
         "driver": window.devices.driver,
@@ -127,7 +127,8 @@ def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
     ]
 
 
-def _chain(chain: Chain) -> dict[str, Any]:
+def chain_document(chain: Chain) -> dict[str, Any]:
+    """One element of ``chains``."""
     plain: dict[str, Any] = _finite(asdict(chain))
     plain["fix"] = plain.pop("fixes")
     plain["rows"] = [key._asdict() for key in chain.rows]

@@ -22,6 +22,7 @@ from tui.streams import drop_output
 COMMANDS = {
     "live": "the live screen (also without a command, on a terminal)",
     "once": "trace for some seconds, print and exit (also without a command, in a pipe)",
+    "explain": "say what is wrong on this host, or in a saved window, why, and what helps",
     "check": "say what this host offers for tracing and what is missing",
     "demo": "the live screen on sample tenants; needs no GPU",
     "open": "look at a saved window on the same screen",

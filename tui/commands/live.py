@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 
 from model.source import Source
-from tui.commands.tracing import add_screen_options, add_tracing_options, diagnosed, monitor_options
+from tui.commands.tracing import (
+    add_screen_options,
+    add_state_options,
+    add_tracing_options,
+    diagnosed,
+    monitor_options,
+    say,
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     add_screen_options(parser)
     add_tracing_options(parser)
+    add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,9 +27,17 @@ def run(options: argparse.Namespace) -> int:
     from tui.app import RunOptions, run
     from tui.later import Later
 
+    told: list[str] = []  # nothing is printed over the screen
+
     def start() -> Source:
         from probes.monitor import Monitor
 
-        return diagnosed(Monitor(monitor_options(options)))
+        return diagnosed(Monitor(monitor_options(options)), keep=options.state, tell=told.append)
 
-    return run(Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme))
+    try:
+        return run(
+            Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme)
+        )
+    finally:
+        for line in told:
+            say(line)

@@ -5,10 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from model.source import Source
 from model.window import Window
-from tui.commands.tracing import add_tracing_options, diagnosed, monitor_options, number
+from tui.commands.tracing import (
+    add_state_options,
+    add_tracing_options,
+    diagnosed,
+    monitor_options,
+    number,
+    say,
+)
+
+if TYPE_CHECKING:
+    from probes.monitor import Monitor
 
 PART_SECONDS = 1.0
 """How often the source is read meanwhile."""
@@ -24,22 +37,33 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
     add_tracing_options(parser)
+    add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Trace this host and print; 3 where tracing is impossible, after printing what is known all the same."""
     from probes.monitor import Monitor
 
-    monitor = Monitor(monitor_options(options))
+    return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
+
+
+def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window], None]) -> int:
+    """``show`` one window of ``options.seconds`` of ``monitor``, diagnosed, and close it.
+
+    Returns 0, or 3 where tracing is impossible: what is known all the same is then shown before that is
+    said on stderr.
+    """
+    source: Source = monitor
     try:
         if monitor.cannot_trace is None:
-            print_window(watch(diagnosed(monitor), float(options.seconds)), as_json=options.json)
+            source = diagnosed(monitor, keep=options.state)
+            show(watch(source, float(options.seconds)))
             return 0
-        print_window(monitor.read(), as_json=options.json)
-        print(f"stalltop: {monitor.cannot_trace}", file=sys.stderr)  # noqa: T201
+        show(monitor.read())
+        say(str(monitor.cannot_trace))
         return monitor.cannot_trace.exit_code
     finally:
-        monitor.close()
+        source.close()
 
 
 def watch(source: Source, seconds: float) -> Window:

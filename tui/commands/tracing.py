@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import socket
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diagnosis.diagnosed import Diagnosed
     from model.source import Source
     from probes.monitor import MonitorOptions
 
@@ -61,14 +64,39 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     return MonitorOptions(attach=options.attach, slots=int(options.slots))
 
 
-def diagnosed(source: Source) -> Diagnosed:
-    """``source`` with windows that say what is wrong."""
-    import os
+def add_state_options(parser: argparse.ArgumentParser) -> None:
+    """What is remembered: for the commands that look for causes on this host."""
+    parser.add_argument(
+        "--no-state",
+        dest="state",
+        action="store_false",
+        help="neither use nor keep what earlier runs learned as normal on this host",
+    )
 
+
+def say(line: str) -> None:
+    """Tell the user something beside the data."""
+    print(f"stalltop: {line}", file=sys.stderr)  # noqa: T201
+
+
+def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None] = say) -> Source:
+    """``source`` with windows that say what is wrong.
+
+    With ``keep``, what is normal on this host comes from earlier runs and goes to later ones; ``tell`` gets
+    a line where that fails.
+    """
     from diagnosis.diagnosed import Diagnosed
     from diagnosis.engine import Diagnosis
 
-    return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
+    if not keep:
+        return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
+    from outputs.normals_file import normals_path
+    from tui.normals import Kept, load
+
+    path = normals_path(socket.gethostname())
+    normals, writable = load(path, tell)
+    made = Diagnosed(source, Diagnosis(own_pid=os.getpid(), normals=normals))
+    return Kept(made, normals, path) if writable else made
 
 
 def add_screen_options(parser: argparse.ArgumentParser) -> None:

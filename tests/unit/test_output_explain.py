@@ -1,0 +1,293 @@
+"""Chains in full: as text, as JSON, and by the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from model.chain import Chain, Fix, Link
+from model.device import Devices
+from model.evidence import Evidence
+from model.window import Coverage, Window
+from outputs.chain_text import branches
+from outputs.explain import SCHEMA, explain_document, explain_text
+from outputs.saved import save
+from outputs.style import Style
+from tests.unit.windows import CHAINS, Calls, full_window, key, window
+from tui import cli
+from tui.commands import once
+from tui.commands.explain import chains_of
+
+DOCS = Path(__file__).parents[2] / "docs" / "json.md"
+
+
+def text(one: Window, width: int = 100, *, unicode: bool = True) -> str:
+    return explain_text(one, one.chains, width=width, colour=False, unicode=unicode)
+
+
+def healthy() -> Window:
+    return window([Calls(key(), [5_000] * 40), Calls(key("cudaFree"), [7_000])])
+
+
+def test_a_chain_reads_from_the_effect_to_its_root() -> None:
+    lines = text(full_window()).splitlines()
+    assert lines[0].startswith("stalltop gpu7  ")
+    first = next(at for at, line in enumerate(lines) if line.startswith("HIGH"))
+    assert "serve loses time between its calls to train (155ms/s, since " in lines[first]
+    assert lines[first + 3 : first + 12] == [
+        "         160ms/s time between calls",
+        "  97.0%  155ms/s └─ waits for a CPU (tritonserver 200)",
+        "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
+        "                       └─ writes without end (python3 100, train, nvme0n1)",
+        "  worse through: two CPUs only",
+        "  not known: PSI is off",
+        "  fix 1: keep train off the CPUs of serve",
+        "    $ taskset -acp 1 100",
+        "  fix 2: give train fewer workers",
+    ]
+    said = "\n".join(lines)
+    assert "p99 60.0ms, normally 4.00ms" in said
+    assert re.search(r"CRITICAL +the kernel killed worker of serve \(since \S+, ended \S+\)", said)
+    assert "Found: 1 going on, 1 ended. Looked at: 11 calls" in said
+    assert "not measured here\n  CFS throttling of cri:bb" in said
+
+
+def test_a_healthy_window_says_what_was_looked_at() -> None:
+    said = text(healthy())
+    assert "Nothing is wrong. Looked at: 41 calls, 2 operations, 1 process, 1 tenant." in said
+    bound = replace(CHAINS[0], severity="info")
+    assert "Nothing is wrong." in text(replace(healthy(), chains=(bound,)))
+
+
+def test_where_nothing_was_counted_nothing_is_called_healthy() -> None:
+    assert "Nothing to explain: no CUDA or NCCL call returned in 1.0 s." in text(window())
+    blind = replace(window(), coverage=Coverage(tracing="not root"))
+    assert "not tracing: not root" in text(blind)
+    assert explain_document(blind, ())["healthy"] is None
+
+
+def test_the_json_object() -> None:
+    printed = explain_document(full_window(), full_window().chains)
+    assert json.loads(json.dumps(printed, allow_nan=False)) == printed
+    assert printed["schema"] == SCHEMA == "stalltop.explain/1"
+    assert printed["healthy"] is False
+    assert [chain["id"] for chain in printed["chains"]] == [chain.id for chain in CHAINS]
+    chain = printed["chains"][0]
+    assert chain["links"][2]["role"] == "culprit"
+    assert chain["fix"][0] == {"text": "keep train off the CPUs of serve", "command": "taskset -acp 1 100"}
+    assert chain["rows"][0]["operation"] == "host gap"
+    assert explain_document(healthy(), ())["healthy"] is True
+
+
+def test_every_field_is_described() -> None:
+    described = set(re.findall(r"`([^`]+)`", DOCS.read_text()))
+    printed = explain_document(full_window(), full_window().chains)
+    assert set(printed) | set(printed["looked_at"]) <= described
+
+
+def test_the_worst_comes_first_and_what_has_ended_last() -> None:
+    low, closed = replace(CHAINS[0], id="low", severity="low"), CHAINS[1]
+    one = replace(healthy(), chains=(closed, low, CHAINS[0]))
+    assert [chain["id"] for chain in explain_document(one, one.chains)["chains"]] == [
+        CHAINS[0].id,
+        "low",
+        closed.id,
+    ]
+    said = text(one)
+    assert said.index("HIGH") < said.index("LOW") < said.index("CRITICAL")
+
+
+DEPTHS = st.lists(st.integers(0, 40), min_size=1, max_size=12)
+
+
+@given(DEPTHS, st.booleans())
+def test_a_tree_of_any_shape_is_drawn(depths: list[int], unicode: bool) -> None:
+    links = [Link("mechanism", f"step {at}", depth=depth) for at, depth in enumerate(depths)]
+    corner, tee, pipe = ("└─ ", "├─ ", "│  ") if unicode else ("`- ", "|- ", "|  ")
+    for at, depth in enumerate(depths):
+        branch, below = branches(links, at, unicode=unicode)
+        if depth == 0:
+            assert branch == ""
+            continue
+        assert len(branch) == 3 * min(depth, 8)
+        assert {branch[i : i + 3] for i in range(0, len(branch) - 3, 3)} <= {pipe, "   "}
+        later = next((other for other in depths[at + 1 :] if other <= depth), None)
+        if depth < 8:
+            assert branch[-3:] == (tee if later == depth else corner)
+        assert below.startswith(branch[:-3])
+
+
+WORDS = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=40)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6), DEPTHS, st.integers(10, 140), st.booleans())
+def test_no_line_but_a_command_is_wider_than_the_terminal(
+    words: list[str], depths: list[int], width: int, unicode: bool
+) -> None:
+    long = " ".join(words)
+    chain = replace(
+        CHAINS[0],
+        summary=long,
+        title=long,
+        process=words[0],
+        links=tuple(Link("culprit", long, 0.5, 1e6, "x", 1, words[0], depth=depth) for depth in depths),
+        fixes=(Fix(long, "c" * 300),),
+        unknown=(long,),
+    )
+    one = replace(full_window(), chains=(chain,), evidence=Evidence(unknown=(long,)))
+    said = text(one, width, unicode=unicode)
+    lines = [line for line in said.splitlines() if not line.startswith("    $ ")]
+    assert max(cell_len(line) for line in lines) <= max(width, 40)
+    assert "    $ " + "c" * 300 in said.splitlines()
+    assert unicode or said.isascii()
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=200), st.integers(1, 90))
+def test_folding_loses_nothing(words: str, width: int) -> None:
+    lines = Style(width, False, True).folded("> ", words)
+    assert "".join(line[2:] for line in lines).replace(" ", "") == "".join(words.split())
+
+
+def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    try:
+        code = cli.main(arguments)
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_saved_window_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    code, out, err = run(["explain", str(path)], capsys)
+    assert (code, err) == (0, "")
+    assert "train has the CPU" in out
+    code, out, err = run(["explain", str(path), "--json"], capsys)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["chains"][0]["id"] == CHAINS[0].id
+    path = save(healthy(), tmp_path / "healthy.stalltop")
+    code, out, err = run(["explain", str(path)], capsys)
+    assert (code, err) == (0, "")
+    assert "Nothing is wrong." in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["/no/such/file.stalltop"], [str(DOCS)], ["--seconds", "0"], ["--no-such"], ["a", "b"], ["--js"]],
+)
+def test_what_cannot_be_explained_ends_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(["explain", *arguments], capsys)
+    assert (code, out) == (2, "")
+    assert "stalltop" in err
+    assert "Traceback" not in err
+
+
+class Blind:
+    """A monitor of a host that cannot be traced."""
+
+    def __init__(self) -> None:
+        from model.errors import CannotTrace
+
+        self.cannot_trace = CannotTrace("not root", "use sudo")
+        self.closed = False
+
+    def read(self) -> Window:
+        return replace(
+            window(), coverage=Coverage(tracing="not root"), devices=Devices(unavailable="no driver")
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_where_tracing_is_impossible_it_ends_with_3(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor = Blind()
+    monkeypatch.setattr("probes.monitor.Monitor", lambda _: monitor)
+    code, out, err = run(["explain", *["--json"] * as_json], capsys)
+    assert (code, err) == (3, "stalltop: not root\n  use sudo\n")
+    assert monitor.closed
+    if as_json:
+        assert json.loads(out)["tracing"] == "not root"
+    else:
+        assert "not tracing: not root" in out
+
+
+class Tracing:
+    """A monitor of a host that can be traced."""
+
+    cannot_trace = None
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.closed = False
+
+    def read(self) -> Window:
+        self.reads += 1
+        return window([Calls(key(), [1_000])], start=1_000.0 + self.reads, seconds=1.0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_chains_of_the_whole_run_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor = Tracing()
+
+    class Followed:
+        """Stands for the diagnosis: a chain that is open at first and ends before the last window does."""
+
+        def read(self) -> Window:
+            chain = replace(CHAINS[0], open=monitor.reads < 1)
+            return replace(monitor.read(), chains=(chain,))
+
+        def close(self) -> None:
+            monitor.close()
+
+    def followed(source: object, *, keep: bool) -> Followed:
+        assert source is monitor
+        assert keep is False
+        return Followed()
+
+    monkeypatch.setattr("probes.monitor.Monitor", lambda _: monitor)
+    monkeypatch.setattr(once, "diagnosed", followed)
+    code, out, err = run(["explain", "--seconds", "0.3", "--no-state"], capsys)
+    assert (code, err) == (0, "")
+    assert monitor.closed
+    assert re.search(r"HIGH +serve loses .* to train \(155ms/s, since \S+, ended\s+\S+\)", out, re.DOTALL)
+
+
+def test_a_window_without_chains_is_explained_by_its_own_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Window] = []
+
+    def explain(one: Window) -> tuple[Chain, ...]:
+        asked.append(one)
+        return CHAINS[:1]
+
+    monkeypatch.setattr("diagnosis.engine.explain", explain)
+    one = healthy()
+    assert chains_of(one) == CHAINS[:1]
+    assert asked == [one]
+    assert chains_of(full_window()) == CHAINS
+    assert asked == [one]
+
+
+def test_options_of_the_command() -> None:
+    options = cli.parsed(["explain"])
+    assert isinstance(options, argparse.Namespace)
+    assert (options.seconds, options.state, options.file) == (5.0, True, None)
+    assert cli.parsed(["once", "--no-state"]).state is False
+    assert cli.parsed(["live"]).state is True

@@ -1,0 +1,68 @@
+"""Say what is wrong and why, each cause from its effect to its root, with what helps: of this host, or of a
+saved window."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from model.chain import Chain
+from model.window import Window
+from tui.commands.once import traced
+from tui.commands.tracing import (
+    add_state_options,
+    add_tracing_options,
+    monitor_options,
+    number,
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="a saved window (default: this host, as it is now)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0.1, 86400),
+        default=5.0,
+        help="how long to trace this host (default: %(default)g)",
+    )
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print every cause that was found; 0 also where there is none, 3 where this host cannot be traced."""
+    if options.file is not None:
+        from outputs.saved import load
+
+        _print(load(options.file), as_json=options.json)
+        return 0
+    from probes.monitor import Monitor
+
+    return traced(Monitor(monitor_options(options)), options, partial(_print, as_json=options.json))
+
+
+def chains_of(window: Window) -> Sequence[Chain]:
+    """The chains of ``window``: those followed while it was traced, else what its own evidence says."""
+    from diagnosis.engine import explain
+
+    return window.chains or explain(window)
+
+
+def _print(window: Window, *, as_json: bool) -> None:
+    from outputs.explain import explain_document, explain_text
+    from tui.commands.printing import style
+
+    chains = chains_of(window)
+    if as_json:
+        json.dump(explain_document(window, chains), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(explain_text(window, chains, **style()._asdict()))
