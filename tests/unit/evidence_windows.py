@@ -40,6 +40,7 @@ class Spent(NamedTuple):
 def row(
     operation: str = HOST_GAP,
     calls: int = 10,
+    spent_ms: Mapping[str, float] | None = None,
     *,
     tenant: str = TRAIN,
     pid: int = 100,
@@ -51,14 +52,14 @@ def row(
     longest_ms: float | None = None,
     **split_ms: float,
 ) -> Spent:
-    """``calls`` of an operation that together took the ``split_ms``. The layer follows from the name."""
+    """``calls`` of an operation that together took the ``split_ms`` (or ``spent_ms``). The layer follows from the name."""
     if not layer:
         host = operation in (HOST_GAP, HOST_WORK)
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
         if operation.startswith("cuda"):
             layer = "runtime"
     key = RowKey(HOST, tenant, pid, program, layer, operation, nested)
-    return Spent(key, calls, split_ms, bytes_, errors, longest_ms)
+    return Spent(key, calls, {**(spent_ms or {}), **split_ms}, bytes_, errors, longest_ms)
 
 
 def charge(

@@ -15,6 +15,7 @@ from tests.unit.evidence_windows import (
     SERVE,
     SYSTEM,
     TRAIN,
+    Spent,
     charge,
     healthy_trainer,
     row,
@@ -38,7 +39,7 @@ def io(
 def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window:
     """A trainer whose gaps wait ``ms`` of a second for a worker; the worker's own time is to be added."""
     return window(
-        [LAUNCHES, row(HOST_GAP, 40, running=990 - ms, **{part: ms})],
+        [LAUNCHES, row(HOST_GAP, 40, {"running": 990 - ms, part: ms})],
         charges=[charge(part, ms, worker, culprit_tenant=TRAIN, culprit_process="worker")],
         processes=[
             ProcessUse(TRAIN, 100, "train.py", link=0, threads=4),
@@ -49,7 +50,7 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
 
 def work(**split_ms: float) -> Window:
     """What the worker did in a window of ``worker_gap``."""
-    return window([row(HOST_WORK, 40, pid=101, program="worker", **split_ms)])
+    return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")])
 
 
 def plus(one: Window, other: Window) -> Window:
@@ -314,16 +315,19 @@ def test_a_hung_call_is_told_without_a_culprit() -> None:
 
 
 def steps(**gap_ms: float) -> Window:
-    return window([*healthy_trainer()[:2], row(HOST_GAP, 40, running=990 - sum(gap_ms.values()), **gap_ms)])
+    return window([*healthy_trainer()[:2], row(HOST_GAP, 40, gap_ms, running=990 - sum(gap_ms.values()))])
 
 
 def idle_server() -> Window:
     """Waits for requests: a client in the same pod wakes it, which has little to do itself."""
-    server = {"tenant": SERVE, "pid": 200, "program": "serve.py"}
+
+    def served(operation: str, **split_ms: float) -> Spent:
+        return row(operation, 50, tenant=SERVE, pid=200, program="serve.py", spent_ms=split_ms)
+
     return window(
         [
-            row("cudaLaunchKernel", 50, running=1, **server),
-            row(HOST_GAP, 50, running=50, network=600, lock=300, **server),
+            served("cudaLaunchKernel", running=1),
+            served(HOST_GAP, running=50, network=600, lock=300),
             row(HOST_WORK, 50, tenant=SERVE, pid=201, program="frontend", running=100, network=850),
         ],
         charges=[
