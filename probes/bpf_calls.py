@@ -22,6 +22,7 @@ _BPF: Final = 0
 _PERF_EVENT_OPEN: Final = 1
 
 # enum bpf_cmd, of linux/bpf.h
+_MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
 _MAP_DELETE_ELEM: Final = 3
 _OBJ_GET_INFO_BY_FD: Final = 15
@@ -63,6 +64,19 @@ def _number(call: int) -> ctypes.c_long:
 def _bpf(command: int, attributes: bytes) -> int:
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     return _system_call(_number(_BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attributes)))
+
+
+def get(map_fd: int, key: bytes, size: int) -> bytes:
+    """One element of a map, ``size`` bytes of it. Raises OSError, with ENOENT where there is none."""
+    key_buffer, value_buffer = (
+        ctypes.create_string_buffer(key, len(key)),
+        ctypes.create_string_buffer(size),
+    )
+    _bpf(
+        _MAP_LOOKUP_ELEM,
+        struct.pack("=IxxxxQQQ", map_fd, ctypes.addressof(key_buffer), ctypes.addressof(value_buffer), 0),
+    )
+    return value_buffer.raw
 
 
 def put(map_fd: int, key: bytes, value: bytes) -> None:
