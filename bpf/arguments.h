@@ -27,6 +27,10 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
+/* An ncclUniqueId by value, the third argument: on the stack, and `rank` follows in the next register. */
+#define ID_AT(thread, sp) ((sp) + STACK_ARGUMENTS_AT)
+#define RANK_AFTER_ID 2
+
 /* Where the call that begins here will return to. */
 INLINE __u64 return_address(const struct pt_regs *ctx)
 {
@@ -55,6 +59,10 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[6] = ctx->regs[6];
 	into[7] = ctx->regs[7];
 }
+
+/* An ncclUniqueId by value, the third argument: a register points to a copy. */
+#define ID_AT(thread, sp) ((thread)->arguments[2])
+#define RANK_AFTER_ID 3
 
 INLINE __u64 return_address(const struct pt_regs *ctx)
 {

@@ -18,6 +18,10 @@
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
 #define CHARGES 8192        /* sums of time that another process is the cause of */
 #define SLICES 64           /* of time on a CPU that are remembered for each CPU; a power of two */
+#define HEAPS 1024          /* processes whose device memory is followed */
+#define ALLOCATIONS 65536   /* pieces of device memory known at once */
+#define MEMBERS 1024        /* ranks of NCCL communicators known at once */
+#define ENTRIES 256         /* of a rank into collectives, the last ones; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
@@ -58,6 +62,8 @@ struct frame {
 	__u64 bytes;
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
+	__u64 object;           /* what the call makes or frees, as enum object says; 0 where it does not */
+	__u64 kept;             /* of a call that frees: the bytes that are freed */
 };
 
 struct cached_slot {
@@ -146,7 +152,9 @@ struct function {
 	__u8 direction;         /* enum direction */
 	__u8 d;
 	__u8 waits_for_gpu;     /* a thread that polls inside it waits for the device */
-	__u8 reserved[9];
+	__u8 object;            /* enum object */
+	__u8 object_at;         /* the argument that tells which one */
+	__u8 reserved[7];
 };
 
 enum size {
@@ -166,6 +174,67 @@ enum direction {
 	DIRECTION_STRUCT_KIND = 2,
 };
 
+/* What a call does to a thing that outlives it, and what argument object_at is then. */
+enum object {
+	OBJECT_NONE = 0,
+	OBJECT_ALLOCATES = 1,       /* device memory: points to where its address is put */
+	OBJECT_FREES = 2,           /* device memory: its address */
+	OBJECT_JOINS = 3,           /* a communicator, by its unique id: points to where the handle is put */
+	OBJECT_JOINS_BY_MANY = 4,   /* the same, by an array of unique ids */
+	OBJECT_JOINS_ALL = 5,       /* all ranks of a communicator: points to where the handles are put */
+	OBJECT_SPLITS = 6,          /* a communicator: points to where the handle of the part is put */
+	OBJECT_LEAVES = 7,          /* a communicator: its handle */
+	OBJECT_ENTERS = 8,          /* a collective: the communicator's handle */
+};
+
+/* The device memory of one process, since it runs its program. */
+struct heap {
+	__u64 cgroup_id;            /* at its last allocation or free */
+	__u32 tgid;                 /* 0 says that the record is free; written last */
+	__u32 over;                 /* the process runs another program by now */
+	__u64 allocations;          /* outermost calls that succeeded, as frees */
+	__u64 frees;
+	__u64 allocated_bytes;
+	__u64 freed_bytes;          /* of memory that is known */
+	__u64 held;                 /* allocations that are known and not freed */
+	__u64 held_bytes;
+};
+
+/* One piece of device memory. No padding: it is a key. */
+struct piece {
+	__u64 address;              /* or handle, of memory that is mapped by the program itself */
+	__u64 heap;                 /* index of its process's */
+};
+
+/* The handle by which a process knows a communicator. No padding: it is a key. */
+struct handle {
+	__u64 handle;
+	__u64 tgid;
+};
+
+enum member_state {
+	MEMBER_FREE = 0,
+	MEMBER_BEGINS = 1,          /* its call has not returned */
+	MEMBER_LIVE = 2,
+	MEMBER_OVER = 3,            /* left; the monitor takes the record back */
+};
+
+/* One rank of a communicator. Only threads of its process write it, one at a time as NCCL wants it. */
+struct member {
+	__u64 id;                   /* the same in all ranks; 0 where it was made before the probes were there */
+	__u64 handle;               /* while it begins: where it will be put */
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 rank;
+	__u32 ranks;                /* of the communicator; 0 where that is not known */
+	__u32 state;                /* enum member_state; written last */
+	__u32 heap;                 /* index of its process's, which tells when it runs another program */
+	__u32 splits;               /* communicators made of it */
+	__u64 made_ns;              /* CLOCK_MONOTONIC, as entries_ns */
+	__u64 entered;              /* collectives; counted after the time of the entry is there */
+	__u64 entries_ns[ENTRIES];
+};
+
 /* What is not counted, or not as it should be: the names are those of model.window.LOSSES. */
 struct losses {
 	__u64 no_slot;
@@ -176,6 +245,8 @@ struct losses {
 	__u64 clamped;
 	__u64 unread_bytes;
 	__u64 no_charge;
+	__u64 no_allocation;
+	__u64 no_communicator;
 };
 
 #endif

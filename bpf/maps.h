@@ -36,6 +36,17 @@ BPF_QUEUE(free_charges, u32, CHARGES);
 BPF_F_TABLE("array", u32, u64, follower_count, 1, 0);
 #endif
 
+/* Device memory that processes hold. The queue holds the free records. */
+BPF_F_TABLE("array", u32, struct heap, heaps, HEAPS, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", u32, u32, heap_of, HEAPS, 0);
+BPF_F_TABLE("hash", struct piece, u64, pieces, ALLOCATIONS, 0);
+BPF_QUEUE(free_heaps, u32, HEAPS);
+
+/* Ranks of NCCL communicators. The queue holds the free records. */
+BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);
+BPF_QUEUE(free_members, u32, MEMBERS);
+
 BPF_F_TABLE("array", u32, struct losses, losses, 1, BPF_F_MMAPABLE);
 
 INLINE struct losses *loss_counters(void)

@@ -14,6 +14,7 @@
 #include "schedule.h"
 #include "gaps.h"
 #include "switches.h"
+#include "objects.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
@@ -84,7 +85,7 @@ int call_begins(struct pt_regs *ctx)
 		end_gap(thread, HOST_GAP, bpf_ktime_get_ns());
 	}
 	operation = function->operation;
-	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE) {
+	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE || function->object) {
 		keep_arguments(ctx, thread->arguments);
 		if (function->direction != DIRECTION_NONE)
 			operation = read_operation(function, thread, sp);
@@ -98,6 +99,9 @@ int call_begins(struct pt_regs *ctx)
 	frame->bytes = bytes;
 	frame->function = cookie;
 	frame->operation = depth ? operation | NESTED : operation;
+	frame->object = 0;
+	if (function->object && !depth)
+		object_begins(function, thread, frame, sp);
 	frame->start_ns = bpf_ktime_get_ns();
 	BARRIER();
 	thread->depth = depth + 1;
@@ -171,6 +175,8 @@ int call_returns(struct pt_regs *ctx)
 	}
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
+	if (frame->object)
+		object_ends(thread, frame, RETURNED(ctx));
 	/* The call is over: from here on, time belongs to what is around it. */
 	thread->depth = depth - 1;
 	BARRIER();
@@ -199,5 +205,6 @@ int thread_ends(void *ctx)
 int program_begins(struct bpf_raw_tracepoint_args *ctx)
 {
 	drop_thread(ctx->args[1]);
+	drop_heap();
 	return 0;
 }

@@ -26,6 +26,7 @@ _MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
 _MAP_DELETE_ELEM: Final = 3
 _OBJ_GET_INFO_BY_FD: Final = 15
+_MAP_LOOKUP_BATCH: Final = 24
 _RAW_TRACEPOINT_OPEN: Final = 17
 _MAP_LOOKUP_AND_DELETE_BATCH: Final = 25
 _LINK_CREATE: Final = 28
@@ -116,6 +117,19 @@ def take_all(
     ``room`` is how many come with one call; it grows where the kernel wants more. What a program on another
     CPU adds to an element at the very moment it is taken out is lost. Raises OSError.
     """
+    return _elements(_MAP_LOOKUP_AND_DELETE_BATCH, map_fd, key, value, room)
+
+
+def look_at_all(
+    map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 4096
+) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """The same, but they stay where they are. What is added or removed meanwhile may be missed."""
+    return _elements(_MAP_LOOKUP_BATCH, map_fd, key, value, room)
+
+
+def _elements(
+    command: int, map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int
+) -> tuple[NDArray[np.void], NDArray[np.void]]:
     keys, values = [np.empty(0, key)], [np.empty(0, value)]
     place = ctypes.create_string_buffer(8)
     begun = False
@@ -134,9 +148,9 @@ def take_all(
                 0,
             )
         )
-        command, size = ctypes.c_int(_MAP_LOOKUP_AND_DELETE_BATCH), ctypes.c_uint(len(attributes) - 1)
+        size = ctypes.c_uint(len(attributes) - 1)
         try:
-            _system_call(_number(_BPF), command, attributes, size)
+            _system_call(_number(_BPF), ctypes.c_int(command), attributes, size)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 room *= 2

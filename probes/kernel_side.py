@@ -12,14 +12,16 @@ import numpy as np
 
 from model.errors import CannotTrace
 from probes import layout
+from probes.allocations import Allocations
 from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.charges import Charges
+from probes.communicators import Communicators
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import Programs, check_host, explained, load
-from probes.raw import RawCharge
+from probes.raw import RawCharge, RawHeld, RawRank
 from probes.slots import Counts, SlotKey, Slots
 from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
@@ -126,6 +128,8 @@ class KernelSide:
             fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
             self._charges = _charges(self._programs)
+            self._allocations = Allocations(self._programs)
+            self._communicators = Communicators(self._programs)
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
             self._follow_next = task is not None
@@ -202,9 +206,23 @@ class KernelSide:
             seen, self._losses_seen = self._losses_seen, total
         return {name: count - seen.get(name, 0) for name, count in total.items()}
 
+    def held(self) -> list[RawHeld]:
+        """Device memory of processes that hold some, or have allocated or freed since the previous call."""
+        with self._reading:
+            return [] if self._closed else self._allocations.read()
+
+    def ranks(self) -> list[RawRank]:
+        """The ranks on this host of every NCCL communicator that was made while it was traced."""
+        with self._reading:
+            return [] if self._closed else self._communicators.read()
+
+    def unknown_communicators(self) -> set[int]:
+        """Processes with collectives of communicators that are older than the probes: not compared."""
+        return self._communicators.unknown()
+
     def tgids(self) -> set[int]:
-        """Processes that own histograms."""
-        return self._slots.tgids()
+        """Processes that own histograms, device memory or ranks."""
+        return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
 
     def release(self, tgid: int) -> None:
         """Take back what a process owned that has ended and whose last counts were read."""
@@ -213,6 +231,8 @@ class KernelSide:
                 self._slots.release(tgid)
                 if self._charges is not None:
                     self._charges.release(tgid)
+                self._communicators.release(tgid)
+                self._allocations.release(tgid)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
         """Probe functions of the file at ``path`` (``/proc/self/fd/N`` serves) in every process."""
@@ -279,6 +299,7 @@ class KernelSide:
             entry["size"] = function.size
             entry["a"], entry["b"], entry["c"] = function.a, function.b, function.c
             entry["direction"], entry["d"] = function.direction, function.d
+            entry["object"], entry["object_at"] = function.object, function.object_at
             entry["waits_for_gpu"] = function.layer in (RUNTIME, DRIVER)
             put(self._programs.functions, np.uint32(function.id).tobytes(), entry.tobytes())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,14 @@ CHARGES: Final = 8192
 """Sums of time that another process is the cause of."""
 FUNCTIONS: Final = 2048
 """Attach cookies that the programs know."""
+HEAPS: Final = 1024
+"""Processes whose device memory is followed."""
+ALLOCATIONS: Final = 65536
+"""Pieces of device memory that are known at once, of all processes."""
+MEMBERS: Final = 1024
+"""Ranks of NCCL communicators that are known at once."""
+ENTRIES: Final = 256
+"""Entries into collectives that each of them keeps."""
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
 HOST_GAP: Final = 510
@@ -45,7 +54,15 @@ OWNER: Final = np.dtype([("cgroup_id", "u8"), ("tgid", "u4"), ("operation", "u4"
 """``struct owner``, and ``struct slot_key``: whose counts a slot holds; operation 0 says that it is free."""
 
 FRAME: Final = np.dtype(
-    [("sp", "u8"), ("start_ns", "u8"), ("bytes", "u8"), ("function", "u4"), ("operation", "u4")]
+    [
+        ("sp", "u8"),
+        ("start_ns", "u8"),
+        ("bytes", "u8"),
+        ("function", "u4"),
+        ("operation", "u4"),
+        ("object", "u8"),
+        ("kept", "u8"),
+    ]
 )
 """``struct frame``: one call that a thread is inside of."""
 
@@ -102,10 +119,64 @@ FUNCTION: Final = np.dtype(
         ("direction", "u1"),
         ("d", "u1"),
         ("waits_for_gpu", "u1"),
-        ("reserved", "u1", (9,)),
+        ("object", "u1"),
+        ("object_at", "u1"),
+        ("reserved", "u1", (7,)),
     ]
 )
 """``struct function``: how to read a call of one function."""
+
+HEAP: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("over", "u4"),
+        ("allocations", "u8"),
+        ("frees", "u8"),
+        ("allocated_bytes", "u8"),
+        ("freed_bytes", "u8"),
+        ("held", "u8"),
+        ("held_bytes", "u8"),
+    ]
+)
+"""``struct heap``: the device memory of one process; tgid 0 says that the record is free."""
+
+PIECE: Final = np.dtype([("address", "u8"), ("heap", "u8")])
+"""``struct piece``: one piece of device memory."""
+
+PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
+"""What is known of a piece."""
+
+HANDLE: Final = np.dtype([("handle", "u8"), ("tgid", "u8")])
+"""``struct handle``: by which a process knows a communicator."""
+
+MEMBER: Final = np.dtype(
+    [
+        ("id", "u8"),
+        ("handle", "u8"),
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("rank", "u4"),
+        ("ranks", "u4"),
+        ("state", "u4"),
+        ("heap", "u4"),
+        ("splits", "u4"),
+        ("made_ns", "u8"),
+        ("entered", "u8"),
+        ("entries_ns", "u8", (ENTRIES,)),
+    ]
+)
+"""``struct member``: one rank of a communicator."""
+
+
+class MemberState(IntEnum):
+    """``enum member_state``."""
+
+    FREE = 0
+    BEGINS = 1
+    LIVE = 2
+    OVER = 3
+
 
 LOSSES: Final = np.dtype(
     [
@@ -117,6 +188,8 @@ LOSSES: Final = np.dtype(
         ("clamped", "u8"),
         ("unread_bytes", "u8"),
         ("no_charge", "u8"),
+        ("no_allocation", "u8"),
+        ("no_communicator", "u8"),
     ]
 )
 """``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""

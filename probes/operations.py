@@ -11,6 +11,7 @@ Programs get them through ``cuGetProcAddress`` and compile flags, so all of them
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
@@ -50,6 +51,28 @@ class Direction(IntEnum):
     """The ``cudaMemcpyKind`` (u32) is argument d."""
     STRUCT_KIND = 2
     """The ``cudaMemcpyKind`` (u32) lies at byte 8 x d of what argument a points to."""
+
+
+class Object(IntEnum):
+    """What a call does to a thing that outlives it; argument ``object_at`` tells which one."""
+
+    NONE = 0
+    ALLOCATES = 1
+    """Device memory of as many bytes as the call's size says: where its address or handle is put."""
+    FREES = 2
+    """Device memory: its address or handle."""
+    JOINS = 3
+    """A communicator, by the unique id that is the third argument: where the handle is put."""
+    JOINS_BY_MANY = 4
+    """The same, with an array of unique ids."""
+    JOINS_ALL = 5
+    """All ranks of a communicator: where their handles are put."""
+    SPLITS = 6
+    """The communicator that is the first argument: where the handle of this rank's part is put."""
+    LEAVES = 7
+    """A communicator: its handle."""
+    ENTERS = 8
+    """A collective: the handle of its communicator."""
 
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
@@ -101,6 +124,8 @@ class Function:
     d: int = 0
     pending: int = 0
     """A return value besides 0 that is no error; 0 where there is none."""
+    object: Object = Object.NONE
+    object_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +254,29 @@ _TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
     (NCCL, "communicator", _NOTHING, "ncclCommFinalize ncclCommDestroy ncclCommAbort ncclCommRevoke"),
 )
 
+_OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
+    symbol: (what, at)
+    for what, at, symbols in (
+        (Object.ALLOCATES, 0, "cuMemAlloc cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync"),
+        (Object.ALLOCATES, 0, "cuMemAllocPitch cuMemCreate"),
+        (Object.ALLOCATES, 0, "cudaMalloc cudaMallocManaged cudaMallocAsync cudaMallocFromPoolAsync"),
+        (Object.ALLOCATES, 0, "cudaMallocPitch cudaMalloc3D"),
+        (Object.FREES, 0, "cuMemFree cuMemFreeAsync cuMemRelease cudaFree cudaFreeAsync"),
+        (Object.JOINS, 0, "ncclCommInitRank ncclCommInitRankConfig"),
+        (Object.JOINS_BY_MANY, 0, "ncclCommInitRankScalable"),
+        (Object.JOINS_ALL, 0, "ncclCommInitAll"),
+        (Object.SPLITS, 3, "ncclCommSplit"),
+        (Object.LEAVES, 0, "ncclCommDestroy ncclCommAbort"),
+        (Object.ENTERS, 4, "ncclAllGather ncclAlltoAll ncclBcast"),
+        (Object.ENTERS, 5, "ncclAllReduce ncclReduceScatter ncclBroadcast ncclGather ncclScatter"),
+        (Object.ENTERS, 6, "ncclReduce"),
+    )
+    for symbol in symbols.split()
+}
+"""Functions that make, free or use something that outlives the call. Memory made by ``cuMemCreate`` counts as
+freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped; pitches and the granularity
+of allocations are the driver's own and not in the bytes."""
+
 _OLD: Final = frozenset(
     symbol
     for symbols in (
@@ -267,6 +315,8 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             rule.direction,
             rule.d,
             NCCL_IN_PROGRESS if layer == NCCL else 0,
+            # Addresses of CUDA before 3.2 have 32 bits: such memory is not followed.
+            *(_OBJECTS.get(symbol, (Object.NONE, 0)) if not old else (Object.NONE, 0)),
         )
         functions.append(function)
         index[symbol, old] = function

@@ -56,12 +56,19 @@ class Programs:
     free_threads: int
     charge_of: int
     free_charges: int
+    heap_of: int
+    pieces: int
+    free_heaps: int
+    member_of: int
+    free_members: int
     slots: NDArray[np.void]
     """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
     owners: NDArray[np.void]
     threads: NDArray[np.void]
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
+    heaps: NDArray[np.void]
+    members: NDArray[np.void]
 
     def close(self) -> None:
         """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
@@ -79,13 +86,21 @@ class Programs:
             self.free_threads,
             self.charge_of,
             self.free_charges,
+            self.heap_of,
+            self.pieces,
+            self.free_heaps,
+            self.member_of,
+            self.free_members,
         ):
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
 
 
-_MAPS: Final = ("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses")
+_MAPS: Final = (
+    *("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses"),
+    *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
+)
 _PROBES: Final = ("call_begins", "call_returns")
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
@@ -147,11 +162,18 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
             free_threads=fds["free_threads"],
             charge_of=fds.get("charge_of", -1),
             free_charges=fds.get("free_charges", -1),
+            heap_of=fds["heap_of"],
+            pieces=fds["pieces"],
+            free_heaps=fds["free_heaps"],
+            member_of=fds["member_of"],
+            free_members=fds["free_members"],
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
+            heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
+            members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
         )
     except BaseException as error:
         for fd in fds.values():

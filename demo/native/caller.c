@@ -27,6 +27,7 @@
  *
  * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
  * or !N, N us of CPU time; or what host.h lists.
+ * What frees memory frees what any thread allocated last, and nothing (a null pointer) where none is held.
  */
 #define _GNU_SOURCE
 #include "caller.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "caller.h"
+#include "memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,23 +24,24 @@ static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What each argument of a function is, from left to right; what follows is 0:
- *   . anything   o where a result goes   n bytes, or elements if there is a type   w h width and height
+ *   . anything   o where a result goes   a where the address of new memory goes   f memory to free
+ *   n bytes, or elements if there is a type   w h width and height
  *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
 static const struct { const char *name, *shape; } shapes[] = {
-    {"cudaMalloc", "on"}, {"cudaMallocAsync", "on"}, {"cudaMallocFromPoolAsync", "on"},
-    {"cudaMallocManaged", "on"}, {"cudaMallocPitch", "oowh"}, {"cudaMallocHost", "on"},
+    {"cudaMalloc", "an"}, {"cudaMallocAsync", "an"}, {"cudaMallocFromPoolAsync", "an"},
+    {"cudaMallocManaged", "an"}, {"cudaMallocPitch", "aowh"}, {"cudaMallocHost", "on"},
     {"cudaHostAlloc", "on"}, {"cudaHostRegister", ".n"}, {"cudaMemcpy", "..nk"},
     {"cudaMemcpyAsync", "..nk"}, {"cudaMemcpyPeer", ".i.in"}, {"cudaMemcpyPeerAsync", ".i.in"},
     {"cudaMemcpy2D", ".w.wwhk"}, {"cudaMemcpy2DAsync", ".w.wwhk"}, {"cudaMemcpy3D", "m"},
     {"cudaMemcpy3DAsync", "m"}, {"cudaMemset", ".in"}, {"cudaMemsetAsync", ".in"},
     {"cudaMemPrefetchAsync", ".n"}, {"cudaStreamEndCapture", ".o"}, {"cudaGraphInstantiate", "o."},
     {"cudaGetDevice", "o"},
-    {"cuMemAlloc", "on"}, {"cuMemAllocAsync", "on"}, {"cuMemAllocFromPoolAsync", "on"},
-    {"cuMemAllocManaged", "on"}, {"cuMemAllocHost", "on"}, {"cuMemHostAlloc", "on"},
-    {"cuMemAllocPitch", "oowh"}, {"cuMemCreate", "on"}, {"cuMemHostRegister", ".n"},
+    {"cuMemAlloc", "an"}, {"cuMemAllocAsync", "an"}, {"cuMemAllocFromPoolAsync", "an"},
+    {"cuMemAllocManaged", "an"}, {"cuMemAllocHost", "on"}, {"cuMemHostAlloc", "on"},
+    {"cuMemAllocPitch", "aowh"}, {"cuMemCreate", "an"}, {"cuMemHostRegister", ".n"},
     {"cuMemcpyHtoD", "..n"}, {"cuMemcpyDtoH", "..n"}, {"cuMemcpyDtoD", "..n"},
     {"cuMemcpyHtoDAsync", "..n"}, {"cuMemcpyDtoHAsync", "..n"}, {"cuMemcpyDtoDAsync", "..n"},
     {"cuMemcpy", "..n"}, {"cuMemcpyAsync", "..n"}, {"cuMemcpyPeer", "....n"},
@@ -48,6 +50,8 @@ static const struct { const char *name, *shape; } shapes[] = {
     {"cuMemsetD32", ".in"}, {"cuMemsetD8Async", ".in"}, {"cuMemsetD32Async", ".in"},
     {"cuMemPrefetchAsync", ".n"}, {"cuMemMap", ".n"}, {"cuMemUnmap", ".n"}, {"cuMemSetAccess", ".n"},
     {"cuMemAddressReserve", "on"},
+    {"cudaFree", "f"}, {"cudaFreeAsync", "f"}, {"cuMemFree", "f"}, {"cuMemFreeAsync", "f"},
+    {"cuMemRelease", "f"},
     {"ncclAllReduce", "..nt.c"}, {"ncclReduce", "..nt..c"}, {"ncclReduceScatter", "..nt.c"},
     {"ncclAllGather", "..ntc"}, {"ncclBroadcast", "..nt.c"}, {"ncclBcast", ".nt.c"}, {"ncclSend", ".nt.c"},
     {"ncclRecv", ".nt.c"}, {"ncclCommInitRank", "o"}, {"ncclCommInitAll", "o"}, {"ncclCommSplit", ".iio"},
@@ -209,7 +213,7 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
     uint64_t fields[32] = {0}, result[2], argument[8] = {0};
     for (int i = 0; item->shape[i]; i++) {
         switch (item->shape[i]) {
-        case 'o': argument[i] = (uint64_t)(uintptr_t)result; break;
+        case 'o': case 'a': argument[i] = (uint64_t)(uintptr_t)result; break;
         case 'n': case 'w': argument[i] = item->size[0]; break;
         case 'h': argument[i] = item->size[1]; break;
         case 'k': case 't': argument[i] = item->kind; break;
@@ -229,6 +233,8 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         fields[19] = item->kind;
     }
     for (uint64_t n = 0; n < item->count && *stop != STOP_NOW; n++) {
+        if (*item->shape == 'f')
+            argument[0] = memory_to_free();
         uint64_t before = tally->histogram ? now_ns() : 0;
         int error = item->function(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5],
                                    argument[6], argument[7]);
@@ -240,6 +246,10 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
             if (ns > tally->max_ns)
                 __atomic_store_n(&tally->max_ns, ns, __ATOMIC_RELAXED);
         }
+        if (!error && *item->shape == 'a')
+            memory_is_held(result[0]);
+        else if (error && *item->shape == 'f')
+            memory_is_held(argument[0]);
         add(&tally->bytes, item->bytes);
         add(&tally->errors, error != 0);
         add(&tally->calls, 1);

@@ -86,10 +86,32 @@ static int create(comm_t *comm)
     return 0;
 }
 
+static int create_all(comm_t *comms, int devices)
+{
+    for (int i = 0; comms && i < devices; i++)
+        create(&comms[i]);
+    return 0;
+}
+
+/* A rank with a negative colour (NCCL_SPLIT_NOCOLOR) gets no communicator. */
+static int split(int colour, comm_t *result)
+{
+    if (colour >= 0)
+        return create(result);
+    if (result)
+        *result = 0;
+    return 0;
+}
+
 struct unique_id { char internal[128]; };
 
 FUNCTION(ncclCommInitRank, (comm_t *comm, int ranks, struct unique_id id, int rank), create(comm))
-FUNCTION(ncclCommInitAll, (comm_t *comms, int devices, const int *list), create(comms))
-FUNCTION(ncclCommSplit, (comm_t comm, int colour, int key, comm_t *result, void *config), create(result))
+FUNCTION(ncclCommInitRankConfig,
+         (comm_t *comm, int ranks, struct unique_id id, int rank, void *config), create(comm))
+FUNCTION(ncclCommInitRankScalable,
+         (comm_t *comm, int ranks, int rank, int count, struct unique_id *ids, void *config), create(comm))
+FUNCTION(ncclCommInitAll, (comm_t *comms, int devices, const int *list), create_all(comms, devices))
+FUNCTION(ncclCommSplit, (comm_t comm, int colour, int key, comm_t *result, void *config),
+         split(colour, result))
 FUNCTION(ncclCommDestroy, (comm_t comm), 0)
 FUNCTION(ncclCommAbort, (comm_t comm), 0)

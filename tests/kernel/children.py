@@ -28,6 +28,9 @@ def call(path, symbol, times, *arguments):
     values = [ctypes.c_void_p(argument) for argument in arguments]
     return [function(*values) for _ in range(times)].count(0)
 
+def run(program):
+    exec(program, {})
+
 def unload(path):
     ctypes.CDLL(None).dlclose(ctypes.c_void_p(loaded.pop(path)._handle))
 

@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from elftools.elf.elffile import ELFFile
 
 from demo.build import Built
 from demo.caller import Caller, Made
 from demo.cgroups import Cgroups, container_id, container_path
 from demo.latencies import Latency, write_table
+from probes.kernel_side import KernelSide, Point
+from probes.operations import match
 
 T = TypeVar("T")
 
@@ -88,6 +92,22 @@ def workplace_in(built: Built) -> Iterator[Workplace]:
             yield workplace
         finally:
             workplace.close()
+
+
+def probe(kernel: KernelSide, library: Path, layer: str) -> None:
+    """Probe every function of ``library`` that is traced in ``layer``, and fail where one cannot be."""
+    with library.open("rb") as stream:
+        elf = ELFFile(stream)
+        dynsym: Any = elf.get_section_by_name(".dynsym")
+        found = {symbol["st_value"]: match(symbol.name, layer) for symbol in dynsym.iter_symbols()}
+        points = [
+            Point(next(iter(elf.address_offsets(value))), function.id)
+            for value, function in found.items()
+            if value and function is not None
+        ]
+    attachment = kernel.attach(str(library), points)
+    assert points
+    assert not attachment.failed
 
 
 def total(reports: list[dict[str, Made]], symbol: str) -> int:

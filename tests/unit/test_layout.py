@@ -14,7 +14,8 @@ from model.evidence import LONGEST_GAP_NS
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.window import LOSSES, SPLITS
 from probes import layout
-from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Size
+from probes.layout import MemberState
+from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
 from probes.programs import SOURCE, source_text
 
 STRUCTS = {
@@ -27,6 +28,10 @@ STRUCTS = {
     "losses": layout.LOSSES,
     "charge_key": layout.CHARGE_KEY,
     "charge": layout.CHARGE,
+    "heap": layout.HEAP,
+    "piece": layout.PIECE,
+    "handle": layout.HANDLE,
+    "member": layout.MEMBER,
 }
 
 
@@ -75,12 +80,15 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "HOST_GAP": layout.HOST_GAP,
         "HOST_WORK": layout.HOST_WORK,
         "CHARGES": layout.CHARGES,
+        "HEAPS": layout.HEAPS,
+        "ALLOCATIONS": layout.ALLOCATIONS,
+        "MEMBERS": layout.MEMBERS,
+        "ENTRIES": layout.ENTRIES,
         "LONGEST_GAP_NS": LONGEST_GAP_NS,
     }
-    enums = [f"SIZE_{size.name}" for size in Size] + [
-        f"DIRECTION_{direction.name}" for direction in Direction
-    ]
-    values = [*known.values(), *map(int, Size), *map(int, Direction)]
+    kinds = {"SIZE": Size, "DIRECTION": Direction, "OBJECT": Object, "MEMBER": MemberState}
+    enums = [f"{prefix}_{value.name}" for prefix, kind in kinds.items() for value in kind]
+    values = [*known.values(), *(int(value) for kind in kinds.values() for value in kind)]
     body = "\n".join(f'printf("%lld ", (long long){name});' for name in [*known, *enums])
     assert list(map(int, run_c(tmp_path, '#include "layout.h"', body))) == values
     shifts = sum((size.bit_length() - 1) << (2 * number) for number, size in enumerate(NCCL_TYPE_BYTES))

@@ -13,6 +13,7 @@ from probes.operations import (
     OPERATIONS,
     Direction,
     Function,
+    Object,
     Size,
     match,
 )
@@ -140,3 +141,41 @@ def test_where_the_bytes_of_a_call_stand(
 def test_a_communicator_in_progress_is_no_error() -> None:
     assert {function.pending for function in FUNCTIONS if function.layer == "nccl"} == {NCCL_IN_PROGRESS}
     assert {function.pending for function in FUNCTIONS if function.layer != "nccl"} == {0}
+
+
+@pytest.mark.parametrize(
+    ("symbol", "layer", "kind", "at"),
+    [
+        ("cudaMalloc", "runtime", Object.ALLOCATES, 0),
+        ("cudaMallocAsync_ptsz", "runtime", Object.ALLOCATES, 0),
+        ("cuMemCreate", "driver", Object.ALLOCATES, 0),
+        ("cuMemAlloc_v2", "driver", Object.ALLOCATES, 0),
+        ("cuMemAlloc", "driver", Object.NONE, 0),  # its addresses have 32 bits
+        ("cudaMallocHost", "runtime", Object.NONE, 0),
+        ("cudaHostAlloc", "runtime", Object.NONE, 0),
+        ("cudaFreeAsync", "runtime", Object.FREES, 0),
+        ("cuMemRelease", "driver", Object.FREES, 0),
+        ("cudaFreeHost", "runtime", Object.NONE, 0),
+        ("ncclCommInitRankConfig", "nccl", Object.JOINS, 0),
+        ("ncclCommSplit", "nccl", Object.SPLITS, 3),
+        ("ncclCommAbort", "nccl", Object.LEAVES, 0),
+        ("ncclAllReduce", "nccl", Object.ENTERS, 5),
+        ("ncclReduce", "nccl", Object.ENTERS, 6),
+        ("ncclAllGather", "nccl", Object.ENTERS, 4),
+        ("ncclSend", "nccl", Object.NONE, 0),
+    ],
+)
+def test_what_outlives_a_call(symbol: str, layer: str, kind: Object, at: int) -> None:
+    function = found(symbol, layer)
+    assert (function.object, function.object_at) == (kind, at)
+
+
+def test_every_collective_tells_its_communicator() -> None:
+    for function in FUNCTIONS:
+        collective = operations.operation(function.operation).family == "collective"
+        assert collective == (function.object is Object.ENTERS), function.symbol
+
+
+def test_memory_that_is_followed_has_a_size() -> None:
+    for function in FUNCTIONS:
+        assert function.object is not Object.ALLOCATES or function.size is not Size.NONE, function.symbol

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Device memory that a process has allocated and not freed. Memory is known by its address, so that any thread
+ * may free it.
+ *
+ * A piece is taken out when the call that frees it begins, and put back where that fails: the driver may give
+ * its address to another thread long before the call returns.
+ */
+#ifndef STALLTOP_ALLOCATIONS_H
+#define STALLTOP_ALLOCATIONS_H
+
+#include "maps.h"
+#include "numbers.h"
+#include "threads.h"
+
+#define UNKNOWN_PIECE (~0ULL)
+#define NO_HEAP (~0U)
+
+/* The index of the heap of the thread's process, or NO_HEAP where all are in use. */
+INLINE u32 find_heap(struct thread *thread)
+{
+	u32 tgid = thread->tgid, index, *found = heap_of.lookup(&tgid);
+	struct heap *heap;
+
+	if (found)
+		return *found;
+	if (free_heaps.pop(&index))
+		return NO_HEAP;
+	heap = heaps.lookup(&index);
+	if (!heap)
+		return NO_HEAP;
+	heap->cgroup_id = thread->cgroup_id;
+	BARRIER();
+	heap->tgid = tgid;
+	if (!heap_of.insert(&tgid, &index))
+		return index;
+	/* Another thread of the process was first: its heap is the one. */
+	heap->tgid = 0;
+	free_heaps.push(&index, 0);
+	found = heap_of.lookup(&tgid);
+	return found ? *found : NO_HEAP;
+}
+
+/* The current process runs another program: what it held went with the one before. */
+INLINE void drop_heap(void)
+{
+	struct numbers numbers = {};
+	struct heap *heap;
+	u32 *found, index;
+
+	if (numbers_of(bpf_get_current_pid_tgid(), &numbers))
+		return;
+	found = heap_of.lookup(&numbers.tgid);
+	if (!found)
+		return;
+	index = *found;
+	heap_of.delete(&numbers.tgid);
+	heap = heaps.lookup(&index);
+	if (heap)
+		heap->over = 1;
+}
+
+INLINE void free_begins(struct thread *thread, struct frame *frame, u64 address)
+{
+	struct piece piece = {.address = address, .heap = find_heap(thread)};
+	u64 *found = pieces.lookup(&piece), bytes;
+
+	frame->object = address;
+	frame->kept = UNKNOWN_PIECE;
+	if (!found)
+		return;
+	bytes = *found;
+	if (!pieces.delete(&piece))
+		frame->kept = bytes;
+}
+
+INLINE void free_ends(struct thread *thread, struct frame *frame, u32 returned)
+{
+	u32 index = find_heap(thread);
+	struct piece piece = {.address = frame->object, .heap = index};
+	struct heap *heap = heaps.lookup(&index);
+	u64 bytes = frame->kept;
+
+	if (!heap)
+		return;
+	if (returned) {
+		if (bytes != UNKNOWN_PIECE)
+			pieces.update(&piece, &bytes);
+		return;
+	}
+	heap->cgroup_id = thread->cgroup_id;
+	__sync_fetch_and_add(&heap->frees, 1);
+	if (bytes == UNKNOWN_PIECE)
+		return;
+	__sync_fetch_and_add(&heap->freed_bytes, bytes);
+	__sync_fetch_and_add(&heap->held, -1);
+	__sync_fetch_and_add(&heap->held_bytes, -bytes);
+}
+
+INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 returned)
+{
+	struct piece piece = {};
+	u64 bytes = frame->bytes, *before;
+	struct heap *heap;
+	u32 index;
+
+	if (returned || bpf_probe_read_user(&piece.address, sizeof(piece.address), (void *)frame->object) ||
+	    !piece.address)
+		return;
+	index = find_heap(thread);
+	heap = heaps.lookup(&index);
+	if (!heap) {
+		LOSE(no_allocation, 1);
+		return;
+	}
+	piece.heap = index;
+	heap->cgroup_id = thread->cgroup_id;
+	__sync_fetch_and_add(&heap->allocations, 1);
+	__sync_fetch_and_add(&heap->allocated_bytes, bytes);
+	before = pieces.lookup(&piece);
+	if (before) { /* freed in a way that has no probe, since its address was given out again */
+		u64 gone = *before;
+
+		__sync_fetch_and_add(&heap->freed_bytes, gone);
+		__sync_fetch_and_add(&heap->held, -1);
+		__sync_fetch_and_add(&heap->held_bytes, -gone);
+	}
+	if (pieces.update(&piece, &bytes)) {
+		LOSE(no_allocation, 1);
+		return;
+	}
+	__sync_fetch_and_add(&heap->held, 1);
+	__sync_fetch_and_add(&heap->held_bytes, bytes);
+}
+
+#endif

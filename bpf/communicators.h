@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Ranks of NCCL communicators and when they enter collectives. All ranks of a communicator make its collectives
+ * in the same order, so the nth entry of one belongs to the nth of every other: the monitor compares them.
+ */
+#ifndef STALLTOP_COMMUNICATORS_H
+#define STALLTOP_COMMUNICATORS_H
+
+#include "allocations.h"
+#include "arguments.h"
+#include "maps.h"
+#include "threads.h"
+
+#define ID_WORDS 16         /* of an ncclUniqueId: 128 bytes */
+#define WORDS_AT_ONCE 4
+#define OWN_DEVICES 16      /* ranks that ncclCommInitAll makes, at most */
+#define NO_MEMBER (~0U)
+
+INLINE u64 hashed(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL; /* 2^64 divided by the golden ratio */
+	return hash ^ hash >> 32;
+}
+
+/* The hash of the unique id at an address, 0 where it cannot be read. */
+INLINE u64 id_at(u64 address)
+{
+	u64 words[WORDS_AT_ONCE], hash = ID_WORDS;
+	u32 i, j;
+
+#pragma unroll
+	for (i = 0; i < ID_WORDS / WORDS_AT_ONCE; i++) {
+		if (bpf_probe_read_user(words, sizeof(words), (void *)(address + i * sizeof(words))))
+			return 0;
+#pragma unroll
+		for (j = 0; j < WORDS_AT_ONCE; j++)
+			hash = hashed(hash, words[j]);
+	}
+	return hash | 1;
+}
+
+/* The index of a record for the thread's process, in the given state, or NO_MEMBER. */
+INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 ranks, u32 state)
+{
+	struct member *member;
+	u32 index;
+
+	if (free_members.pop(&index))
+		return NO_MEMBER;
+	member = members.lookup(&index);
+	if (!member)
+		return NO_MEMBER;
+	member->id = id;
+	member->handle = handle;
+	member->cgroup_id = thread->cgroup_id;
+	member->tgid = thread->tgid;
+	member->rank = rank;
+	member->ranks = ranks;
+	member->heap = find_heap(thread);
+	member->splits = 0;
+	member->entered = 0;
+	member->made_ns = bpf_ktime_get_ns();
+	BARRIER();
+	member->state = state;
+	return index;
+}
+
+INLINE struct member *find_member(struct thread *thread, u64 handle)
+{
+	struct handle key = {.handle = handle, .tgid = thread->tgid};
+	u32 *found = member_of.lookup(&key), index;
+
+	if (!found)
+		return NULL;
+	index = *found;
+	return members.lookup(&index);
+}
+
+/* The communicator with this handle is `index` from now on. */
+INLINE void live(struct thread *thread, struct member *member, u32 index, u64 handle)
+{
+	struct handle key = {.handle = handle, .tgid = thread->tgid};
+	struct member *before = find_member(thread, handle);
+
+	if (before && before != member) /* it has ended in a way that has no probe: its handle is in use again */
+		before->state = MEMBER_OVER;
+	member->handle = handle;
+	member->made_ns = bpf_ktime_get_ns();
+	BARRIER();
+	member->state = member_of.update(&key, &index) ? MEMBER_OVER : MEMBER_LIVE;
+}
+
+/* A call that makes a communicator: what its arguments tell is kept in a record, and the record in the frame. */
+INLINE void member_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
+{
+	u64 id = 0, place = 0, rank = 0, ranks = 0, other = 0;
+	struct member *parent;
+	u32 index;
+
+	if (read_argument(thread, sp, function->object_at, &place))
+		return;
+	switch (function->object) {
+	case OBJECT_JOINS: /* (handle, ranks, id, rank) */
+		id = id_at(ID_AT(thread, sp));
+		ranks = thread->arguments[1];
+		rank = thread->arguments[RANK_AFTER_ID];
+		break;
+	case OBJECT_JOINS_BY_MANY: /* (handle, ranks, rank, number of ids, ids) */
+		id = id_at(thread->arguments[4]);
+		ranks = thread->arguments[1];
+		rank = thread->arguments[2];
+		break;
+	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id is made inside, and no other process has it */
+		id = hashed(hashed(0, thread->tgid), bpf_ktime_get_ns()) | 1;
+		ranks = thread->arguments[1];
+		break;
+	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all its ranks split it in the same order */
+		parent = find_member(thread, thread->arguments[0]);
+		if (!parent || !parent->id)
+			return;
+		other = parent->splits++;
+		id = hashed(hashed(parent->id, other), thread->arguments[1] & 0xffffffff) | 1;
+		rank = parent->rank;
+		break;
+	}
+	if (!id)
+		return;
+	index = new_member(thread, id, place, rank, ranks, MEMBER_BEGINS);
+	if (index == NO_MEMBER)
+		LOSE(no_communicator, 1);
+	else
+		frame->object = index + 1;
+}
+
+/* It never came to be: the monitor takes the record back and tells of nothing. */
+INLINE void undo(struct member *member)
+{
+	member->id = 0;
+	BARRIER();
+	member->state = MEMBER_OVER;
+}
+
+INLINE void member_ends(const struct function *function, struct thread *thread, struct frame *frame, u32 returned)
+{
+	u32 index = frame->object - 1, n = 1, i;
+	struct member *member = members.lookup(&index);
+	u64 place, handle, id;
+
+	if (!member)
+		return;
+	place = member->handle;
+	id = member->id;
+	if (returned && returned != function->pending) {
+		undo(member);
+		return;
+	}
+	if (function->object == OBJECT_JOINS_ALL)
+		n = member->ranks;
+	if (!n)
+		undo(member);
+	for (i = 0; i < OWN_DEVICES; i++) {
+		if (i >= n)
+			break;
+		handle = 0;
+		bpf_probe_read_user(&handle, sizeof(handle), (void *)(place + 8 * i));
+		if (i) {
+			index = new_member(thread, id, handle, i, n, MEMBER_BEGINS);
+			member = index == NO_MEMBER ? NULL : members.lookup(&index);
+			if (!member) {
+				LOSE(no_communicator, 1);
+				break;
+			}
+		}
+		if (handle)
+			live(thread, member, index, handle);
+		else
+			undo(member); /* split off into none */
+	}
+}
+
+/* When it begins, not when it returns: the handle may be another communicator's by then. */
+INLINE void member_leaves(struct thread *thread, u64 handle)
+{
+	struct handle key = {.handle = handle, .tgid = thread->tgid};
+	struct member *member = find_member(thread, handle);
+
+	if (!member)
+		return;
+	member_of.delete(&key);
+	member->state = MEMBER_OVER;
+}
+
+INLINE void member_enters(struct thread *thread, u64 handle)
+{
+	struct member *member = find_member(thread, handle);
+	u64 entered;
+
+	if (!member) {
+		/* Older than the probes: noted, so that the monitor can say so. */
+		u32 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
+
+		member = index == NO_MEMBER ? NULL : members.lookup(&index);
+		if (!member)
+			return;
+		live(thread, member, index, handle);
+	}
+	entered = member->entered;
+	/* The bound is in assembly, as in frame_at(). */
+	{
+		u64 place = entered;
+
+		__asm__ volatile("%0 &= %1" : "+r"(place) : "i"(ENTRIES - 1));
+		member->entries_ns[place] = bpf_ktime_get_ns();
+	}
+	BARRIER();
+	member->entered = entered + 1;
+}
+
+#endif

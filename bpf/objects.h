@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* What outermost calls do to things that outlive them: device memory and NCCL communicators. */
+#ifndef STALLTOP_OBJECTS_H
+#define STALLTOP_OBJECTS_H
+
+#include "allocations.h"
+#include "communicators.h"
+
+/* The call begins; its argument registers are kept. Sets frame->object where its end matters too. */
+INLINE void object_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
+{
+	u64 value = 0;
+
+	if (function->object >= OBJECT_JOINS && function->object <= OBJECT_SPLITS) {
+		member_begins(function, thread, frame, sp);
+		return;
+	}
+	if (read_argument(thread, sp, function->object_at, &value) || !value)
+		return;
+	switch (function->object) {
+	case OBJECT_ALLOCATES:
+		frame->object = value;
+		break;
+	case OBJECT_FREES:
+		free_begins(thread, frame, value);
+		break;
+	case OBJECT_LEAVES:
+		member_leaves(thread, value);
+		break;
+	case OBJECT_ENTERS:
+		member_enters(thread, value);
+		break;
+	}
+}
+
+/* The call of a frame with an object has returned. */
+INLINE void object_ends(struct thread *thread, struct frame *frame, u32 returned)
+{
+	u32 cookie = frame->function;
+	struct function *function = functions.lookup(&cookie);
+
+	if (!function)
+		return;
+	switch (function->object) {
+	case OBJECT_ALLOCATES:
+		allocation_ends(thread, frame, returned);
+		break;
+	case OBJECT_FREES:
+		free_ends(thread, frame, returned);
+		break;
+	default:
+		member_ends(function, thread, frame, returned);
+	}
+}
+
+#endif
