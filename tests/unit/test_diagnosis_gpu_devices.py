@@ -1,0 +1,292 @@
+"""Causes that lie in a device or in who shares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.causes import gpu_causes
+from diagnosis.gpu.xids import XIDS
+from diagnosis.suspicion import Suspicion
+from model.device import Device, DeviceProcess, Devices
+from model.evidence import HOST_GAP
+from model.window import RowKey
+from probes.nvml import THROTTLE_REASONS
+from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
+from tests.unit.test_diagnosis_gpu_usage import found
+
+WELL = Device(
+    2,
+    "GPU-aa",
+    "H100",
+    utilization_percent=97.0,
+    memory_used_bytes=60 << 30,
+    memory_total_bytes=80 << 30,
+    power_watts=640.0,
+    power_limit_watts=700.0,
+    temperature_celsius=66.0,
+    sm_clock_mhz=1965,
+    sm_clock_max_mhz=1980,
+    processes=(DeviceProcess(100, "C", 60 << 30, TRAIN),),
+    pcie_generation=5,
+    pcie_generation_max=5,
+    pcie_width=16,
+    pcie_width_max=16,
+    remap_pending=False,
+    pcie_replays=0,
+    ecc_corrected=0,
+    ecc_uncorrected=0,
+    power_held_ns=0,
+    thermal_held_ns=0,
+)
+SYNCED_MS = 710.0
+"""What ``healthy_trainer`` waits for the device in a second."""
+
+
+def told_of(*devices: Device, rows: list[Spent] | None = None) -> list[Suspicion]:
+    return found(window(healthy_trainer() if rows is None else rows, devices=Devices(devices)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a device shows, and what is to be told of it."""
+
+    name: str
+    cause: str
+    shows: dict[str, Any]
+    lost_ms: float = 0.0
+    says: tuple[str, ...] = ()
+
+
+CASES = [
+    Case(
+        "power cap",
+        "gpu_power",
+        {"throttle_reasons": ("power cap",), "sm_clock_mhz": 1485, "power_watts": 699.0},
+        SYNCED_MS * 0.25,
+        ("nvidia-smi -i 2 -pl", "1485 of 1980 MHz", "700 of 700 W"),
+    ),
+    Case(
+        "power cap, counted by the driver",
+        "gpu_power",
+        {"power_held_ns": 500_000_000, "sm_clock_mhz": 1485},
+        SYNCED_MS * 0.25 * 0.5,
+        ("50% of the time",),
+    ),
+    Case(
+        "heat, by software",
+        "gpu_thermal",
+        {"throttle_reasons": ("thermal, software",), "sm_clock_mhz": 990, "temperature_celsius": 88.0},
+        SYNCED_MS * 0.5,
+        ("88 C", "fans"),
+    ),
+    Case(
+        "heat, with the general reason beside it",
+        "gpu_thermal",
+        {"throttle_reasons": ("hardware slowdown", "thermal, hardware"), "sm_clock_mhz": 990},
+        SYNCED_MS * 0.5,
+    ),
+    Case("heat, clocks unknown", "gpu_thermal", {"thermal_held_ns": 900_000_000, "sm_clock_mhz": None}),
+    Case(
+        "power brake",
+        "gpu_hardware_slowdown",
+        {"throttle_reasons": ("hardware slowdown", "power brake"), "sm_clock_mhz": 495},
+        SYNCED_MS * 0.75,
+        ("power supply",),
+    ),
+    Case(
+        "clocks locked low",
+        "gpu_clocks",
+        {"sm_clock_mhz": 990},
+        SYNCED_MS * 0.5,
+        ("--reset-gpu-clocks", "no reason"),
+    ),
+    Case("uncorrected errors", "gpu_ecc", {"ecc_uncorrected": 1}, says=("--gpu-reset", "-q -d ECC")),
+    Case("many corrected errors", "gpu_ecc", {"ecc_corrected": 400}, says=("corrected errors: 400",)),
+    Case("rows to be replaced", "gpu_ecc", {"remap_pending": True}, says=("rows of memory",)),
+    Case("fell off the bus", "gpu_xid", {"xids": (79,)}, says=("XID 79", "fell off the bus", "dmesg")),
+    Case("an XID that nobody knows", "gpu_xid", {"xids": (999,)}, says=("XID 999", "NVIDIA's list")),
+    Case("lost", "gpu_lost", {"lost": True, "utilization_percent": None}, 1000.0, ("no longer answers",)),
+    Case(
+        "half the lanes",
+        "pcie_link",
+        {"pcie_width": 8},
+        says=("PCIe 5.0 x8 instead of 5.0 x16", "pcie.link.width.current", "32 GB/s instead of 63"),
+    ),
+    Case("a lower generation", "pcie_link", {"pcie_generation": 3}, says=("PCIe 3.0 x16",)),
+    Case("replays", "pcie_replays", {"pcie_replays": 40}, says=("40 replays a second",)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
+    (told,) = told_of(replace(WELL, **case.shows))
+    assert told.cause == case.cause
+    assert told.tenant == TRAIN
+    assert told.about.startswith("GPU 2")
+    assert told.lost_ns_per_s / 1e6 == pytest.approx(case.lost_ms, rel=0.02)
+    (culprit,) = [link for link in told.links if link.role == "culprit"]
+    assert culprit.device == "GPU 2"
+    text = " ".join(
+        [
+            *(link.text for link in told.links),
+            *(fix.text + fix.command for fix in told.fixes),
+            *(told.summary, *told.unknown),
+        ]
+    )
+    for words in case.says:
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    "shows",
+    [
+        {},
+        {"throttle_reasons": ("power cap",)},
+        {"throttle_reasons": ("power cap",), "sm_clock_mhz": None},
+        {"power_held_ns": 50_000_000, "sm_clock_mhz": 1485},
+        {"sm_clock_mhz": 1700},
+        {"sm_clock_mhz": 345, "utilization_percent": 0.0},
+        {"sm_clock_mhz": 345, "utilization_percent": 30.0},
+        {"ecc_corrected": 1},
+        {"pcie_generation": 1, "utilization_percent": 3.0},
+        {"pcie_generation": None},
+        {"pcie_width": 0},
+        {"pcie_replays": 2},
+        dict.fromkeys(
+            (
+                *("utilization_percent", "sm_clock_mhz", "sm_clock_max_mhz", "pcie_width", "remap_pending"),
+                *("pcie_replays", "ecc_corrected", "ecc_uncorrected", "power_held_ns", "thermal_held_ns"),
+            )
+        ),
+    ],
+)
+def test_look_alikes_are_quiet(shows: dict[str, Any]) -> None:
+    assert told_of(replace(WELL, **shows)) == []
+
+
+def test_an_idle_host_has_no_throttled_devices() -> None:
+    assert (
+        told_of(replace(WELL, utilization_percent=0.0, throttle_reasons=("power cap",), sm_clock_mhz=345))
+        == []
+    )
+
+
+def test_every_throttle_reason_is_of_a_cause() -> None:
+    for _, reason in THROTTLE_REASONS:
+        told = told_of(replace(WELL, throttle_reasons=(reason,), sm_clock_mhz=990))
+        assert len(told) == (0 if reason == "sync boost" else 1), reason
+
+
+def test_only_the_device_that_is_ill_is_told() -> None:
+    other = replace(WELL, index=0, uuid="GPU-bb", processes=(DeviceProcess(7, "C", 1 << 30, SERVE),))
+    (told,) = told_of(other, replace(WELL, xids=(31,)))
+    assert told.about == "GPU 2/31"
+
+
+def test_a_device_that_nobody_traced_uses_is_told_without_a_tenant() -> None:
+    (told,) = told_of(replace(WELL, processes=(DeviceProcess(5, "C", 1, ""),), ecc_uncorrected=1))
+    assert told.tenant == ""
+    assert told.effect is None
+
+
+def test_the_program_is_blamed_for_its_own_xid_and_not_for_the_hardware() -> None:
+    for code, xid in XIDS.items():
+        (told,) = told_of(replace(WELL, xids=(code,)))
+        (culprit,) = [link for link in told.links if link.role == "culprit"]
+        assert culprit.pid == (100 if xid.program else 0)
+
+
+def test_slow_copies_count_what_the_link_costs() -> None:
+    rows = [row("cudaMemcpy HtoD", 30, bytes_=30 << 26, gpu=400), row("cudaLaunchKernel", 100, running=1)]
+    (told,) = told_of(replace(WELL, pcie_width=4), rows=rows)
+    assert told.lost_ns_per_s == pytest.approx(300e6)
+    assert told.effect is not None
+    assert told.effect.operation == "cudaMemcpy HtoD"
+
+
+# Neighbours
+
+SYNC = "cudaStreamSynchronize"
+SHARED = replace(
+    WELL,
+    processes=(DeviceProcess(100, "C", 1 << 30, TRAIN), DeviceProcess(7, "C", 1 << 30, BATCH)),
+)
+
+
+def _rows(sync: Spent, neighbour_launches: int = 5000) -> list[Spent]:
+    return [
+        *(row("cudaLaunchKernel", 1000, running=8), sync, row(HOST_GAP, 1020, running=200)),
+        row("cudaLaunchKernel", neighbour_launches, running=50, tenant=BATCH, pid=7, program="batch.py"),
+    ]
+
+
+def _key() -> RowKey:
+    return row(SYNC).key
+
+
+def _neighbours(
+    sync: Spent,
+    device: Device = SHARED,
+    normal_ms: float | None = 8.0,
+    neighbour_launches: int = 5000,
+) -> list[Suspicion]:
+    normal = {} if normal_ms is None else {_key(): (round(normal_ms * 1e6), round(normal_ms * 2e6))}
+    return found(window(_rows(sync, neighbour_launches), devices=Devices((device,))), normal=normal)
+
+
+def test_a_neighbour_on_the_device_is_named() -> None:
+    (told,) = _neighbours(row(SYNC, 40, gpu=700))
+    assert told.cause == "gpu_neighbours"
+    assert told.tenant == TRAIN
+    (culprit,) = [link for link in told.links if link.role == "culprit"]
+    assert (culprit.tenant, culprit.pid) == (BATCH, 7)
+    assert told.lost_ns_per_s == pytest.approx(40 * (17.5e6 - 8e6), rel=0.02)
+    assert any("driver does not tell" in text for text in told.unknown)
+    assert "time-sliced" in told.links[1].text
+
+
+def test_clients_of_mps_are_told_as_such() -> None:
+    mps = replace(SHARED, processes=tuple(replace(process, kind="M+C") for process in SHARED.processes))
+    (told,) = _neighbours(row(SYNC, 40, gpu=700), mps)
+    assert "MPS" in told.links[1].text
+    assert any("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in fix.text for fix in told.fixes)
+
+
+@pytest.mark.parametrize(
+    ("sync", "device", "normal_ms", "launches"),
+    [
+        (row(SYNC, 40, gpu=700), SHARED, None, 5000),
+        (row(SYNC, 40, gpu=700), SHARED, 15.0, 5000),
+        (row(SYNC, 40, gpu=700), SHARED, 8.0, 0),
+        (row(SYNC, 40, gpu=400, runqueue=300), SHARED, 8.0, 5000),
+        (row(SYNC, 5, gpu=100), SHARED, 8.0, 5000),
+        (row(SYNC, 40, gpu=700), WELL, 8.0, 5000),
+        (
+            row(SYNC, 40, gpu=700),
+            replace(SHARED, processes=tuple(replace(one, tenant=TRAIN) for one in SHARED.processes)),
+            *(8.0, 5000),
+        ),
+    ],
+    ids=[
+        *("normal not known", "as usual", "the neighbour is idle", "a CPU is missing", "too few waits"),
+        *("alone", "its own processes"),
+    ],
+)
+def test_neighbours_that_do_not_matter(
+    sync: Spent, device: Device, normal_ms: float | None, launches: int
+) -> None:
+    assert _neighbours(sync, device, normal_ms, launches) == []
+
+
+def test_a_throttled_device_explains_longer_waits() -> None:
+    throttled = replace(SHARED, throttle_reasons=("thermal, software",), sm_clock_mhz=990)
+    assert [told.cause for told in _neighbours(row(SYNC, 40, gpu=700), throttled)] == ["gpu_thermal"]
+
+
+def test_no_driver_is_no_fault() -> None:
+    made = window(healthy_trainer(), devices=Devices(unavailable="no NVIDIA driver on this host"))
+    assert [told.cause for told in gpu_causes(Facts(made))] == ["gpu_bound"]

@@ -1,0 +1,210 @@
+"""Ranks that come late, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.causes import gpu_causes
+from diagnosis.host.events import hung_call
+from diagnosis.suspicion import Suspicion
+from model.evidence import HOST_GAP, Charge, Evidence, Rank
+from model.window import OpenCall
+from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
+from tests.unit.test_diagnosis_gpu_usage import found
+
+WAITING, LATE = 100, 200
+SECOND = 1_000_000_000
+
+
+def rank(number: int, pid: int, tenant: str = TRAIN, **figures: int) -> Rank:
+    made = Rank("9f3c", tenant, pid, "train.py", number, 2, 2, collectives=40, joined=40)
+    return replace(made, **figures)  # type: ignore[arg-type]
+
+
+def _step(pid: int, tenant: str, sync_ms: float, **gap: float) -> list[Spent]:
+    return [
+        row("cudaLaunchKernel", 1200, pid=pid, tenant=tenant, running=6),
+        row("ncclAllReduce", 40, pid=pid, tenant=tenant, running=0.5),
+        row("cudaStreamSynchronize", 40, pid=pid, tenant=tenant, gpu=sync_ms),
+        row(HOST_GAP, 1280, pid=pid, tenant=tenant)._replace(split_ms=gap),
+    ]
+
+
+def _job(
+    *ranks: Rank,
+    late_gap: dict[str, float] | None = None,
+    charges: Sequence[Charge] = (),
+    open_calls: Sequence[OpenCall] = (),
+    late_sync_ms: float = 200.0,
+) -> list[Suspicion]:
+    rows = [
+        *_step(WAITING, TRAIN, 900, running=50),
+        *_step(LATE, SERVE, late_sync_ms, **(late_gap or {"running": 50})),
+    ]
+    evidence = Evidence(ranks=ranks)
+    return found(window(rows, evidence=evidence, charges=charges, open_calls=open_calls))
+
+
+_ONE_LATE = (
+    rank(0, WAITING, late_ns=2_000_000, last=1),
+    rank(1, LATE, SERVE, late_ns=700_000_000, last=39),
+)
+
+
+def test_a_straggler_is_named_and_why_it_is_late() -> None:
+    (told,) = _job(*_ONE_LATE, late_gap={"running": 750})
+    assert told.cause == "nccl_straggler"
+    assert told.tenant == TRAIN
+    assert told.lost_ns_per_s == pytest.approx(698e6)
+    (culprit,) = [link for link in told.links if link.role == "culprit"]
+    assert (culprit.tenant, culprit.pid) == (SERVE, LATE)
+    assert "last in 39 of 40" in culprit.text
+    (reason,) = [link for link in told.links if link.role == "reason"]
+    assert "computes longer" in reason.text
+    assert reason.ns_per_s == pytest.approx(700e6)
+    assert told.unknown == ()
+
+
+def test_a_straggler_whose_cpu_is_taken() -> None:
+    taken = charge("runqueue", 680, 9, tenant=SERVE, pid=LATE, culprit_tenant=BATCH)
+    (told,) = _job(*_ONE_LATE, late_gap={"running": 50, "runqueue": 700}, charges=[taken])
+    reasons = [link for link in told.links if link.role == "reason"]
+    assert "waits longer for a CPU" in reasons[0].text
+    assert (reasons[1].tenant, reasons[1].pid) == (BATCH, 9)
+    assert any("taskset" in fix.command and "9" in fix.command for fix in told.fixes)
+
+
+def test_a_straggler_that_nothing_explains() -> None:
+    (told,) = _job(*_ONE_LATE)
+    assert [link for link in told.links if link.role == "reason"] == []
+    assert any("why rank 1 is late" in text for text in told.unknown)
+
+
+def test_ranks_elsewhere_are_not_known() -> None:
+    (told,) = _job(*(replace(one, ranks=16) for one in _ONE_LATE), late_gap={"running": 750})
+    assert told.unknown == ("14 of 16 ranks are on other hosts and not seen",)
+
+
+def test_collectives_of_one_step_are_late_once() -> None:
+    many = (
+        rank(0, WAITING, joined=320, last=3),
+        rank(1, LATE, SERVE, joined=320, late_ns=1_600_000_000, last=317),
+    )
+    (told,) = _job(*many)
+    assert told.lost_ns_per_s == pytest.approx(40 * 5e6)
+
+
+def test_nobody_waits_longer_than_it_waits() -> None:
+    (told,) = _job(rank(0, WAITING), rank(1, LATE, SERVE, late_ns=5 * SECOND, last=40))
+    assert told.lost_ns_per_s <= 901e6
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        (),
+        (rank(0, WAITING),),
+        (rank(0, WAITING), rank(1, LATE, SERVE)),
+        (rank(0, WAITING, late_ns=60_000_000, last=19), rank(1, LATE, SERVE, late_ns=90_000_000, last=21)),
+        (rank(0, WAITING), rank(1, LATE, SERVE, late_ns=20_000_000, last=40)),
+        (rank(0, WAITING, joined=2), rank(1, LATE, SERVE, joined=2, late_ns=600_000_000, last=2)),
+        (rank(0, WAITING, joined=5), rank(1, LATE, SERVE, joined=5, late_ns=150_000_000, last=5)),
+        (rank(0, WAITING, joined=5), rank(1, LATE, SERVE, joined=5, late_ns=600_000_000, last=3)),
+        (rank(0, WAITING), rank(1, 999, SERVE, late_ns=700_000_000, last=40)),
+    ],
+    ids=[
+        *("no ranks", "alone", "in step", "late in turn", "hardly late", "twice", "slow steps, hardly late"),
+        *("slow steps, late in turn", "a rank that made no call"),
+    ],
+)
+def test_ranks_that_are_well(ranks: tuple[Rank, ...]) -> None:
+    assert _job(*ranks) == []
+
+
+def test_slow_steps_that_are_late_each_time() -> None:
+    (told,) = _job(rank(0, WAITING, joined=4), rank(1, LATE, SERVE, joined=4, late_ns=700_000_000, last=4))
+    assert told.cause == "nccl_straggler"
+
+
+# Hangs
+
+
+def _call(pid: int, seconds: float, operation: str = "cudaStreamSynchronize", **more: object) -> OpenCall:
+    tenant = TRAIN if pid == WAITING else SERVE
+    layer = "nccl" if operation.startswith("nccl") else "runtime"
+    call = OpenCall(tenant, pid, pid, "train.py", layer, operation, round(seconds * 1e9))
+    return replace(call, **more)  # type: ignore[arg-type]
+
+
+def _hung(ranks: Sequence[Rank], calls: Sequence[OpenCall] = ()) -> list[Suspicion]:
+    return found(window(evidence=Evidence(ranks=tuple(ranks)), open_calls=calls))
+
+
+def test_a_rank_that_does_not_come() -> None:
+    ranks = [
+        rank(0, WAITING, since_entry_ns=7 * SECOND),
+        rank(1, LATE, SERVE, behind=1, since_entry_ns=9 * SECOND),
+    ]
+    (told,) = _hung(ranks, [_call(WAITING, 7), _call(LATE, 8.5, "cudaMemcpy HtoD")])
+    assert told.cause == "nccl_hang"
+    assert told.tenant == TRAIN
+    (culprit,) = [link for link in told.links if link.role == "culprit"]
+    assert (culprit.tenant, culprit.pid) == (SERVE, LATE)
+    assert "1 collectives behind" in culprit.text
+    assert any("cudaMemcpy HtoD for 8.5 s" in link.text for link in told.links)
+    assert f"py-spy dump --pid {LATE}" in told.fixes[0].command
+    assert told.effect is not None
+    assert told.effect.operation == "cudaStreamSynchronize"
+
+
+def test_all_wait_and_ranks_elsewhere_are_not_seen() -> None:
+    ranks = [replace(rank(number, pid), ranks=16) for number, pid in enumerate((WAITING, LATE))]
+    told = _hung(ranks, [_call(WAITING, 12), _call(LATE, 11)])
+    assert {one.cause for one in told} == {"nccl_hang"}
+    assert {one.tenant for one in told} == {TRAIN, SERVE}
+    assert all("14 of 16 ranks" in one.unknown[0] for one in told)
+
+
+def test_a_communicator_that_is_not_made() -> None:
+    (told,) = _hung([], [_call(WAITING, 15, "ncclCommInitRank")])
+    assert told.cause == "nccl_hang"
+    assert "being made" in told.unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "calls"),
+    [
+        (
+            [
+                rank(0, WAITING, since_entry_ns=SECOND),
+                rank(1, LATE, SERVE, behind=1, since_entry_ns=30 * SECOND),
+            ],
+            [],
+        ),
+        ([rank(0, WAITING, since_entry_ns=90 * SECOND), rank(1, LATE, since_entry_ns=90 * SECOND)], []),
+        ([rank(0, WAITING), rank(1, LATE)], [_call(WAITING, 6)]),
+        ([rank(0, WAITING), rank(1, LATE)], [_call(WAITING, 60, ended=True)]),
+        ([rank(0, WAITING), rank(1, LATE)], [_call(WAITING, 60, nested=True)]),
+        ([], [_call(WAITING, 60)]),
+    ],
+    ids=[
+        *("a long step, and one rank a second early", "all idle", "a long step", "ended", "nested"),
+        "no rank of NCCL",
+    ],
+)
+def test_what_is_no_hang(ranks: list[Rank], calls: list[OpenCall]) -> None:
+    assert _hung(ranks, calls) == []
+
+
+def test_a_hang_is_told_once() -> None:
+    made = window(
+        evidence=Evidence(ranks=(rank(0, WAITING), rank(1, LATE))),
+        open_calls=[_call(WAITING, 30), _call(300, 30)],
+    )
+    facts = Facts(made)
+    assert {one.pid for one in gpu_causes(facts) if one.cause == "nccl_hang"} == {WAITING}
+    assert {one.pid for one in hung_call(facts)} == {300}
