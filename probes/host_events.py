@@ -7,6 +7,7 @@ where the kernel lacks one of these, only that part is missing, and `HostEvents.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from model.errors import CannotTrace
 from probes import host_layout
 from probes.attach import close_together
-from probes.bpf_calls import attach_raw_tracepoint, take_all
+from probes.bpf_calls import attach_raw_tracepoint, get, take_all
 from probes.programs import SOURCE, load_beside, pid_namespace, source_text
 from probes.task_offsets import KernelTypes, NoTypes
 from probes.text import clean
@@ -112,6 +113,8 @@ _BLOCK_CGROUP: Final = {
 }
 """Members to tell the cgroup of what kernel threads submit; block I/O is measured without them too."""
 
+_DROPPED: Final = "dropped"
+"""The array with the only count of what did not fit."""
 _COMPILER_NICENESS: Final = 10
 """The programs are compiled while others work already: they go first."""
 
@@ -178,9 +181,11 @@ class RawHostEvents(NamedTuple):
     uses: list[RawUse]
     retransmits: list[RawRetransmits]
     victims: list[RawVictim]
+    dropped: int
+    """How often something could not be counted since the kernel had no room for it."""
 
 
-NOTHING: Final = RawHostEvents([], [], [], [])
+NOTHING: Final = RawHostEvents([], [], [], [], 0)
 
 
 class HostEvents:
@@ -218,6 +223,7 @@ class HostEvents:
         found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
             taken = [loaded.take() for loaded in self._loaded]
+            dropped = sum(loaded.dropped() for loaded in self._loaded)
         for name in {name for maps in taken for name in maps}:
             pairs = [maps[name] for maps in taken if name in maps]
             found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
@@ -235,6 +241,7 @@ class HostEvents:
                 RawVictim(pid, clean(name), cgroup_id, time_ns)
                 for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
             ],
+            dropped,
         )
 
     def close(self) -> None:
@@ -319,9 +326,14 @@ class _Loaded:
     """Programs in the kernel, attached."""
 
     def __init__(
-        self, maps: Mapping[str, tuple[int, np.dtype[np.void], np.dtype[np.void]]], links: list[int]
+        self,
+        maps: Mapping[str, tuple[int, np.dtype[np.void], np.dtype[np.void]]],
+        dropped: int,
+        links: list[int],
     ) -> None:
         self._maps = maps
+        self._dropped = dropped
+        self._dropped_before = 0
         self._links = links
 
     @classmethod
@@ -338,7 +350,7 @@ class _Loaded:
                     *(f"-D{name}={offset}" for name, offset in offsets.items()),
                 ],
                 "headers": str(SOURCE / "headers"),
-                "maps": list(maps),
+                "maps": [*maps, _DROPPED],
                 "probes": [],
                 "raw_tracepoints": programs,
                 "attach_type": -1,
@@ -352,15 +364,22 @@ class _Loaded:
         finally:
             for name in programs:  # a link keeps its program
                 os.close(fds.pop(name))
-        return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, links)
+        return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
 
     def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
         """Keys and values of every hash, which is empty then. Raises OSError."""
         return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
 
+    def dropped(self) -> int:
+        """How often there was no room, since the previous call. Raises OSError."""
+        before = self._dropped_before
+        self._dropped_before = int.from_bytes(get(self._dropped, bytes(4), 8), sys.byteorder)
+        return self._dropped_before - before
+
     def close(self) -> None:
         """Take the programs out of the kernel."""
         close_together(self._links)
+        os.close(self._dropped)
         for fd, _, _ in self._maps.values():
             os.close(fd)
 

@@ -15,18 +15,20 @@ import numpy as np
 
 from model.device import Devices
 from model.errors import CannotTrace
-from model.evidence import HOST_LAYER
+from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
 from model.merging import longest_ended
 from model.tenant import Tenant
 from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from probes import operations
 from probes.devices import DeviceReader
+from probes.evidence import EvidenceReader
 from probes.host import HostReader
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.libraries import Libraries
+from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
-from probes.tenants import Tenants, process_name
+from probes.tenants import Tenants
 from probes.text import clean
 
 LOOK_SECONDS = 0.2
@@ -62,9 +64,8 @@ class Monitor:
         self.cannot_trace: CannotTrace | None = None
         self._tenants = Tenants()
         self._watch = ProcessWatch()
-        self._names: dict[int, str] = {}
-        self._named_now: set[int] = set()
-        """Processes whose names were read for the window that is being made."""
+        self._names = ProcessNames()
+        self._evidence = EvidenceReader(self._tenants, self._names)
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
@@ -97,11 +98,12 @@ class Monitor:
         if self._failure is not None:
             raise self._failure
         self._tenants.refresh()
-        self._named_now.clear()
+        self._names.begin()
         ended: set[int] = set()
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
+        evidence = Evidence()
         if self._kernel is not None:
             # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
             self._watch.watch(self._kernel.tgids())
@@ -119,6 +121,7 @@ class Monitor:
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             open_calls = (*map(self._open_call, still_open), *ended_calls)
+            evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
         seconds = max(clock - self._clock, 1e-6)
         devices = self._owned(self._devices.read())
         probed = sum(
@@ -138,6 +141,7 @@ class Monitor:
             system=self._hosts.read(),
             loss=loss,
             coverage=coverage,
+            evidence=evidence,
         )
         self._clock = clock
         self._let_go(ended)
@@ -149,6 +153,7 @@ class Monitor:
         if self._looker is not None:
             self._looker.join(timeout=0.5)
         self._close_tracing()
+        self._evidence.close()
         self._watch.close()
         self._devices.close()
         self._tenants.close()
@@ -168,6 +173,8 @@ class Monitor:
                 return
             try:
                 libraries.update()
+                if libraries.library_rows():
+                    self._evidence.begin()
             except Exception as error:
                 if not self._stop.is_set():
                     self._failure = error
@@ -178,7 +185,7 @@ class Monitor:
         return added_up(keys, counts)
 
     def _row_key(self, key: SlotKey) -> RowKey:
-        name, tenant = self._name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id
+        name, tenant = self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id
         known = self._keys.setdefault(key.tgid, {})
         row = known.get(key)
         if row is None or row.process != name or row.tenant != tenant:
@@ -192,11 +199,11 @@ class Monitor:
         return self._tenants.find(tgid, cgroup_id)
 
     def _tenants_of(self, devices: Devices, coverage: Coverage) -> dict[str, Tenant]:
-        """Every tenant that has called, holds a device or is not wholly traced, by its id."""
+        """Every tenant that has called, holds a device, is not wholly traced or in the evidence, by id."""
         others = {(process.pid, 0) for device in devices.devices for process in device.processes}
         others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
         found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
-        return {tenant.id: tenant for tenant in found}
+        return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
 
     def _owned(self, devices: Devices) -> Devices:
         """``devices`` with the tenant of each process that holds one."""
@@ -214,23 +221,14 @@ class Monitor:
             ),
         )
 
-    def _name(self, tgid: int) -> str:
-        # Read anew in every window: a program names itself after exec. The last name outlives the process.
-        if tgid not in self._named_now:
-            self._named_now.add(tgid)
-            name = process_name(tgid) if is_alive(tgid) else ""
-            if name:
-                self._names[tgid] = name
-        return self._names.get(tgid) or f"pid {tgid}"
-
     def _open_call(self, call: RawOpenCall) -> OpenCall:
-        known = self._names.get(call.tgid) if call.ended_ns else None
+        known = self._names.known(call.tgid) if call.ended_ns else ""
         operation = operations.operation(call.operation)
         return OpenCall(
             tenant=self._tenant(call.tgid, call.cgroup_id).id,
             pid=call.tgid,
             tid=call.tid,
-            process=known or self._name(call.tgid),
+            process=known or self._names.name(call.tgid),
             layer=operation.layer,
             operation=operation.name,
             age_ns=max((call.ended_ns or time.monotonic_ns()) - call.start_ns, 0),
@@ -248,7 +246,8 @@ class Monitor:
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)
-                self._names.pop(tgid, None)
+                self._names.forget(tgid)
+                self._evidence.forget(tgid)
             self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 

@@ -77,6 +77,8 @@ class Pressures:
             for names, mount in mounts(root).items()
             if names == UNIFIED or names & READERS.keys()
         }
+        self.block_is_unified = not any("blkio" in names for names in self._hierarchies)
+        """Whether cgroup v2 has the block controller."""
         self._members: dict[int, _Member] = {}
         self._tenant_of_inode: dict[int, str] = {}
 

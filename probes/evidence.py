@@ -1,0 +1,277 @@
+"""What was measured besides the calls, as the model has it: raw figures with names and owners."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
+from model.tenant import Tenant
+from model.window import SPLITS
+from probes import operations
+from probes.block_io import BlockIoNames
+from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from probes.layout import NESTED
+from probes.owners import Owner, Owners
+from probes.pressure import Pressed, Pressures
+from probes.process_names import ProcessNames
+from probes.process_use import ProcessUses, SwapReader, Use
+from probes.raw import RawCharge, RawHeld, RawRank
+from probes.socket_owners import SocketOwners
+from probes.tenants import Tenants
+
+MOST_CULPRITS: Final = 64
+"""Processes that are looked at because they took the time of others: those that took most."""
+CULPRIT_LOOKS: Final = 10
+"""How long they are looked at after they last did."""
+KERNEL: Final = "kernel"
+"""The name under which the kernel itself (an interrupt) is charged."""
+NOT_FOLLOWED: Final = -1
+"""``ProcessUse.link`` of a process that neither calls nor wakes one that does."""
+
+
+class KernelSource(Protocol):
+    """What the kernel side tells; each call tells what happened since its previous one."""
+
+    def charges(self) -> list[RawCharge]:
+        """Time that others are the cause of."""
+
+    def links(self) -> dict[int, int]:
+        """Processes that call (0) or are followed (1 to 3)."""
+
+    def tgids(self) -> set[int]:
+        """Processes that own histograms."""
+
+
+class EvidenceReader:
+    """Reads all evidence of one host, once a window. Used from one thread, but for `begin`."""
+
+    def __init__(self, tenants: Tenants, names: ProcessNames, host: HostEvents | None = None) -> None:
+        self._names = names
+        self._owners = Owners(tenants, names)
+        self._host = host or HostEvents()
+        self._pressures = Pressures()
+        self._uses = ProcessUses()
+        self._swap = SwapReader()
+        self._sockets = SocketOwners()
+        self._block_io = BlockIoNames(self._owners, self._pressures)
+        self._links: dict[int, int] = {}
+        """Of all processes traced at the last read."""
+        self._culprits: dict[int, int] = {}
+        """Looks for which a culprit is still looked at."""
+        self._unowned: list[RawRetransmits] = []
+        """Of sockets whose processes are still searched for."""
+
+    @property
+    def tenants(self) -> Mapping[str, Tenant]:
+        """Every tenant named in the last evidence, by id."""
+        return self._owners.found
+
+    def begin(self) -> None:
+        """Something is traced: load what tells of the host, in the background. Further calls do nothing."""
+        self._host.begin()
+
+    def read(
+        self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
+    ) -> Evidence:
+        """What happened since the previous read, until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix), s.
+
+        ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
+        """
+        charges, held, ranks = kernel.charges(), list[RawHeld](), list[RawRank]()
+        links = self._links = self._every_link(kernel)
+        self._owners.begin(links.keys())
+        for pid, cgroup_id in callers:
+            self._owners.saw(pid, cgroup_id)
+        raw, unknown = self._read_host()
+        watched = links.keys() | self._followed_culprits(charges, links)
+        uses = self._uses.look(watched)
+        owners = {pid: self._owners.of(pid) for pid in sorted(watched)}
+        events = tuple(self._event(victim, wall, clock) for victim in raw.victims)
+        pressed = self._pressed(owners.values())
+        swapped = self._swap.look()
+        return Evidence(
+            charges=self._charges(charges),
+            block_io=self._block_io.records(raw.block_io, pressed),
+            tenants=self._tenant_uses(raw.uses, pressed, owners, uses, events),
+            processes=_process_uses(owners, links, uses, held, self._retransmits(raw.retransmits, watched)),
+            ranks=tuple(self._rank(rank) for rank in ranks),
+            events=events,
+            swap_in_bytes=swapped.in_bytes,
+            swap_out_bytes=swapped.out_bytes,
+            unknown=unknown,
+        )
+
+    def forget(self, pid: int) -> None:
+        """A traced process has ended and its last counts were read."""
+        self._owners.forget(pid)
+
+    def close(self) -> None:
+        """Stop, and give everything back. May be called twice."""
+        self._host.close()
+        self._pressures.close()
+        self._uses.close()
+
+    def _read_host(self) -> tuple[RawHostEvents, tuple[str, ...]]:
+        unknown = self._host.unknown
+        try:
+            raw = self._host.read()
+        except OSError as error:
+            return NOTHING, (*unknown, f"what the host did: {error.strerror}")
+        if raw.dropped:
+            unknown += (f"{raw.dropped} times something that the host did: there was no room to count it",)
+        return raw, unknown
+
+    def _every_link(self, kernel: KernelSource) -> dict[int, int]:
+        """Also of processes that have ended, as long as something that was counted of them may be left."""
+        links, ended = kernel.links(), kernel.tgids()
+        return {tgid: self._links.get(tgid, 0) for tgid in ended} | links
+
+    def _followed_culprits(self, charges: Iterable[RawCharge], links: Collection[int]) -> set[int]:
+        taken = Counter[int]()
+        for charge in charges:
+            if charge.culprit_tgid and charge.culprit_tgid not in links:
+                taken[charge.culprit_tgid] += charge.ns
+        earlier = {pid: looks - 1 for pid, looks in self._culprits.items() if looks > 1 and pid not in links}
+        now = {pid: CULPRIT_LOOKS for pid, _ in taken.most_common(MOST_CULPRITS)}
+        kept = sorted((earlier | now).items(), key=lambda item: -item[1])[:MOST_CULPRITS]
+        self._culprits = dict(kept)
+        return set(self._culprits)
+
+    def _charges(self, charges: Iterable[RawCharge]) -> tuple[Charge, ...]:
+        found: dict[tuple[object, ...], Charge] = {}
+        for raw in charges:
+            victim = self._owners.of(raw.tgid, raw.cgroup_id)
+            culprit = (
+                self._owners.of(raw.culprit_tgid, raw.culprit_cgroup_id)
+                if raw.culprit_tgid
+                else Owner("", 0, KERNEL)
+            )
+            operation = operations.operation(raw.operation & (NESTED - 1))
+            charge = Charge(
+                *victim, operation.layer, operation.name, SPLITS[raw.part], *culprit, raw.ns, raw.times
+            )
+            same = found.get(charge[:9])
+            found[charge[:9]] = (
+                charge
+                if same is None
+                else charge._replace(ns=same.ns + charge.ns, times=same.times + charge.times)
+            )
+        return tuple(found.values())
+
+    def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:
+        pids: defaultdict[str, list[int]] = defaultdict(list)
+        for owner in owners:
+            if owner.tenant:
+                pids[owner.tenant].append(owner.pid)
+        found = self._owners.found
+        return self._pressures.look(
+            {tenant: (found[tenant].cgroup_path, members) for tenant, members in pids.items()}
+        )
+
+    def _tenant_uses(
+        self,
+        raw: Iterable[RawUse],
+        pressed: Mapping[str, Pressed],
+        owners: Mapping[int, Owner],
+        uses: Mapping[int, Use],
+        events: Iterable[Event],
+    ) -> tuple[TenantUse, ...]:
+        cpu_ns = Counter[str]()
+        for pid, use in uses.items():
+            cpu_ns[owners[pid].tenant] += use.cpu_ns
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for done in raw:
+            # Whoever had to free memory matters; of the many that begin and end, those that are known.
+            find = self._owners.of if done.reclaims else self._owners.known
+            counted = counts[find(done.tgid, done.cgroup_id).tenant]
+            for name in ("reclaims", "reclaim_ns", "forks", "execs", "exits"):
+                counted[name] += getattr(done, name)
+        kills = Counter(event.tenant for event in events)
+        return tuple(
+            TenantUse(
+                tenant=tenant,
+                cpu_ns=of.cpu_ns if of.cpu_ns is not None else cpu_ns[tenant],
+                periods=of.periods,
+                throttled_periods=of.throttled_periods,
+                throttled_ns=of.throttled_ns,
+                oom_kills=max(of.oom_kills, kills[tenant]),
+                cpu_quota=of.cpu_quota,
+                quota_cgroup=of.quota_cgroup,
+                memory_used_bytes=of.memory_used_bytes,
+                memory_limit_bytes=of.memory_limit_bytes,
+                memory_cgroup=of.memory_cgroup,
+                **counts[tenant],
+            )
+            for tenant in sorted(pressed.keys() | counts.keys() | kills.keys())
+            if tenant
+            for of in (pressed.get(tenant, Pressed()),)
+        )
+
+    def _retransmits(
+        self, raw: Collection[RawRetransmits], watched: Collection[int]
+    ) -> Mapping[int, Mapping[int, int]]:
+        """Segments by process and family."""
+        found: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        pending = [*self._unowned, *raw]
+        owners = self._sockets.look({retransmits.inode for retransmits in pending}, watched)
+        for retransmits in pending:
+            if retransmits.inode in owners:
+                found[owners[retransmits.inode]][retransmits.family] += retransmits.segments
+        wanted = self._sockets.wanted
+        self._unowned = [retransmits for retransmits in pending if retransmits.inode in wanted]
+        return found
+
+    def _event(self, victim: RawVictim, wall: float, clock: float) -> Event:
+        name = victim.name or self._names.known(victim.pid)
+        owner = self._owners.of(victim.pid, victim.cgroup_id)
+        process = name or owner.process
+        return Event(
+            time=wall - max(clock - victim.time_ns / 1e9, 0.0),
+            kind="oom_kill",
+            tenant=owner.tenant,
+            pid=victim.pid,
+            process=process,
+            text=f"{process} ({victim.pid}) was killed for lack of memory",
+        )
+
+    def _rank(self, rank: RawRank) -> Rank:
+        owner = self._owners.of(rank.tgid, rank.cgroup_id)
+        figures = rank._asdict()
+        del figures["tgid"], figures["cgroup_id"]
+        return Rank(
+            **figures | {"communicator": f"{rank.communicator:016x}"},
+            tenant=owner.tenant,
+            pid=owner.pid,
+            process=owner.process,
+        )
+
+
+def _process_uses(
+    owners: Mapping[int, Owner],
+    links: Mapping[int, int],
+    uses: Mapping[int, Use],
+    held: Iterable[RawHeld],
+    retransmits: Mapping[int, Mapping[int, int]],
+) -> tuple[ProcessUse, ...]:
+    memory = _held_by_process(held)
+    nothing = Counter[int]()
+    found = []
+    for pid, owner in owners.items():
+        figures: dict[str, Any] = dict(memory[pid]) | (uses[pid]._asdict() if pid in uses else {})
+        figures["retransmits_v4"] = retransmits.get(pid, nothing)[4]
+        figures["retransmits_v6"] = retransmits.get(pid, nothing)[6]
+        figures["link"] = links.get(pid, NOT_FOLLOWED)
+        found.append(ProcessUse(tenant=owner.tenant, pid=pid, process=owner.process, **figures))
+    return tuple(found)
+
+
+def _held_by_process(held: Iterable[RawHeld]) -> defaultdict[int, Counter[str]]:
+    """Fields of ProcessUse; a process that changed its cgroup has several records."""
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for raw in held:
+        figures = raw._asdict()
+        del figures["tgid"], figures["cgroup_id"]
+        found[raw.tgid].update(figures)
+    return found

@@ -1,0 +1,69 @@
+"""Which process has a socket: from the socket's inode number, through ``/proc/PID/fd``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable
+from typing import Final
+
+LOOK_SECONDS: Final = 0.005
+"""How long one look may take: processes with many thousand files are looked through in several."""
+PATIENCE_LOOKS: Final = 10
+"""Looks after which a socket that nobody seems to have is given up."""
+_PREFIX: Final = "socket:["
+
+
+class SocketOwners:
+    """Finds sockets' owners, and remembers them while they are asked for. Used from one thread."""
+
+    def __init__(self) -> None:
+        self._owner: dict[int, int] = {}
+        self._wanted: dict[int, int] = {}
+        """Sockets without an owner so far, with the looks that they were wanted in."""
+        self._next: list[int] = []
+        """Processes still to be looked through."""
+
+    @property
+    def wanted(self) -> Collection[int]:
+        """Sockets whose owner is still searched for."""
+        return self._wanted.keys()
+
+    def look(self, inodes: Collection[int], pids: Collection[int]) -> dict[int, int]:
+        """The process of each of ``inodes``, as far as it is known; only ``pids`` are looked through.
+
+        A socket that several processes have (after a fork) belongs to the first one found.
+        """
+        for inode in inodes:
+            if inode and inode not in self._owner:
+                self._wanted.setdefault(inode, 0)
+        self._owner = {inode: pid for inode, pid in self._owner.items() if pid in pids}
+        if self._wanted:
+            self._search(pids)
+        return {inode: self._owner[inode] for inode in inodes if inode in self._owner}
+
+    def _search(self, pids: Iterable[int]) -> None:
+        end = time.monotonic() + LOOK_SECONDS
+        if not self._next:
+            self._next = list(pids)
+        while self._next and self._wanted and time.monotonic() < end:
+            self._search_in(self._next.pop())
+        self._wanted = {
+            inode: looks + 1 for inode, looks in self._wanted.items() if looks + 1 < PATIENCE_LOOKS
+        }
+
+    def _search_in(self, pid: int) -> None:
+        folder = f"/proc/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return
+        for name in names:
+            try:
+                target = os.readlink(f"{folder}/{name}")
+            except OSError:
+                continue
+            if target.startswith(_PREFIX):
+                inode = int(target[len(_PREFIX) : -1])
+                if self._wanted.pop(inode, None) is not None:
+                    self._owner[inode] = pid
