@@ -62,7 +62,7 @@ _TRAINER = (
     Act("driver", "cuLaunchKernelEx", 1400, 5_300, 0.3),
 )
 _INFERENCE = (
-    Act("runtime", "cudaLaunchKernel", 21000, 3_900, 0.35, nested="cuLaunchKernel"),
+    Act("runtime", "cudaLaunchKernel", 9000, 3_900, 0.35, nested="cuLaunchKernel"),
     Act("runtime", "cudaStreamSynchronize", 420, 1_450_000, 0.5, nested="cuStreamSynchronize"),
     Act("runtime", "cudaGraphLaunch", 240, 62_000, 0.3, nested="cuGraphLaunch"),
     Act("runtime", "cudaMemcpyAsync HtoD", 420, 9_500, 0.3, 16_384, "cuMemcpyHtoDAsync"),
@@ -72,13 +72,13 @@ _INFERENCE = (
     Act("runtime", "cudaFreeAsync", 210, 4_400, 0.4, nested="cuMemFreeAsync"),
 )
 _NOTEBOOK = (
-    Act("runtime", "cudaMemcpy HtoD", 14, 7_800_000, 0.7, 64 << 20, "cuMemcpyHtoD"),
-    Act("runtime", "cudaMemcpy DtoH", 9, 5_200_000, 0.7, 32 << 20, "cuMemcpyDtoH"),
+    Act("runtime", "cudaMemcpy HtoD", 4, 7_800_000, 0.7, 64 << 20, "cuMemcpyHtoD"),
+    Act("runtime", "cudaMemcpy DtoH", 3, 5_200_000, 0.7, 32 << 20, "cuMemcpyDtoH"),
     Act("runtime", "cudaMalloc", 26, 240_000, 0.8, 96 << 20, "cuMemAlloc", errors=0.03),
     Act("runtime", "cudaFree", 24, 390_000, 0.7, nested="cuMemFree"),
     Act("runtime", "cudaLaunchKernel", 310, 6_100, 0.4, nested="cuLaunchKernel"),
     Act("runtime", "cudaDeviceSynchronize", 18, 12_000_000, 0.9, nested="cuCtxSynchronize"),
-    Act("driver", "cuModuleLoadData", 0.3, 46_000_000, 0.5),
+    Act("driver", "cuModuleLoadData", 0.02, 46_000_000, 0.5),
 )
 _OTHERS = (
     Act("driver", "cuMemcpyDtoDAsync", 30, 5_200, 0.3, 1 << 20),
@@ -89,10 +89,9 @@ _OTHERS = (
     Act("driver", "cuMemCreate", 1.5, 330_000, 0.5, 2 << 20),
     Act("driver", "cuMemMap", 1.5, 5_400, 0.3, 2 << 20),
     Act("driver", "cuMemSetAccess", 1.5, 96_000, 0.4, 2 << 20),
-    Act("driver", "cuGraphInstantiate", 0.2, 18_000_000, 0.6),
     Act("driver", "cuLaunchCooperativeKernel", 8, 7_900, 0.3),
     Act("driver", "cuEventSynchronize", 40, 260_000, 0.7),
-    Act("driver", "cuLibraryLoadData", 0.1, 71_000_000, 0.4),
+    Act("driver", "cuLibraryLoadData", 0.01, 71_000_000, 0.4),
     Act("driver", "cuMemsetD32Async", 16, 4_300, 0.3, 1 << 20),
     Act("driver", "cuMemcpy2DAsync", 11, 8_200, 0.3, 1 << 18),
     Act("driver", "cuMemcpy3DAsync", 4, 9_900, 0.3, 1 << 19),
@@ -102,12 +101,9 @@ _OTHERS = (
     Act("runtime", "cudaMallocHost", 0.3, 2_300_000, 0.6, 8 << 20),
     Act("runtime", "cudaFreeHost", 0.3, 1_700_000, 0.6),
     Act("runtime", "cudaMallocManaged", 0.4, 610_000, 0.6, 32 << 20),
-    Act("runtime", "cudaGraphInstantiate", 0.2, 21_000_000, 0.6),
     Act("runtime", "cudaMemset", 5, 11_000, 0.4, 1 << 20),
     Act("runtime", "cudaMemcpy2DAsync", 9, 12_000, 0.3, 1 << 18),
     Act("runtime", "cudaLaunchCooperativeKernel", 6, 9_100, 0.3),
-    Act("runtime", "cudaStreamBeginCapture", 0.2, 14_000, 0.4),
-    Act("runtime", "cudaStreamEndCapture", 0.2, 31_000, 0.4),
     Act("nccl", "ncclAllGather", 44, 41_000, 0.5, 12 << 20),
     Act("nccl", "ncclReduceScatter", 44, 43_000, 0.5, 12 << 20),
     Act("nccl", "ncclBroadcast", 2, 37_000, 0.5, 1 << 20),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from demo import simulated_host as host
 from demo.habits import HABITS, OTHERS, PEOPLE, Act, Habit, Person
 from model.device import Device, DeviceProcess, Devices, System
 from model.hdr import COUNTERS, HIGHEST_NS
@@ -23,7 +24,7 @@ from model.tenant import Tenant
 from model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
 
 HOST = "simulated-host"
-PROBE_NS = 1_100.0
+PROBE_NS = 700.0
 """Cost of one traced call, ns: entry and return probe on a current server CPU."""
 _POINTS = 96
 """Different durations that one row shows in one window."""
@@ -87,6 +88,11 @@ class SimulatedSource:
         self._share = np.array([row.share for row in self._rows])
         self._waits = np.array(["Synchronize" in act.operation for act in acts])
         self._points = _normal_quantiles(_POINTS)
+        self._cast = self._casting()
+        # The time between the calls of each process, and the work of the one that is followed.
+        self._gaps = tuple(dict.fromkeys(host.gap_key(key) for key in self._keys))
+        self._gap_of = np.array([self._gaps.index(host.gap_key(key)) for key in self._keys])
+        self._all_keys = (*self._keys, *self._gaps, host.work_key(HOST, self._cast.worker))
 
     def read(self) -> Window:
         """The time since the previous read, at least 1 ms of it."""
@@ -94,8 +100,10 @@ class SimulatedSource:
         start, self._last = self._last, now
         seconds = max(now - start, 1e-3)
         age = now - self._began
-        rows = self._counted(age, seconds)
-        calls = int(rows.calls.sum())
+        now_on = host.moment(age, self._cast)
+        rows = self._between(self._counted(age, seconds, now_on), seconds, now_on)
+        calls = int(rows.calls[: len(self._keys)].sum())
+        assert rows.split_ns is not None
         coverage = replace(
             self._coverage(), cost_percent=100.0 * calls * PROBE_NS / (seconds * 1e9), tracing=self._reason
         )
@@ -107,7 +115,8 @@ class SimulatedSource:
             tenants=dict(self._tenants),
             open_calls=self._open_calls(age),
             devices=self._devices(age),
-            system=self._system(age),
+            system=self._system(age, now_on),
+            evidence=host.evidence(rows.keys, rows.calls, rows.split_ns, seconds, self._cast, now_on),
             loss=dict.fromkeys(LOSSES, 0),
             coverage=coverage,
             simulated=True,
@@ -161,8 +170,57 @@ class SimulatedSource:
             loads.append(row.habit.quiet + (1 - row.habit.quiet) * wave)
         return np.array(loads)
 
-    def _counted(self, age: float, seconds: float) -> Rows:
-        load = self._load(age)
+    def _casting(self) -> host.Cast:
+        """Who plays what on this host: the trainer comes first, then the server, the notebook and others."""
+        people = list(self._tenants)
+
+        def someone(number: int, process: str, pid: int) -> host.Someone | None:
+            return host.Someone(people[number], pid, process) if number < len(people) else None
+
+        worker = host.Someone(people[0], 4_190, "pt_data_worker")
+        return host.Cast(
+            trainer=people[0],
+            worker=worker,
+            server=people[1] if len(people) > 1 else None,
+            hog=someone(2, "preprocess", 5_210),
+            copier=someone(5, "rsync", 5_344),
+        )
+
+    def _between(self, calls: Rows, seconds: float, now: host.Moment) -> Rows:
+        """``calls`` with their splits, and with the rows of the time between them."""
+        outermost = np.array([key.outermost for key in self._keys])
+        in_calls = np.bincount(self._gap_of, np.where(outermost, calls.total_ns, 0), len(self._gaps))
+        count = np.bincount(self._gap_of, np.where(outermost, calls.calls, 0), len(self._gaps))
+        wall_ns = seconds * 1e9
+        # A thread is not always between two calls: some of the time is its last call's, or its first's.
+        gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
+        batches = max(int(22 * seconds), 1)
+        others_ns = np.append(gap_ns, 0.98 * wall_ns)
+        others = np.append(np.maximum(count.astype(np.int64), 1), batches)
+        # Many short gaps, a few long ones: those between two steps.
+        spread = np.exp(1.1 * self._points)
+        nanoseconds = (others_ns / others)[:, None] * spread / spread.mean()
+        nanoseconds = np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
+        counts = self._random.multinomial(others, np.full(_POINTS, 1 / _POINTS))
+        total = np.append(calls.total_ns, (counts * nanoseconds).sum(axis=1).astype(np.uint64))
+        shares = [host.call_shares(key, self._cast, now) for key in self._keys]
+        shares += [host.gap_shares(key.tenant, self._cast, now) for key in self._gaps]
+        shares.append(host.work_shares(now))
+        nothing = np.zeros(len(others), np.uint64)
+        largest = np.where(counts > 0, nanoseconds, 0).max(axis=1)
+        return Rows(
+            keys=self._all_keys,
+            calls=np.append(calls.calls, others.astype(np.uint64)),
+            errors=np.append(calls.errors, nothing),
+            bytes=np.append(calls.bytes, nothing),
+            total_ns=total,
+            max_ns=np.append(calls.max_ns, largest.astype(np.uint64)),
+            histograms=Histograms.concatenate((calls.histograms, _histograms(nanoseconds, counts))),
+            split_ns=host.divided(total, np.array(shares)),
+        )
+
+    def _counted(self, age: float, seconds: float, now: host.Moment) -> Rows:
+        load = self._load(age) * [host.rate(row.key.tenant, self._cast, now) for row in self._rows]
         own = self._random.poisson(self._rate * load * seconds).astype(np.int64)
         calls = own[self._source_row]
         stressed = age % _STRESS_PERIOD > _STRESS_PERIOD - _STRESS_SECONDS
@@ -238,10 +296,10 @@ class SimulatedSource:
             )
         return Devices(tuple(devices), driver="simulated")
 
-    def _system(self, age: float) -> System:
-        cpus = 32
-        wave = 30 + 15 * math.sin(2 * math.pi * age / 61)
-        each = np.clip(self._random.normal(wave, 12, cpus), 0, 100)
+    def _system(self, age: float, now: host.Moment) -> System:
+        cpus = host.CPUS
+        wave = 99.0 if now.cpu_taken else 30 + 15 * math.sin(2 * math.pi * age / 61)
+        each = np.clip(self._random.normal(wave, 1 if now.cpu_taken else 12, cpus), 0, 100)
         busy = float(each.mean())
         return System(
             cpus=cpus,

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from demo.simulated import SimulatedSource, _histograms
+from demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS
+from diagnosis.engine import Diagnosis
+from model.chain import Chain
+from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
-from model.window import LOSSES, RowKey, Window
+from model.window import LOSSES, SPLITS, RowKey, Window
 
 
 def clock(step: float = 1.0) -> Callable[[], float]:
@@ -69,11 +73,13 @@ def test_size_is_what_was_asked_for() -> None:
     assert len(window.tenants) == 23
     per_process: dict[tuple[str, int], list[RowKey]] = {}
     for key in window.rows.keys:
-        per_process.setdefault((key.tenant, key.pid), []).append(key)
+        if key.layer != HOST_LAYER:
+            per_process.setdefault((key.tenant, key.pid), []).append(key)
     assert {len(keys) for keys in per_process.values()} == {12}
     assert set(window.tenants) == {key.tenant for key in window.rows.keys}
     full = SimulatedSource(1, tenants=3, operations=40, clock=clock()).read().rows
-    assert len(full) == 4 * 40  # the trainer has two processes
+    # The trainer has two processes; each has a row of the time between its calls, and its worker one.
+    assert len(full) == 4 * 40 + 4 + 1
     with pytest.raises(ValueError, match="at least one"):
         SimulatedSource(1, tenants=0)
 
@@ -81,7 +87,7 @@ def test_size_is_what_was_asked_for() -> None:
 def test_what_the_screen_needs_is_there_and_changes() -> None:
     seen = windows(90)
     assert all(window.simulated and not window.lost and set(window.loss) == set(LOSSES) for window in seen)
-    assert {key.layer for key in seen[0].rows.keys} == {"runtime", "driver", "nccl"}
+    assert {key.layer for key in seen[0].rows.keys} == {"runtime", "driver", "nccl", HOST_LAYER}
     assert max(call.age_ns for window in seen for call in window.open_calls) > 5_000_000_000
     assert len({window.devices.devices[0].utilization_percent for window in seen}) > 5
     system = seen[-1].system
@@ -112,3 +118,43 @@ def test_histograms_put_values_where_the_geometry_says() -> None:
     for value in values:
         expected[index_of(value)] = expected.get(index_of(value), 0) + 1
     assert dict(zip(made.index.tolist(), made.count.tolist(), strict=True)) == expected
+
+
+def test_splits_add_up_and_charges_stay_within_them() -> None:
+    for window in windows(90)[::10]:
+        rows = window.rows
+        assert rows.split_ns is not None
+        assert np.array_equal(rows.split_ns.sum(axis=1), rows.total_ns)
+        at = {(key.pid, key.layer, key.operation): i for i, key in enumerate(rows.keys) if not key.nested}
+        charged: dict[tuple[int, str, str, str], int] = {}
+        for charge in window.evidence.charges:
+            key = (charge.pid, charge.layer, charge.operation, charge.kind)
+            charged[key] = charged.get(key, 0) + charge.ns
+        for (pid, layer, operation, kind), ns in charged.items():
+            assert ns <= rows.split_ns[at[pid, layer, operation], SPLITS.index(kind)]
+        assert {HOST_GAP, HOST_WORK} <= {key.operation for key in rows.keys}
+        assert {record.tenant for record in window.evidence.processes} <= set(window.tenants)
+        assert {record.tenant for record in window.evidence.block_io} <= set(window.tenants)
+
+
+def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:
+    source, diagnosis = SimulatedSource(3, clock=clock()), Diagnosis()
+    said: dict[int, list[Chain]] = {}
+    for second in range(int(PERIOD_SECONDS)):
+        window = diagnosis.add(source.read())
+        said[second] = [chain for chain in window.chains if chain.open]
+    names = {tenant.id: tenant.name for tenant in window.tenants.values()}
+
+    def found(second: float) -> set[tuple[str, str, str]]:
+        return {
+            (chain.cause, names.get(chain.tenant, ""), names[chain.culprits[0].tenant])
+            for chain in said[int(second)]
+            if chain.severity in ("critical", "high") and chain.culprits
+        }
+
+    cpu = ("cpu_contention", "chat-server", "notebook-anna")
+    disk = ("loader_disk", "bert-trainer", "notebook-ben")
+    assert cpu in found(CPU_TAKEN[0] + 8)
+    assert disk in found(DISK_LOADED[0] + 8)
+    assert not found(CPU_TAKEN[0] - 5) & {cpu, disk}
+    assert not found(DISK_LOADED[0] - 5) & {cpu, disk}
