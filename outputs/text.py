@@ -237,13 +237,13 @@ def _culprits(window: Window, style: Style) -> list[str]:
     """Processes that took the time of others, whatever these did meanwhile."""
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
-        # A process that waits for itself, or for the device or the disk, has no other to blame.
-        if charge.culprit_pid != charge.pid and (charge.culprit_pid or charge.kind == "runqueue"):
+        # What a process took from itself, or an interrupt ended, has no other to blame.
+        if charge.culprit_pid not in (charge.pid, 0):
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
             sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
     lines = []
     for (by, by_pid, by_process, kind, tenant, pid, process), ns in sums.most_common(MOST_CULPRITS):
-        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}" if by_pid else "the kernel"
+        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}"
         victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
         text = f"{who}, from {victim} ({kind})"
         lines += style.folded(f"{figures.duration(ns, unicode=style.unicode)}  ", text)
