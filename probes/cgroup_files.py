@@ -11,6 +11,8 @@ from probes.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
 """From here on a limit of cgroup v1 says that there is none."""
+OPEN_AGAIN: Final = 10
+"""After so many looks, files that were not there are looked for again."""
 _FILE_BYTES: Final = 4096
 
 
@@ -48,7 +50,7 @@ class Figures:
 
 
 class Directory:
-    """Reads one cgroup's directory; its files stay open, and one that cannot be read is left out for good."""
+    """Reads one cgroup's directory. Its files stay open; what cannot be opened is left out for a while."""
 
     def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
         self.path = path
@@ -61,15 +63,18 @@ class Directory:
         self._place = place
         self._controllers = controllers
         self._fds: dict[str, int] = {}
-        self._seen = False
+        self._looks = 0
 
     def look(self) -> None:
         """Read all figures."""
+        self._looks += 1
+        if self._looks % OPEN_AGAIN == 0:  # a controller may have been enabled since
+            self._fds = {name: fd for name, fd in self._fds.items() if fd >= 0}
         figures = Figures()
         for controller in self._controllers:
             READERS[controller](self, figures)
-        self.before = self.now if self._seen else figures
-        self.now, self._seen = figures, True
+        self.before = self.now if self._looks > 1 else figures
+        self.now = figures
 
     def rise(self, name: str) -> int:
         """How much the counter rose between the last two looks."""

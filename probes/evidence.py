@@ -40,8 +40,17 @@ class KernelSource(Protocol):
     def links(self) -> dict[int, int]:
         """Processes that call (0) or are followed (1 to 3)."""
 
+    def held(self) -> list[RawHeld]:
+        """Device memory."""
+
+    def ranks(self) -> list[RawRank]:
+        """Places in NCCL communicators."""
+
+    def unknown_communicators(self) -> set[int]:
+        """Processes with communicators that are older than the probes."""
+
     def tgids(self) -> set[int]:
-        """Processes that own histograms."""
+        """Processes that own anything that was counted."""
 
 
 class EvidenceReader:
@@ -79,14 +88,21 @@ class EvidenceReader:
 
         ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
         """
-        charges, held, ranks = kernel.charges(), list[RawHeld](), list[RawRank]()
+        charges, held, ranks = kernel.charges(), kernel.held(), kernel.ranks()
         links = self._links = self._every_link(kernel)
         self._owners.begin(links.keys())
         for pid, cgroup_id in callers:
             self._owners.saw(pid, cgroup_id)
         raw, unknown = self._read_host()
-        watched = links.keys() | self._followed_culprits(charges, links)
-        uses = self._uses.look(watched)
+        if older := kernel.unknown_communicators():
+            unknown += (
+                f"collectives of {len(older)} processes: their communicators are older than the probes",
+            )
+        culprits = self._followed_culprits(charges, links)
+        uses = self._uses.look(links.keys() | culprits)
+        # A culprit that has ended is told of once more: in the window in which it was charged.
+        charged = {charge.culprit_tgid for charge in charges}
+        watched = links.keys() | {pid for pid in culprits if pid in uses or pid in charged}
         owners = {pid: self._owners.of(pid) for pid in sorted(watched)}
         events = tuple(self._event(victim, wall, clock) for victim in raw.victims)
         pressed = self._pressed(owners.values())

@@ -50,14 +50,14 @@ class _Place:
     names: frozenset[str]
     """The hierarchy's controllers."""
     own: str
-    """Path of the tenant's own cgroup here."""
+    """Path of the tenant's own cgroup here; empty where it has none."""
     chain: list[Directory]
     """From the processes' cgroup up."""
 
     @property
     def within(self) -> list[Directory]:
         """The part of it that is the tenant's alone."""
-        return [directory for directory in self.chain if len(directory.path) >= len(self.own)]
+        return [directory for directory in self.chain if self.own and len(directory.path) >= len(self.own)]
 
 
 @dataclass(slots=True)
@@ -103,14 +103,18 @@ class Pressures:
         used = {id(directory) for found in places.values() for place in found for directory in place.chain}
         for hierarchy in self._hierarchies.values():
             hierarchy.look(used)
-        self._tenant_of_inode = {
-            directory.inode: tenant
-            for tenant, found in places.items()
-            for place in found
-            if place.names == UNIFIED or "blkio" in place.names
-            for directory in place.within
-        }
+        self._tenant_of_inode = self._block_tenants(places)
         return {tenant: _pressed(found) for tenant, found in places.items()}
+
+    def _block_tenants(self, places: Mapping[str, Iterable[_Place]]) -> dict[int, str]:
+        """By inode of the block controller's cgroups, those of them that one tenant alone is in."""
+        tenants: dict[int, set[str]] = {}
+        for tenant, found in places.items():
+            for place in found:
+                if place.names == UNIFIED if self.block_is_unified else "blkio" in place.names:
+                    for directory in place.chain:
+                        tenants.setdefault(directory.inode, set()).add(tenant)
+        return {inode: next(iter(users)) for inode, users in tenants.items() if len(users) == 1}
 
     def tenant_of_block_cgroup(self, inode: int) -> str | None:
         """The tenant, of those looked at, whose cgroup in the block controller's hierarchy has this inode."""
@@ -145,8 +149,8 @@ class Pressures:
 
 
 def _own_path(path: str, own: str) -> str:
-    """Where the tenant begins in this hierarchy: its own cgroup, or where its process is."""
-    return own if own and (path == own or path.startswith(own + "/")) else path
+    """Where the tenant begins in this hierarchy; empty where it shares its process's cgroup with others."""
+    return own if own and (path == own or path.startswith(own + "/")) else ""
 
 
 def _pressed(places: Iterable[_Place]) -> Pressed:
