@@ -1,0 +1,36 @@
+"""docs/causes.md: a section for every cause, all alike, with links that lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from diagnosis.causes import CAUSES, Cause
+
+_TEXT = (Path(__file__).parents[2] / "docs" / "causes.md").read_text(encoding="utf-8")
+_SECTIONS = {
+    name: (title, text)
+    for name, title, text in re.findall(r"^## (\w+): (.+)\n((?:(?!^#).*\n)+)", _TEXT, re.MULTILINE)
+}
+
+
+def test_no_section_is_of_a_cause_that_there_is_not() -> None:
+    assert set(_SECTIONS) == set(CAUSES)
+
+
+@pytest.mark.parametrize("cause", CAUSES.values(), ids=CAUSES.keys())
+def test_every_cause_is_described_in_the_same_way(cause: Cause) -> None:
+    title, text = _SECTIONS[cause.id]
+    assert title == cause.title
+    parts = re.findall(r"^\*\*(.+?)\.\*\*", text, re.MULTILINE)
+    assert parts == ["What it is", "Signal", "What it is not", "Example", "Fix"]
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    anchors = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", _TEXT, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", _TEXT)) <= anchors
