@@ -13,7 +13,11 @@ from tui import cli
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
-OTHERS = {"--cgroupns", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"}
+OTHERS = {
+    *("--cgroupns", "--pid", "--privileged", "--quick", "--rm", "--system-site-packages"),
+    *("--cuda-graph-sizes", "--gpu-memory-utilization", "--leak-check"),
+    *("--gpu-reset", "--reset-applications-clocks", "--reset-gpu-clocks"),
+}
 """Options of other programs, and of the benchmarks, that documents mention."""
 
 
