@@ -10,6 +10,7 @@ import select
 import sys
 import time
 
+from model.evidence import HOST_LAYER
 from probes.monitor import Monitor
 
 
@@ -27,7 +28,11 @@ def main() -> None:
             line = {
                 "rows": len(window.rows),
                 "tenants": len({key.tenant for key in window.rows.keys}),
-                "calls": int(window.rows.calls.sum()),
+                "calls": sum(
+                    calls
+                    for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
+                    if key.layer != HOST_LAYER
+                ),
                 "lost": window.lost,
                 "seconds": window.seconds,
                 "probe_percent": window.coverage.cost_percent,

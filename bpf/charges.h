@@ -88,11 +88,14 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 	return &cpu->slices[number];
 }
 
-/* The CPU changes hands `now`: what `leaving`, which is still current, had of it is remembered. */
-INLINE void hand_over(struct cpu *cpu, const void *leaving, const void *coming, int is_idle, u64 now)
+/*
+ * This CPU, for which somebody waits, changes hands `now`: what `leaving`, which is still current, had of it is
+ * remembered.
+ */
+INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 {
 	/* Where another task was seen to get the CPU, a switch was missed: nobody knows when. */
-	if (!is_idle && cpu->task == (u64)leaving) {
+	if (cpu->task == (u64)leaving) {
 		struct slice *slice = slice_at(cpu, cpu->next);
 		struct culprit culprit;
 
@@ -104,8 +107,28 @@ INLINE void hand_over(struct cpu *cpu, const void *leaving, const void *coming, 
 		BARRIER();
 		cpu->next++;
 	}
-	cpu->task = (u64)coming;
-	cpu->since_ns = now;
+}
+
+/* `thread` waits for `number` from `now` on. Who has that CPU now has had it since before. */
+INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
+{
+	struct cpu *cpu = cpus.lookup(&number);
+
+	thread->cpu = number;
+	thread->waiting_ns = now;
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, 1);
+}
+
+/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
+INLINE struct cpu *end_waiting(struct thread *thread)
+{
+	u32 number = thread->cpu;
+	struct cpu *cpu = cpus.lookup(&number);
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, -1);
+	return cpu;
 }
 
 /* Charge the wait of `thread` from `from` to `until` to those who had `cpu` meanwhile, and have not now. */
@@ -154,13 +177,17 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 }
 
 /* `thread` has got this CPU. Where it is not known to have waited here, nobody is charged. */
-INLINE void charge_wait(struct thread *thread, struct cpu *cpu, u64 now)
+INLINE void charge_wait(struct thread *thread, u64 now)
 {
 	u64 from = thread->waiting_ns;
+	struct cpu *cpu;
 	u32 operation;
 
+	if (!from)
+		return;
 	thread->waiting_ns = 0;
-	if (!from || !cpu || thread->cpu != bpf_get_smp_processor_id())
+	cpu = end_waiting(thread);
+	if (!cpu || thread->cpu != bpf_get_smp_processor_id())
 		return;
 	operation = charged_operation(thread, now);
 	if (operation)
@@ -168,14 +195,12 @@ INLINE void charge_wait(struct thread *thread, struct cpu *cpu, u64 now)
 }
 
 /* `thread`, which waits for a CPU, is given to another: what it has waited so far was for the old one. */
-INLINE void charge_moved(struct thread *thread, u64 now)
+INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {
 	u64 from = thread->waiting_ns;
-	struct cpu *cpu = cpus.lookup(&thread->cpu);
 	u32 operation = charged_operation(thread, now);
 
-	thread->waiting_ns = now;
-	if (!cpu || !operation)
+	if (!operation)
 		return;
 	charge_slices(thread, cpu, operation, from, now);
 	charge_running(thread, cpu, operation, from, now);

@@ -86,7 +86,7 @@ struct thread {
 	__u32 off_for;          /* enum part: why it left */
 	__u32 off_levels;       /* bit n: level n of its struct off_cpu holds something */
 	__u64 gap_ns;           /* when its host gap or host work began; 0 where that is not known */
-	__u64 waiting_ns;       /* since when its wait for a CPU is charged to nobody; 0 while it does not wait */
+	__u64 waiting_ns;       /* since when it waits for `cpu`; 0 while it does not */
 	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT where that is not known */
 	__u32 cpu;              /* where it ran last, or waits */
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
@@ -127,9 +127,10 @@ struct slice {
 	__u32 reserved;
 };
 
-/* Who had one CPU: the newest slice lies before `next`. */
+/* Who had one CPU while threads with a record waited for it: the newest slice lies before `next`. */
 struct cpu {
-	__u64 since_ns;         /* when the task that has it now got it */
+	__u64 waiting;          /* threads with a record that wait for it */
+	__u64 since_ns;         /* when the task that has it now got it; 0: before any of them waited */
 	__u64 task;             /* that task's address in the kernel */
 	__u64 next;
 	struct slice slices[SLICES];

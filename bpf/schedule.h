@@ -83,7 +83,6 @@ INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u
 	BARRIER();
 	thread->off_for = reason_to_leave(thread, preempted, task);
 	thread->cpu = bpf_get_smp_processor_id();
-	thread->waiting_ns = thread->off_for == RUNQUEUE ? now : 0;
 	thread->off_since_ns = now;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What is attached to the scheduler. It runs at every switch of threads on the host: a task that nobody traces
- * costs two look-ups and the note of who had the CPU.
+ * What is attached to the scheduler. It runs at every switch of threads on the host: tasks that nobody traces
+ * cost two look-ups, and the note of who had the CPU where a traced one waits for it.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H
@@ -20,25 +20,41 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	const void *leaving = (void *)ctx->args[1], *coming = (void *)ctx->args[2];
 	u32 number = bpf_get_smp_processor_id(), tid = bpf_get_current_pid_tgid();
 	struct cpu *cpu = cpus.lookup(&number);
-	u64 now = bpf_ktime_get_ns();
 	struct thread *thread;
+	u64 now = 0;
 
-	if (cpu)
-		hand_over(cpu, leaving, coming, !tid, now);
+	if (!cpu)
+		return 0;
+	if (cpu->waiting) {
+		now = bpf_ktime_get_ns();
+		if (tid)
+			keep_slice(cpu, leaving, now);
+	}
+	cpu->since_ns = now;
+	cpu->task = (u64)coming;
 	if (tid) { /* 0 is the idle task, and a record that is free */
 		thread = find_thread(tid);
-		if (thread && thread->link && now - thread->gap_ns > UNFOLLOWED_NS)
-			drop_thread(tid);
-		else if (thread)
-			leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
+		if (thread) {
+			if (!now)
+				now = bpf_ktime_get_ns();
+			if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS) {
+				drop_thread(tid);
+			} else {
+				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
+				if (thread->off_for == RUNQUEUE)
+					begin_waiting(thread, number, now);
+			}
+		}
 	}
 	tid = 0;
 	bpf_probe_read_kernel(&tid, sizeof(tid), coming + TASK_PID);
 	if (tid) {
 		thread = find_thread(tid);
 		if (thread) {
+			if (!now)
+				now = bpf_ktime_get_ns();
 			gets_cpu(thread, now);
-			charge_wait(thread, cpu, now);
+			charge_wait(thread, now);
 		}
 	}
 	return 0;
@@ -63,7 +79,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	/* On a CPU still, or counted as waiting for one already: it was not blocked. */
 	if (!since || since >= now || thread->off_for == RUNQUEUE)
 		return 0;
-	thread->waiting_ns = now;
+	begin_waiting(thread, thread->cpu, now);
 	charge_waker(thread, thread->off_for, now - since, now);
 	return 0;
 }
@@ -73,7 +89,9 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 {
 	const void *task = (void *)ctx->args[0];
 	struct thread *thread;
+	struct cpu *cpu;
 	u32 tid = 0, state = 0;
+	u64 now;
 
 	bpf_probe_read_kernel(&tid, sizeof(tid), task + TASK_PID);
 	if (!tid)
@@ -81,11 +99,19 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	thread = find_thread(tid);
 	if (!thread || !thread->off_since_ns)
 		return 0;
-	/* One that is about to be woken has not waited where it was; its wait is all for the CPU that it gets. */
+	if (!thread->waiting_ns) {
+		thread->cpu = ctx->args[1];
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	cpu = end_waiting(thread);
+	/* One that is only about to be woken has not waited where it was: its wait is all for the CPU it gets. */
 	bpf_probe_read_kernel(&state, sizeof(state), task + TASK_STATE);
-	if (!state && thread->waiting_ns)
-		charge_moved(thread, bpf_ktime_get_ns());
-	thread->cpu = ctx->args[1];
+	if (state)
+		now = thread->waiting_ns;
+	else if (cpu)
+		charge_moved(thread, cpu, now);
+	begin_waiting(thread, ctx->args[1], now);
 	return 0;
 }
 

@@ -1,0 +1,133 @@
+"""What everybody else on the host pays: two processes that nobody traces wake each other all the time.
+
+Each has to give the CPU away for every byte that it sends: nothing switches threads more often. The monitor
+is absent, watches a host on which nothing calls CUDA, or traces another process that does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.spread import Spread, ratio
+from bench.table import Table
+from demo.build import Built, compiler
+from demo.caller import Caller
+from model.errors import Told
+
+SUMMARY: Final = "what a load of nothing but thread switches loses to tracing of which it is no part"
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_BURST_NS: Final = 400_000_000
+_WARM_UP_ROUNDS: Final = 20_000
+_READY_SECONDS: Final = 60.0
+_OFF, _IDLE, _TRACING = "off", "nothing traced", "another process traced"
+_STATES: Final = (_OFF, _IDLE, _TRACING)
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the table. Raises Told."""
+    rounds = 3 if quick else 15
+    program = folder / "pingpong"
+    subprocess.run(
+        [*compiler(), "-O2", "-o", program, Path(__file__).parent / "native/pingpong.c"],
+        check=True,
+        timeout=_READY_SECONDS,
+    )
+    cpus = sorted(os.sched_getaffinity(0))
+    places = {"one CPU": (cpus[0], cpus[0]), "two CPUs": (cpus[0], cpus[-1])}
+    if len(cpus) == 1:
+        del places["two CPUs"]
+    turns = {
+        place: int(_BURST_NS * _WARM_UP_ROUNDS / _burst(program, _WARM_UP_ROUNDS, pair)[0])
+        for place, pair in places.items()
+    }
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    order = random.Random(1)
+    for number in range(rounds):
+        print(f"switching: round {number + 1} of {rounds}", file=sys.stderr)
+        for state in order.sample(_STATES, len(_STATES)):
+            with _host_in(state, built):
+                for place, pair in places.items():
+                    wall, cpu = _burst(program, turns[place], pair)
+                    found.setdefault((place, state), []).append((wall / turns[place], cpu / turns[place]))
+    return [_table(found, list(places), rounds)]
+
+
+def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list[str], rounds: int) -> Table:
+    table = Table(
+        f"switching: a byte to and fro between two untraced processes, {rounds} interleaved rounds, "
+        "median (middle half of the rounds)",
+        ("on", "stalltop", "ns", "/ off", "ns of CPU", "/ off"),
+    )
+    for place in places:
+        off = found[place, _OFF]
+        for state in _STATES:
+            cells = []
+            for column in (0, 1):
+                values = [figures[column] for figures in found[place, state]]
+                quotient = ratio(values, [figures[column] for figures in off])
+                cells.append(Spread.of(values).text())
+                cells.append(quotient.text(".3f") if quotient and state != _OFF else "-")
+            table.add(place if state == _OFF else "", state, *cells)
+    table.notes += [
+        "",
+        "ns: wall time of one round trip, which is two wake-ups and, on one CPU, two switches; ns of CPU:",
+        "what both processes took for it, which other load on the machine changes less",
+    ]
+    return table
+
+
+def _burst(program: Path, rounds: int, pair: tuple[int, int]) -> tuple[int, int]:
+    """Wall time and CPU time of ``rounds`` round trips, ns."""
+    done = subprocess.run(
+        [program, str(rounds), *map(str, pair)], capture_output=True, text=True, timeout=_READY_SECONDS
+    )
+    if done.returncode:
+        raise Told("the two processes could not play", f"exit status {done.returncode}")
+    wall, cpu = map(int, done.stdout.split())
+    return wall, cpu
+
+
+@contextlib.contextmanager
+def _host_in(state: str, built: Built) -> Iterator[None]:
+    """The monitor in ``state``, at work when the block is entered, gone when it is left."""
+    with contextlib.ExitStack() as stack:
+        if state == _TRACING:
+            caller = stack.enter_context(Caller(built))
+            caller.start("cudaLaunchKernel ~10000")
+        if state != _OFF:
+            stack.enter_context(_monitor(wait_for_rows=state == _TRACING))
+        yield
+
+
+@contextlib.contextmanager
+def _monitor(*, wait_for_rows: bool) -> Iterator[None]:
+    """A monitor in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.headless"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=_ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            poll = select.poll()
+            poll.register(process.stdout, select.POLLIN)
+            while True:
+                if not poll.poll(_READY_SECONDS * 1000):
+                    raise Told("the monitor gives no windows")
+                line = process.stdout.readline()
+                if not line:
+                    raise Told("the monitor has ended")
+                if not wait_for_rows or b'"rows": 0,' not in line:
+                    break
+            yield
+            process.stdin.close()  # ends it
+            process.wait(_READY_SECONDS)
+        finally:
+            process.kill()
