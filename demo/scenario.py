@@ -1,10 +1,12 @@
 """Scenarios of sample tenants, read from ``scenarios/*.toml``.
 
-A scenario has ``about`` and a list of ``tenant`` tables: ``name``, ``runtime`` (see
-`demo.cgroups.container_path`), a list of ``process`` tables and a table ``latency``. A process has ``name``,
-``threads`` (default 1) and ``cycle``, the items of `native/caller.c`. A latency, by function name, has
-``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``, ``longest_us`` (uniform) or
-``sigma`` (lognormal), and ``spike = [share, factor]``.
+A scenario has ``about``, maybe ``files`` (sizes in MiB by name: on a disk, for items that read), and a list
+of ``tenant`` tables: ``name``, ``runtime`` (see `demo.cgroups.container_path`), maybe ``cpus`` (it runs on
+the first so many), a list of ``process`` tables and a table ``latency``. A process has ``name``, ``threads``
+(default 1), ``cycle``, the items of `native/caller.c`, and maybe ``communicator = [NAME, RANK, RANKS]``. A
+latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
+``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
+has ``us`` and ``ranks``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -23,7 +25,8 @@ from model.errors import BadUsage
 from probes.text import clean
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
-_ITEM = re.compile(r"[~!]\d+|[A-Za-z_]\w*(:\d+(:\d+(x\d+){0,2}(:\d+)?)?)?")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_ITEM = re.compile(r"@[a-z]+(:[\w.-]+)+|[~!]\d+|[A-Za-z_]\w*(:\d+(:\d+(x\d+){0,2}(:\d+)?)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class ProcessPlan:
     cycle: str
     """The items of `native/caller.c`, separated by spaces, that each thread goes through over and over."""
     threads: int = 1
+    communicator: tuple[str, int, int] | None = None
+    """Name, rank and number of ranks of the NCCL communicator that its collectives are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class TenantPlan:
     runtime: str
     processes: tuple[ProcessPlan, ...]
     latencies: Mapping[str, Latency]
+    cpus: int = 0
+    """It runs on the first so many CPUs of those this process may use; 0: on all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,8 @@ class Scenario:
     name: str
     about: str
     tenants: tuple[TenantPlan, ...]
+    files: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in MiB, by name."""
 
 
 def scenario_names() -> list[str]:
@@ -78,7 +87,8 @@ def parse_scenario(name: str, text: str) -> Scenario:
     try:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])
-        return Scenario(name, str(content.get("about", "")), tenants)
+        files = {_name(key): int(mib) for key, mib in content.get("files", {}).items()}
+        return Scenario(name, str(content.get("about", "")), tenants, MappingProxyType(files))
     except KeyError as error:
         raise BadUsage(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
@@ -90,7 +100,8 @@ def _tenant(table: dict[str, Any]) -> TenantPlan:
     processes = tuple(_process(entry) for entry in table["process"])
     runtime = str(table["runtime"])
     container_path(runtime, container_id())  # refuses what it does not know
-    return TenantPlan(clean(str(table["name"])), runtime, processes, MappingProxyType(latencies))
+    name, cpus = clean(str(table["name"])), int(table.get("cpus", 0))
+    return TenantPlan(name, runtime, processes, MappingProxyType(latencies), cpus)
 
 
 def _process(table: dict[str, Any]) -> ProcessPlan:
@@ -100,12 +111,26 @@ def _process(table: dict[str, Any]) -> ProcessPlan:
             raise ValueError(f"not an item of a cycle: {item!r}")
     if not cycle.strip():
         raise ValueError("a cycle without items")
-    return ProcessPlan(clean(str(table["name"])), cycle, int(table.get("threads", 1)))
+    joined = None
+    if "communicator" in table:
+        communicator, rank, ranks = table["communicator"]
+        joined = (_name(communicator), int(rank), int(ranks))
+    return ProcessPlan(clean(str(table["name"])), cycle, int(table.get("threads", 1)), joined)
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"not a plain name: {text!r}")
+    return text
 
 
 def _latency(symbol: str, table: dict[str, Any]) -> Latency:
     if not re.fullmatch(r"(cu|cuda|nccl)[A-Z]\w*", symbol):
         raise ValueError(f"not the name of a function: {symbol!r}")
+    if table.get("how") == "meet":
+        if set(table) != {"how", "us", "ranks"}:
+            raise ValueError(f"latency of {symbol}: to meet, us and ranks are needed, and nothing else")
+        return Latency("meet", ns=float(1e3 * table["us"]), spread=float(table["ranks"]))
     unknown = set(table) - {"how", "shape", "us", "longest_us", "sigma", "spike", "error_share", "error_code"}
     how, shape = table.get("how", "sleep"), table.get("shape", "fixed")
     if unknown or how not in get_args(How) or shape not in get_args(Shape) or how == "hold":

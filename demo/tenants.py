@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from demo.build import Built, build
@@ -12,6 +14,7 @@ from demo.caller import Caller, CallerFailed
 from demo.cgroups import Cgroups, container_id, container_path
 from demo.latencies import write_table
 from demo.scenario import Scenario, TenantPlan, load_scenario
+from demo.scratch import Scratch
 from model.errors import Told
 
 
@@ -26,6 +29,7 @@ class DemoTenants:
         self._names: dict[str, str] = {}
         self._cgroups: Cgroups | None = None
         self._tables: Path | None = None
+        self._files: Scratch | None = None
 
     def __enter__(self) -> DemoTenants:
         self.start()
@@ -66,14 +70,20 @@ class DemoTenants:
         if self._tables is not None:
             shutil.rmtree(self._tables, ignore_errors=True)
             self._tables = None
+        if self._files is not None:
+            self._files.close()
+            self._files = None
         self._names.clear()
 
     def _start(self) -> None:
         built = self._built if self._built is not None else build()
         self._cgroups = Cgroups()
         self._tables = Path(tempfile.mkdtemp(prefix="stalltop-demo-"))
+        self._files = Scratch()
+        for name, mib in self.scenario.files.items():
+            write_file(self._files.path / name, mib)
         for number, tenant in enumerate(self.scenario.tenants):
-            self._start_tenant(built, self._cgroups, self._tables, number, tenant)
+            self._start_tenant(built, self._cgroups, self._tables, self._files.path, number, tenant)
         for caller in self._callers:
             caller.answer()
         # The libraries are loaded, and a table is read once.
@@ -81,13 +91,39 @@ class DemoTenants:
             shutil.rmtree(self._tables)
 
     def _start_tenant(
-        self, built: Built, cgroups: Cgroups, tables: Path, number: int, tenant: TenantPlan
+        self,
+        built: Built,
+        cgroups: Cgroups,
+        tables: Path,
+        files: Path,
+        number: int,
+        tenant: TenantPlan,
     ) -> None:
         identity = str(4711 + number) if tenant.runtime == "slurm" else container_id()
         self._names[identity] = tenant.name
         cgroup = cgroups.make(container_path(tenant.runtime, identity))
-        table = write_table(tenant.latencies, tables / f"{number}.latencies")
+        meeting = files / "meeting"
+        meeting.touch()
+        latencies = {
+            symbol: replace(latency, path=meeting) if latency.how == "meet" else latency
+            for symbol, latency in tenant.latencies.items()
+        }
+        table = write_table(latencies, tables / f"{number}.latencies")
         for process in tenant.processes:
-            caller = Caller(built, cgroup=cgroup, table=table, name=process.name)
+            caller = Caller(built, cgroup=cgroup, table=table, name=process.name, files=files)
             self._callers.append(caller)
+            if tenant.cpus:
+                os.sched_setaffinity(caller.pid, sorted(os.sched_getaffinity(0))[: tenant.cpus])
+            if process.communicator is not None:
+                caller.do("join {} {} {}".format(*process.communicator))
             caller.tell(f"start {process.threads} 0 {process.cycle}")
+
+
+def write_file(path: Path, mib: int) -> None:
+    """A file of ``mib`` MiB that is on its disk, in full: what was never written is never read from there."""
+    piece = os.urandom(1 << 20)
+    with path.open("wb") as file:
+        for _ in range(mib):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())

@@ -14,10 +14,12 @@ from typing import Final
 
 from bench.faults.controllers import Limits
 from bench.faults.network import INTO_NEW
-from demo.build import Built, cache_folder
+from demo.build import Built
 from demo.caller import Caller
 from demo.cgroups import Cgroups, container_id, container_path
 from demo.latencies import Latency, write_table
+from demo.scratch import Scratch
+from demo.tenants import write_file
 
 FILE_MIB: Final = 192
 """Size of each file of `Files`: more than any trial's memory limit."""
@@ -28,16 +30,11 @@ class Files:
     """Files with real data on a real disk, made once for many trials."""
 
     def __init__(self) -> None:
-        # Not in /tmp: that may be memory, and O_DIRECT and throttles need a disk.
-        self.folder: Final = Path(tempfile.mkdtemp(prefix="faults-", dir=cache_folder()))
-        piece = os.urandom(1 << 20)
+        self._scratch = Scratch()
+        self.folder: Final = self._scratch.path
         try:
             for name in ("data", "load"):
-                with (self.folder / name).open("wb") as file:
-                    for _ in range(FILE_MIB):
-                        file.write(piece)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_file(self.folder / name, FILE_MIB)
         except BaseException:
             self.close()
             raise
@@ -49,7 +46,7 @@ class Files:
 
     def close(self) -> None:
         """Remove them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._scratch.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.list:
         for name in scenario_names():
-            sys.stdout.write(f"{name:12} {load_scenario(name).about}\n")
+            sys.stdout.write(f"{name:16} {load_scenario(name).about}\n")
         return 0
     scenario = load_scenario(options.scenario)
 

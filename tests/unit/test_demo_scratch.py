@@ -1,0 +1,40 @@
+"""Folders of the demo go with their makers, killed ones included."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo.scratch import Scratch
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = Scratch()
+    (first.path / "file").touch()
+    script = "from demo.scratch import Scratch; print(Scratch().path, flush=True); input()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert other.stdout is not None
+    left = Path(other.stdout.readline().strip())
+    assert left.is_dir()
+    second = Scratch()
+    assert left.is_dir()
+    other.kill()
+    other.communicate()
+    assert left.is_dir()
+    third = Scratch()
+    assert not left.exists()
+    assert (first.path / "file").exists()
+    for scratch in (first, second, third):
+        scratch.close()
+        scratch.close()
+        assert not scratch.path.exists()
