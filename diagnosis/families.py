@@ -7,14 +7,14 @@ direction of a copy after them (``cudaMemcpyAsync HtoD``), as rows carry them.
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from model.evidence import HOST_LAYER
 
 
-class Family(Enum):
+class Family(StrEnum):
     """What a call does."""
 
     LAUNCH = "launch"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
 from diagnosis.families import Family, Kind, kind_of
@@ -50,6 +51,16 @@ _WAITS: Final = ("gpu", "running", "lock", "other")
 the driver takes the interrupt, or spin. What a host fault adds lies in the others."""
 
 
+class _Counted(NamedTuple):
+    """One row, with the time of its calls that lies in the window."""
+
+    row: Row
+    kind: Kind
+    total_ns: int
+    waited_ns: int
+    running_ns: int
+
+
 class Usage:
     """One process. Times are those of all its calling threads together."""
 
@@ -57,14 +68,12 @@ class Usage:
         """``rows``: its outermost ones, at least one."""
         self.facts = facts
         self.pid = pid
-        self._kinds: list[tuple[Kind, Row]] = [
-            (kind_of(row.key.layer, row.key.operation), row) for row in rows
-        ]
-        by_family: defaultdict[Family, list[Row]] = defaultdict(list)
-        for kind, row in self._kinds:
-            by_family[kind.family].append(row)
-        self._families = {family: added(facts, found) for family, found in by_family.items()}
-        self.all = added(facts, rows)
+        self._rows = [_counted(facts, row) for row in rows]
+        self._families: defaultdict[Family, list[_Counted]] = defaultdict(list)
+        for counted in self._rows:
+            self._families[counted.kind.family].append(counted)
+        self._known: dict[tuple[Family, ...], Calls] = {}
+        self.all = _sum(self._rows)
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
         gap = facts.gap_of(pid)
         self.gap = added(facts, (gap,)) if gap is not None else None
@@ -73,23 +82,21 @@ class Usage:
 
     def of(self, *families: Family) -> Calls:
         """Its outermost calls of ``families``."""
-        if len(families) == 1:
-            return self._families.get(families[0], NO_CALLS)
-        return added(
-            self.facts, (row for family in families for row in self._families.get(family, NO_CALLS).rows)
-        )
+        known = self._known.get(families)
+        if known is None:
+            known = _sum([row for family in families for row in self._families.get(family, ())])
+            self._known[families] = known
+        return known
 
     def copies(self, *directions: str, asynchronous: bool | None = None) -> Calls:
         """Its outermost copies in ``directions`` (all where none is named)."""
-        return added(
-            self.facts,
-            (
+        return _sum(
+            [
                 row
-                for kind, row in self._kinds
-                if kind.family is Family.COPY
-                and (not directions or kind.direction in directions)
-                and (asynchronous is None or kind.asynchronous is asynchronous)
-            ),
+                for row in self._families.get(Family.COPY, ())
+                if (not directions or row.kind.direction in directions)
+                and (asynchronous is None or row.kind.asynchronous is asynchronous)
+            ]
         )
 
     def everywhere(self, family: Family) -> Calls:
@@ -107,13 +114,15 @@ class Usage:
         """Single kernels given to the device; what a graph launches is not among them."""
         return self.of(Family.LAUNCH)
 
-    @property
+    @cached_property
     def synced(self) -> Calls:
         """Waits of the host for the device: synchronisations, and copies to the host that wait."""
-        return added(
-            self.facts,
-            (*self.of(Family.SYNC).rows, *self.copies("DtoH", asynchronous=False).rows),
-        )
+        copies = [
+            row
+            for row in self._families.get(Family.COPY, ())
+            if row.kind.direction == "DtoH" and not row.kind.asynchronous
+        ]
+        return _sum([*self._families.get(Family.SYNC, ()), *copies])
 
     def per_second(self, value: float) -> float:
         """``value`` of the window as a rate."""
@@ -205,19 +214,32 @@ class Usage:
 
 def added(facts: Facts, rows: Iterable[Row]) -> Calls:
     """``rows`` added up. Of calls that began long before the window only what lies in it counts."""
-    ordered = tuple(sorted(rows, key=lambda row: row.total_ns, reverse=True))
-    weights = [(row, facts.within(row)) for row in ordered]
-    return Calls(
-        ordered,
-        calls=sum(row.calls for row in ordered),
-        errors=sum(row.errors for row in ordered),
-        bytes=sum(row.bytes for row in ordered),
-        total_ns=round(sum(row.total_ns * weight for row, weight in weights)),
-        waited_ns=round(
-            sum(row.split_ns.get(part, 0) * weight for row, weight in weights for part in _WAITS)
-        ),
-        running_ns=round(sum(row.split_ns.get("running", 0) * weight for row, weight in weights)),
-    )
+    return _sum([_counted(facts, row) for row in rows])
+
+
+def _counted(facts: Facts, row: Row) -> _Counted:
+    weight, split = facts.within(row), row.split_ns
+    waited = sum([split[part] for part in _WAITS]) if split else 0
+    running = split["running"] if split else 0
+    kind = kind_of(row.key.layer, row.key.operation)
+    if weight == 1.0:
+        return _Counted(row, kind, row.total_ns, waited, running)
+    return _Counted(row, kind, round(row.total_ns * weight), round(waited * weight), round(running * weight))
+
+
+def _sum(rows: list[_Counted]) -> Calls:
+    if not rows:
+        return NO_CALLS
+    rows = sorted(rows, key=lambda counted: counted.row.total_ns, reverse=True)
+    calls = errors = moved = total = waited = running = 0
+    for row, _, total_ns, waited_ns, running_ns in rows:
+        calls += row.calls
+        errors += row.errors
+        moved += row.bytes
+        total += total_ns
+        waited += waited_ns
+        running += running_ns
+    return Calls(tuple([counted.row for counted in rows]), calls, errors, moved, total, waited, running)
 
 
 def usages(facts: Facts) -> list[Usage]:
