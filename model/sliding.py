@@ -220,6 +220,8 @@ class Sliding:
         if described is not None and len(described.tenants) > len(newest.tenants) + 256:
             needed = {key.tenant for key in self._keys} | set(newest.tenants)
             needed |= {call.tenant for call in described.open_calls} | tenants_of(self._evidence.sum())
+            needed |= {chain.tenant for chain in newest.chains}
+            needed |= {link.tenant for chain in newest.chains for link in chain.links}
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
             self._sum = replace(described, tenants=kept)
 

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
+from model.evidence import HOST_GAP, HOST_LAYER, Charge, Evidence
 from model.history import LEVELS, History
 from model.merging import merge
+from model.packing import pack
 from model.window import Window
-from tests.unit.windows import Calls, key, row_table, sequences, window
+from tests.unit.windows import CHAINS, EVIDENCE, Calls, key, row_table, sequences, window
 
 
 def ticks(number: int, *, first: int = 0) -> list[Window]:
@@ -120,3 +125,42 @@ def test_keys_that_are_gone_are_forgotten() -> None:
 def test_a_bound_must_leave_room() -> None:
     with pytest.raises(ValueError, match="above 0"):
         History(0)
+
+
+def busy(at: int) -> Window:
+    """A window of a host on which hundreds of processes take each other's time."""
+    charges = tuple(
+        Charge("docker:aa", pid, "p", HOST_LAYER, HOST_GAP, "runqueue", "cri:bb", culprit, "hog", at * pid, 3)
+        for pid in range(30)
+        for culprit in range(20)
+    )
+    return replace(window(start=1_000.0 + at), evidence=replace(EVIDENCE, charges=charges), chains=CHAINS)
+
+
+def test_evidence_is_small_and_counts_towards_the_bound() -> None:
+    history = History()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for at in range(50):
+            history.add(busy(at))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 50 * 20_000, "600 charges alone take more than 100 KB as objects"
+    assert 50 * 2_000 < history.bytes < 50 * 20_000
+    assert history.at(-1).evidence == busy(49).evidence
+    assert history.at(0).chains == CHAINS
+    bound = history.bytes // 2
+    short = History(bound)
+    for at in range(50):
+        short.add(busy(at))
+        assert short.bytes <= bound
+    assert short.at(-1).evidence == busy(49).evidence
+
+
+def test_a_window_put_away_does_not_hold_what_was_packed() -> None:
+    packed = pack(busy(3))
+    assert (packed.window.evidence, packed.window.chains) == (Evidence(), ())
+    assert (packed.evidence, packed.unpack().chains) == (busy(3).evidence, CHAINS)
+    assert pack(window()).bytes < 5_000

@@ -7,9 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.device import Devices
+from model.evidence import RECORDS, tenants_of
 from model.merging import merge
 from model.window import MOST_ENDED, OpenCall, Window
-from tests.unit.windows import Calls, evidence_table, full_window, key, row_table, sequences, window
+from tests.unit.windows import (
+    CHAINS,
+    EVIDENCE,
+    TENANTS,
+    Calls,
+    evidence_table,
+    full_window,
+    key,
+    row_table,
+    sequences,
+    window,
+)
 
 
 def same(one: Window, other: Window) -> None:
@@ -169,3 +182,66 @@ def test_nothing_is_lost_in_merging(parts: list[Window]) -> None:
         assert int(getattr(whole.rows, column).sum()) == expected
     assert whole.rows.histograms.totals().tolist() == whole.rows.calls.tolist()
     assert whole.lost == sum(part.lost for part in parts)
+
+
+def test_evidence_and_chains_of_hosts_stay_apart() -> None:
+    here, there = full_window(), replace(full_window(), host="gpu8")
+    fleet = merge([here, there])
+    evidence = fleet.evidence
+    assert tenants_of(evidence) == {f"{host}/{name}" for host in ("gpu7", "gpu8") for name in TENANTS}
+    assert tenants_of(evidence) <= set(fleet.tenants)
+    for name in RECORDS:
+        alone = getattr(EVIDENCE, name)
+        assert len(getattr(evidence, name)) == 2 * len(alone), name
+    assert sum(charge.ns for charge in evidence.charges) == 2 * sum(charge.ns for charge in EVIDENCE.charges)
+    assert evidence.charges[2].culprit_tenant == "", "the kernel is no tenant"
+    assert evidence.swap_in_bytes == 2 * EVIDENCE.swap_in_bytes
+    assert evidence.unknown == EVIDENCE.unknown
+    assert [(chain.id, chain.tenant) for chain in fleet.chains] == [
+        (f"{host}/{chain.id}", f"{host}/{chain.tenant}") for chain in CHAINS for host in ("gpu7", "gpu8")
+    ]
+    culprit = fleet.chains[1].culprits[0]
+    assert (culprit.tenant, fleet.chains[1].rows[0].tenant) == ("gpu8/docker:aa", "gpu8/cri:bb")
+    assert fleet.chains[1].links[4].tenant == ""
+    third = replace(full_window(), host="gpu9")
+    same(merge([fleet, third]), merge([here, there, third]))
+
+
+def test_evidence_of_two_seconds_is_that_of_one_window() -> None:
+    first = full_window()
+    use, idle = EVIDENCE.tenants
+    later = replace(
+        EVIDENCE,
+        tenants=(replace(use, cpu_ns=5, oom_kills=0, cpu_quota=None, memory_used_bytes=1),),
+        block_io=(replace(EVIDENCE.block_io[0], max_ns=9), replace(EVIDENCE.block_io[0], device="sda")),
+        unknown=(),
+    )
+    both = merge([first, replace(first, start=first.end, evidence=later, chains=CHAINS[1:])])
+    assert [(charge.ns, charge.times) for charge in both.evidence.charges] == [
+        (2 * charge.ns, 2 * charge.times) for charge in EVIDENCE.charges
+    ]
+    summed = {record.tenant: record for record in both.evidence.tenants}
+    assert summed["docker:aa"] == idle
+    assert (summed["cri:bb"].cpu_ns, summed["cri:bb"].oom_kills) == (use.cpu_ns + 5, 1)
+    assert (summed["cri:bb"].cpu_quota, summed["cri:bb"].memory_used_bytes) == (None, 1)
+    disks = {io.device: io for io in both.evidence.block_io}
+    assert disks["nvme0n1"].requests == 2 * EVIDENCE.block_io[0].requests
+    assert disks["nvme0n1"].max_ns == EVIDENCE.block_io[0].max_ns
+    assert set(disks) == {"nvme0n1", "sda"}
+    assert both.evidence.events == 2 * EVIDENCE.events
+    assert both.evidence.unknown == ()
+    assert both.chains == CHAINS[1:]
+
+
+def test_what_devices_count_adds_up() -> None:
+    one = full_window()
+    (device,) = one.devices.devices
+    silent = replace(device, pcie_replays=None, ecc_corrected=None, xids=(79,), temperature_celsius=70.0)
+    both = merge([one, replace(one, devices=replace(one.devices, devices=(silent,)))]).devices.devices[0]
+    assert (both.pcie_replays, both.ecc_corrected, both.ecc_uncorrected) == (2, 1, 0)
+    assert both.power_held_ns == 2 * 250_000_000
+    assert (both.xids, both.temperature_celsius) == ((13, 79), 70.0)
+    unknown = replace(silent, pcie_replays=None)
+    parts = [replace(one, devices=replace(one.devices, devices=(unknown,)))] * 2
+    assert merge(parts).devices.devices[0].pcie_replays is None
+    assert merge([one, replace(one, devices=Devices(unavailable="gone"))]).devices.devices == ()

@@ -6,11 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import sliding
+from model import moving, sliding
+from model.chain import Link
+from model.evidence import (
+    HOST_GAP,
+    HOST_LAYER,
+    MOST_EVENTS,
+    Charge,
+    Event,
+    Evidence,
+    ProcessUse,
+    TenantUse,
+)
 from model.merging import merge
 from model.sliding import Sliding
 from model.window import OpenCall, Window
-from tests.unit.windows import Calls, evidence_table, key, row_table, sequences, window
+from tests.unit.windows import CHAINS, Calls, evidence_table, key, row_table, sequences, window
 
 
 def same(one: Window, other: Window) -> None:
@@ -138,3 +149,81 @@ def test_splits_come_back_when_the_window_without_them_left() -> None:
     split = moving.push(window([Calls(key(), [4])], start=1_002.0, split=True)).rows.split_ns
     assert split is not None
     assert split[:, 0].tolist() == [6]
+
+
+def ticks_of_short_lives(number: int) -> list[Window]:
+    """In each window another process was slowed down by another one, and one stays."""
+
+    def charge(pid: int, culprit: int, ns: int) -> Charge:
+        return Charge(
+            "docker:aa", pid, "p", HOST_LAYER, HOST_GAP, "runqueue", "cri:bb", culprit, "hog", ns, 1
+        )
+
+    return [
+        replace(
+            window([Calls(key(pid=5), [9])], start=1_000.0 + at),
+            evidence=Evidence(
+                charges=(charge(5, 6, 1_000_000), charge(100 + at, 10_000 + at, at)),
+                processes=(
+                    ProcessUse("docker:aa", 5, "p", 7),
+                    ProcessUse("cri:bb", 6, "hog"),
+                    ProcessUse("docker:aa", 100 + at, "p", at),
+                ),
+                events=(Event(1_000.0 + at, "xid", "docker:aa", 100 + at, "p", ""),),
+                swap_in_bytes=1,
+            ),
+        )
+        for at in range(number)
+    ]
+
+
+def test_evidence_of_a_sum_without_end_is_bounded_and_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "MOST_RECORDS", 100)
+    parts = ticks_of_short_lives(1_000)
+    endless = Sliding(None)
+    for part in parts:
+        found = endless.push(part).evidence
+        assert len(found.charges) <= 101
+        assert len(found.processes) <= 101
+    assert sum(charge.ns for charge in found.charges) == sum(
+        charge.ns for part in parts for charge in part.evidence.charges
+    )
+    by_pid = {(charge.pid, charge.culprit_pid): charge for charge in found.charges}
+    assert by_pid[5, 6].ns == 1_000 * 1_000_000
+    assert sum(use.cpu_ns for use in found.processes) == 7 * 1_000 + sum(range(1_000))
+    assert next(use.cpu_ns for use in found.processes if use.pid == 5) == 7_000
+    assert found.swap_in_bytes == 1_000
+    assert [event.pid for event in found.events] == [
+        1_099 - MOST_EVENTS + 1 + at for at in range(MOST_EVENTS)
+    ]
+
+
+def test_what_cannot_be_added_up_leaves_the_smallest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tenant is another one: its processes have no record in common."""
+    monkeypatch.setattr(moving, "MOST_RECORDS", 100)
+    endless = Sliding(None)
+    for at in range(1_000):
+        large = at == 3
+        charge = Charge(
+            f"cgroup:{at}", 1, "p", HOST_LAYER, HOST_GAP, "lock", "cri:bb", 2, "q", 10**9 if large else at, 1
+        )
+        use = TenantUse(f"cgroup:{at}", 10**9 if large else at)
+        part = window(start=1_000.0 + at)
+        found = endless.push(replace(part, evidence=Evidence(charges=(charge,), tenants=(use,)))).evidence
+    assert len(found.charges) <= 101
+    assert len(found.tenants) <= 101
+    assert "cgroup:3" in {charge.tenant for charge in found.charges}
+    assert {"cgroup:3", "cgroup:999"} <= {use.tenant for use in found.tenants}
+
+
+def test_tenants_that_evidence_or_chains_name_keep_their_names() -> None:
+    endless = Sliding(None)
+    tenant = next(iter(window().tenants.values()))
+    chains = (replace(CHAINS[0], tenant="cgroup:7", links=(Link("culprit", "", tenant="cgroup:8"),)),)
+    for at in range(600):
+        name = f"cgroup:{at}"
+        evidence = Evidence(tenants=(TenantUse(name, 1),)) if at < 5 else Evidence()
+        part = replace(window(start=1_000.0 + at), tenants={name: replace(tenant, id=name)}, chains=chains)
+        found = endless.push(replace(part, evidence=evidence))
+    assert {f"cgroup:{at}" for at in (0, 1, 2, 3, 4, 7, 8)} <= set(found.tenants)
+    assert len(found.tenants) <= 270
