@@ -19,7 +19,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = Scratch()
     (first.path / "file").touch()
-    script = "from demo.scratch import Scratch; print(Scratch().path, flush=True); input()"
+    script = "from demo.scratch import Scratch; made = Scratch(); print(made.path, flush=True); input()"
     other = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
