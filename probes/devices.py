@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from model.device import Device, Devices
+from model.device import DEVICE_COUNTERS, Device, Devices
 from probes.aside import Aside
 from probes.nvml import Nvml, NvmlUnavailable
 from probes.text import clean
@@ -41,7 +42,11 @@ class _Seen:
 
 
 class DeviceReader:
-    """Gives the GPUs as they were a moment ago. Used from one thread; NVML is only touched in another."""
+    """Gives the GPUs as they were a moment ago. Used from one thread; NVML is only touched in another.
+
+    Whatever counts (``DEVICE_COUNTERS``, XIDs) is told once: each read gives what came since the read before,
+    also where some figures of NVML came too late to be given at all.
+    """
 
     def __init__(
         self,
@@ -59,6 +64,10 @@ class DeviceReader:
         self._next_open = clock()
         self._began = clock()
         self._closed = False
+        self._told: dict[tuple[str, str], int] = {}
+        """The driver's totals that were told last, by device and counter."""
+        self._xids: deque[tuple[str, int]] = deque()
+        """Reported and not told yet, with their device."""
         self._aside.call(self._poll, 0)  # opening may take seconds where the driver keeps no state
 
     def read(self) -> Devices:
@@ -73,11 +82,11 @@ class DeviceReader:
             said = "NVML is starting" if waited < STALE_SECONDS else "NVML does not answer"
             return Devices(unavailable=f"{said} ({waited:.0f} s)")
         age = now - seen.clock
-        if age < STALE_SECONDS:
-            return seen.devices
-        note = f"NVML has not answered for {age:.0f} s: the figures are as old"
-        aged = tuple(replace(device, notes=(*device.notes, note)) for device in seen.devices.devices)
-        return replace(seen.devices, devices=aged)
+        devices = self._since_told(seen.devices.devices)
+        if age >= STALE_SECONDS:
+            note = f"NVML has not answered for {age:.0f} s: the figures are as old"
+            devices = tuple(replace(device, notes=(*device.notes, note)) for device in devices)
+        return replace(seen.devices, devices=devices)
 
     def close(self) -> None:
         """Shut NVML down, unless it hangs; never waits longer than a read. May be called twice."""
@@ -85,6 +94,25 @@ class DeviceReader:
             self._closed = True
             self._aside.call(self._shut, self._patience)
             self._aside.close()
+
+    def _since_told(self, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+        """``devices`` with what they count as differences to what was told before; 0 the first time."""
+        xids = dict[str, tuple[int, ...]]()
+        while self._xids:
+            key, xid = self._xids.popleft()
+            xids[key] = (*xids.get(key, ()), xid)
+        found = []
+        for device in devices:
+            changes = dict[str, Any]()
+            for name in DEVICE_COUNTERS:
+                total = getattr(device, name)
+                if total is not None:
+                    place = _key(device), name
+                    # A total that is lower begins anew: the driver was loaded again.
+                    changes[name] = max(total - self._told.get(place, total), 0)
+                    self._told[place] = total
+            found.append(replace(device, xids=xids.get(_key(device), ()), **changes))
+        return tuple(found)
 
     # In the thread beside
 
@@ -94,7 +122,9 @@ class DeviceReader:
                 if self._clock() < self._next_open:
                     return
                 self._nvml = self._open_nvml()
-            found = Devices(self._nvml.devices(), driver=self._nvml.driver)
+            devices = self._nvml.devices()
+            self._xids.extend((_key(device), xid) for device in devices for xid in device.xids)
+            found = Devices(devices, driver=self._nvml.driver)
         except NvmlUnavailable as reason:
             self._shut()
             found = Devices(unavailable=str(reason))
@@ -108,3 +138,8 @@ class DeviceReader:
         self._next_open = self._clock() + RETRY_SECONDS
         if nvml is not None:
             nvml.close()
+
+
+def _key(device: Device) -> str:
+    """What a device is told by, also where it is too broken to say who it is."""
+    return device.uuid or str(device.index)

@@ -2,15 +2,20 @@
 
 Every call may fail on its own: a board that cannot tell its power still tells its clocks. A call that fails
 costs its own figure and leaves a note; only where the driver itself is gone is there nothing to show.
+
+Counters (replays, ECC errors, time that clocks were held down) are the driver's own totals here;
+``probes.devices`` makes differences of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from model.device import Device, DeviceProcess
+from probes.nvml_events import XidWatch
 from probes.text import clean
 
 T = TypeVar("T")
@@ -29,6 +34,8 @@ THROTTLE_REASONS: tuple[tuple[int, str], ...] = (
 
 Left out, since they are no fault: 0x001 idle, 0x002 clocks chosen for applications, 0x100 display clocks.
 """
+RARELY_SECONDS: Final = 5.0
+"""How often what is dear to ask for, or changes rarely, is read: error counters, what the link could do."""
 _UNAVAILABLE_32 = 0xFFFFFFFF
 _UNAVAILABLE_64 = 0xFFFFFFFFFFFFFFFF
 
@@ -41,18 +48,39 @@ class _GpuGone(Exception):
     """This GPU answers no more; the text says why."""
 
 
+class _Cells:
+    """Figures of one device, each from a call that may fail on its own."""
+
+    def __init__(self, ask: Callable[..., Any], error: type[Exception]) -> None:
+        self._ask = ask
+        self._error = error
+        self.failures: dict[str, list[str]] = {}
+        """What could not be read, by reason."""
+
+    def read(self, what: str, call: Callable[..., T], *arguments: object) -> T | None:
+        """What ``call`` returns, or None and a note."""
+        try:
+            result: T = self._ask(call, *arguments)
+        except self._error as error:
+            self.failures.setdefault(_in_words(error), []).append(what)
+            return None
+        return result
+
+
 class Nvml:
     """An open NVML. All calls are made from one thread, and any of them may hang with the driver.
 
     Raises NvmlUnavailable where there is no driver or no GPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         try:
             import pynvml
         except ImportError as error:
             raise NvmlUnavailable("the Python package nvidia-ml-py is not installed") from error
         self._nvml: Any = pynvml
+        self._xids = XidWatch(pynvml)
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
@@ -68,19 +96,28 @@ class Nvml:
             raise NvmlUnavailable(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
         self._count = int(count)
         self._unchanging: dict[int, tuple[str, str]] = {}
+        self._rare: dict[int, tuple[float, dict[str, Any], dict[str, list[str]]]] = {}
+        """By device: when it was read, figures and failures of what is read rarely."""
+        self._no_xids: dict[int, str] = {}
+        """Why a device reports no XIDs; a device that does is here with an empty reason."""
 
     def devices(self) -> tuple[Device, ...]:
-        """All GPUs now. Raises NvmlUnavailable where the driver was unloaded; open anew then."""
-        return tuple(self._device(index) for index in range(self._count))
+        """All GPUs now, with the XIDs since the previous call.
+
+        Raises NvmlUnavailable where the driver was unloaded; open anew then.
+        """
+        xids = self._xids.read()
+        return tuple(self._device(index, xids.get(index, ())) for index in range(self._count))
 
     def close(self) -> None:
         """Shut NVML down. A failure to do so leaves nothing to be done about it."""
+        self._xids.close()
         with contextlib.suppress(self._nvml.NVMLError):
             self._nvml.nvmlShutdown()
 
-    def _device(self, index: int) -> Device:
+    def _device(self, index: int, xids: tuple[int, ...]) -> Device:
         nvml = self._nvml
-        failures: dict[str, list[str]] = {}
+        cells = _Cells(self._ask, nvml.NVMLError)
         uuid, name = self._unchanging.get(index, ("", f"GPU {index}"))
         try:
             handle = self._ask(nvml.nvmlDeviceGetHandleByIndex, index)
@@ -88,25 +125,29 @@ class Nvml:
                 uuid = clean(self._ask(nvml.nvmlDeviceGetUUID, handle))
                 name = clean(self._ask(nvml.nvmlDeviceGetName, handle)) or name
                 self._unchanging[index] = uuid, name
-            figures = self._figures(handle, failures)
+            if index not in self._no_xids:
+                self._no_xids[index] = self._watch_xids(index, handle)
+            if self._no_xids[index]:
+                cells.failures[self._no_xids[index]] = ["XIDs"]
+            figures = self._figures(handle, cells)
+            figures |= self._rare_figures(index, handle, cells)
         except _GpuGone as reason:
-            return Device(index, uuid, name, notes=(str(reason),))
+            return Device(index, uuid, name, xids=xids, lost=True, notes=(str(reason),))
         except nvml.NVMLError as error:
-            return Device(index, uuid, name, notes=(_in_words(error),))
-        notes = tuple(f"{', '.join(whats)}: {reason}" for reason, whats in failures.items())
-        return Device(index=index, uuid=uuid, name=name, notes=notes, **figures)
+            return Device(index, uuid, name, xids=xids, notes=(_in_words(error),))
+        notes = tuple(f"{', '.join(whats)}: {reason}" for reason, whats in cells.failures.items())
+        return Device(index=index, uuid=uuid, name=name, xids=xids, notes=notes, **figures)
 
-    def _figures(self, handle: object, failures: dict[str, list[str]]) -> dict[str, Any]:
-        nvml = self._nvml
+    def _watch_xids(self, index: int, handle: object) -> str:
+        """Why it cannot be done, or nothing."""
+        try:
+            self._ask(self._xids.watch, index, handle)
+        except self._nvml.NVMLError as error:
+            return _in_words(error)
+        return ""
 
-        def cell(what: str, call: Callable[..., T], *arguments: object) -> T | None:
-            """What ``call`` returns, or None and a note."""
-            try:
-                return self._ask(call, *arguments)
-            except nvml.NVMLError as error:
-                failures.setdefault(_in_words(error), []).append(what)
-                return None
-
+    def _figures(self, handle: object, cells: _Cells) -> dict[str, Any]:
+        nvml, cell = self._nvml, cells.read
         rates = cell("utilization", nvml.nvmlDeviceGetUtilizationRates, handle)
         memory = cell("memory", self._memory, handle)
         reasons = cell("throttle reasons", self._throttle_reasons, handle)
@@ -125,6 +166,14 @@ class Nvml:
                 cell("highest SM clock", nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)
             ),
             "throttle_reasons": throttle_reasons(reasons or 0),
+            "pcie_generation": _whole(
+                cell("PCIe generation", nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle)
+            ),
+            "pcie_width": _whole(cell("PCIe width", nvml.nvmlDeviceGetCurrPcieLinkWidth, handle)),
+            "power_held_ns": cell("time held by power", self._held_ns, handle, nvml.NVML_PERF_POLICY_POWER),
+            "thermal_held_ns": cell(
+                "time held by temperature", self._held_ns, handle, nvml.NVML_PERF_POLICY_THERMAL
+            ),
             "processes": self._processes(
                 {
                     "C": cell("compute processes", self._listed, "Compute", handle),
@@ -133,6 +182,38 @@ class Nvml:
                 }
             ),
         }
+
+    def _rare_figures(self, index: int, handle: object, into: _Cells) -> dict[str, Any]:
+        """What is read at a slower rhythm; in between, what was read last."""
+        nvml, now = self._nvml, self._clock()
+        read, figures, failures = self._rare.get(index, (float("-inf"), {}, {}))
+        if now - read >= RARELY_SECONDS:
+            cells = _Cells(self._ask, nvml.NVMLError)
+            cell, failures = cells.read, cells.failures
+            rows = cell("remapped rows", nvml.nvmlDeviceGetRemappedRows, handle)
+            figures = {
+                "pcie_generation_max": _whole(
+                    cell("highest PCIe generation", nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
+                ),
+                "pcie_width_max": _whole(
+                    cell("greatest PCIe width", nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
+                ),
+                "pcie_replays": _whole(cell("PCIe replays", nvml.nvmlDeviceGetPcieReplayCounter, handle)),
+                "ecc_corrected": cell(
+                    "corrected ECC errors", self._ecc_errors, handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
+                ),
+                "ecc_uncorrected": cell(
+                    "uncorrected ECC errors",
+                    self._ecc_errors,
+                    handle,
+                    nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+                ),
+                "remap_pending": bool(rows[2]) if rows else None,  # corrected, uncorrected, pending, failed
+            }
+            self._rare[index] = now, figures, failures
+        for reason, whats in failures.items():
+            into.failures.setdefault(reason, []).extend(whats)
+        return figures
 
     def _ask(self, call: Callable[..., T], *arguments: object) -> T:
         """Make one call. Raises _GpuGone and NvmlUnavailable where no further one makes sense."""
@@ -152,6 +233,14 @@ class Nvml:
             return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
         except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
             return nvml.nvmlDeviceGetMemoryInfo(handle)
+
+    def _held_ns(self, handle: object, policy: int) -> int:
+        """How long this policy held clocks down, since the driver was loaded."""
+        return int(self._nvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime)
+
+    def _ecc_errors(self, handle: object, kind: int) -> int:
+        """Since the driver was loaded."""
+        return int(self._nvml.nvmlDeviceGetTotalEccErrors(handle, kind, self._nvml.NVML_VOLATILE_ECC))
 
     def _throttle_reasons(self, handle: object) -> int:
         nvml = self._nvml
