@@ -50,6 +50,34 @@ def test_the_driver_gives_the_figures_of_every_gpu() -> None:
         assert device.power_watts is not None
         assert device.temperature_celsius is not None
         assert device.sm_clock_mhz is not None
+        assert device.pcie_generation is not None
+        assert device.pcie_generation_max is not None
+        assert 1 <= device.pcie_generation <= device.pcie_generation_max
+        assert device.pcie_width is not None
+        assert device.pcie_width_max is not None
+        assert 1 <= device.pcie_width <= device.pcie_width_max
+        assert device.pcie_replays == 0  # at the first look: nothing came since
+        assert device.power_held_ns in (0, None)
+        assert device.thermal_held_ns in (0, None)
+        assert device.ecc_uncorrected in (0, None)  # None: a board without ECC
+        assert not device.lost
+        assert device.xids == ()
+
+
+def test_a_program_that_faults_is_reported_with_its_xid() -> None:
+    reader = DeviceReader()
+    try:
+        devices = wait_until(lambda: reader.read().devices, what="NVML's first answer")
+        if any(note.startswith("XIDs") for device in devices for note in device.notes):
+            pytest.skip("this driver reports no XIDs here")
+        done = subprocess.run([sys.executable, CALLER.with_name("faulty.py")], timeout=120, check=False)
+        assert done.returncode == 0, "the kernel was launched, and failed"
+        seen = wait_until(
+            lambda: [xid for device in reader.read().devices for xid in device.xids], what="an XID"
+        )
+        assert set(seen) <= {13, 31, 43, 45}  # exception, page fault, reset and clean-up of the channel
+    finally:
+        reader.close()
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda path: path.name)
@@ -91,6 +119,11 @@ def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path)
             assert window.rows.bytes[i] == ROUNDS * SIZE_BYTES
         if key.operation == "cudaDeviceSynchronize":
             assert window.rows.total_ns[i] <= waited_ns
+    [use] = [use for use in window.evidence.processes if use.pid == process.pid]
+    # The context and the runtime allocate for themselves too, by driver calls of their own.
+    assert use.allocations >= ROUNDS
+    assert use.frees >= ROUNDS
+    assert use.allocated_bytes - use.freed_bytes < ROUNDS * SIZE_BYTES
 
 
 def traces(window: Window, file: Path) -> bool:
