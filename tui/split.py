@@ -57,7 +57,7 @@ def bar(parts_ns: U64 | None, *, unicode: bool, letters: bool, most: int = CELLS
         if length:
             text = LETTERS[name] * length if letters else LETTERS[name].ljust(length)
             pieces.append((text, "text" if letters else cast(Role, name)))
-    return tuple(pieces) or ((" " * most, ""),)
+    return tuple(pieces) or ((" " * most, "text"),)
 
 
 def legend(*, letters: bool) -> Pieces:
@@ -66,7 +66,7 @@ def legend(*, letters: bool) -> Pieces:
     for name, short in zip(SPLITS, _SHORT, strict=True):
         blanks = "  " if pieces else ""
         pieces += [
-            (blanks, ""),
+            (blanks, "text"),
             (LETTERS[name], "text" if letters else cast(Role, name)),
             (f" {short}", "dim"),
         ]
