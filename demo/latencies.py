@@ -33,6 +33,8 @@ class Latency:
     """Share of the calls that fail, 0 to 1."""
     error_code: int = 1
     path: Path | None = None
+    """Of ``hold`` and ``meet``; for the others a file that begins with a double in the host's byte order, by
+    which durations are multiplied unless it is 0: it may change at any time."""
 
     def line(self, symbol: str) -> str:
         """The table's line for ``symbol``, a function's name without its variant."""

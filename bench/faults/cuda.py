@@ -44,7 +44,7 @@ def allocation_storm(stage: Stage) -> Iterator[Truth]:
     caller.change(f"!800 cudaMalloc:{count}:33554432 {step()} cudaFree:{count}")
 
 
-@fault("memory_leak", watch_seconds=150.0)
+@fault("memory_leak", watch_seconds=40.0)
 def memory_leak(stage: Stage) -> Iterator[Truth]:
     """Every step keeps some memory."""
     truth, caller = _victim(stage)
@@ -122,7 +122,7 @@ def graph_recapture(stage: Stage) -> Iterator[Truth]:
     )
 
 
-@fault("graph_unlaunched", watch_seconds=25.0)
+@fault("graph_unlaunched", watch_seconds=75.0)
 def graph_unlaunched(stage: Stage) -> Iterator[Truth]:
     """Graphs are captured and instantiated, and kernels still launched one by one."""
     truth, caller = _victim(stage)

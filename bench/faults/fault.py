@@ -36,19 +36,24 @@ class Fault:
     """One of the commonest causes on a host: more trials."""
     watch_seconds: float = 8.0
     """How long it is watched after it began."""
+    healthy_seconds: float = 4.0
+    """How long all is well before it begins: enough for a first picture; more where it shows only against
+    what is normal."""
 
 
 FAULTS: Final[dict[str, Fault]] = {}
 """All by cause, in the order of their definition."""
 
 
-def fault(cause: str, *, common: bool = False, watch_seconds: float = 8.0) -> Callable[[Script], Script]:
+def fault(
+    cause: str, *, common: bool = False, watch_seconds: float = 8.0, healthy_seconds: float = 4.0
+) -> Callable[[Script], Script]:
     """Register a script as the fault that ``cause`` names."""
     if cause not in CAUSES or cause in FAULTS:
         raise ValueError(f"no cause, or one that has a script: {cause}")
 
     def register(script: Script) -> Script:
-        FAULTS[cause] = Fault(cause, script, common, watch_seconds)
+        FAULTS[cause] = Fault(cause, script, common, watch_seconds, healthy_seconds)
         return script
 
     return register

@@ -21,6 +21,7 @@ SETTLE_SECONDS: Final = 1.5
 def run_healthy(watcher: Watcher, built: Built, files: Files, seed: int, seconds: float) -> Healthy:
     """Watch a random choice of healthy tenants for ``seconds``."""
     with Stage(built, files, random.Random(seed)) as stage:
+        files.device.show()
         noise(stage)
         tenants(stage)
         time.sleep(SETTLE_SECONDS)

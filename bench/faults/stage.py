@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.faults.controllers import Limits
+from bench.faults.device import StandInDevice
 from bench.faults.network import INTO_NEW
 from demo.build import Built
 from demo.caller import Caller
@@ -27,7 +28,10 @@ _RUNTIMES: Final = ("docker", "podman", "containerd", "cri-o")
 
 
 class Files:
-    """Files with real data on a real disk, made once for many trials."""
+    """What is made once for many trials: files with real data on a real disk, and a device.
+
+    It has to be made before anything looks for devices.
+    """
 
     def __init__(self) -> None:
         self._scratch = Scratch()
@@ -35,6 +39,7 @@ class Files:
         try:
             for name in ("data", "load"):
                 write_file(self.folder / name, FILE_MIB)
+            self.device: Final = StandInDevice(self.folder)
         except BaseException:
             self.close()
             raise
@@ -72,6 +77,7 @@ class Stage:
 
     def __init__(self, built: Built, files: Files, chance: random.Random) -> None:
         self.files = files
+        self.device = files.device
         self.chance = chance
         self.notes: dict[str, float | str] = {}
         """The parameters that chance chose, for whoever wants to repeat it."""

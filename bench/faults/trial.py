@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from bench.faults.fault import FAULTS, Truth
 from bench.faults.stage import Files, Place, Stage
@@ -15,9 +15,6 @@ from bench.faults.workloads import noise
 from demo.build import Built
 from model.chain import Chain, worst_first
 from model.window import Window
-
-HEALTHY_SECONDS: Final = 4.0
-"""Before the fault."""
 
 
 @dataclass(slots=True)
@@ -61,12 +58,13 @@ def run_trial(
     """Inject the faults of ``causes`` together and watch. Raises Told where the host cannot do that."""
     outcomes = [Outcome(cause, seed, others=tuple(c for c in causes if c != cause)) for cause in causes]
     with Stage(built, files, random.Random(seed)) as stage:
+        files.device.show()
         noise(stage)
         scripts = [FAULTS[cause].script(stage) for cause in causes]
         truths = [next(script) for script in scripts]
         watcher.begin()
         # Not in step with the looks: a fault begins at any time.
-        time.sleep(HEALTHY_SECONDS + stage.chance.random())
+        time.sleep(max(FAULTS[cause].healthy_seconds for cause in causes) + stage.chance.random())
         injected = time.monotonic()
         for script in scripts:
             next(script, None)

@@ -50,6 +50,8 @@ static uint64_t duration_ns(const struct entry *entry)
         ns *= exp(entry->b * normal());
     if (entry->spike_share > 0 && random_share() < entry->spike_share)
         ns *= entry->spike_factor;
+    if (entry->factor && *entry->factor > 0)
+        ns *= *entry->factor;
     return ns < 0 ? 0 : (uint64_t)ns;
 }
 
@@ -113,7 +115,7 @@ static int word_in(const char *word, const char *const *words, int count)
     return -1;
 }
 
-static uint64_t *meeting_place(const char *path)
+static void *shared_page(const char *path)
 {
     int file = open(path, O_RDWR | O_CLOEXEC);
     void *place = MAP_FAILED;
@@ -149,7 +151,9 @@ static void read_line(const char *line)
         read.shape = (enum shape)shape_index;
         read.path = *path ? strdup(path) : NULL;
         if (read.how == MEET)
-            read.arrived = meeting_place(path);
+            read.arrived = shared_page(path);
+        else if (read.how != HOLD && *path)
+            read.factor = shared_page(path);
         *entry = read;
     }
 }

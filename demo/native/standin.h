@@ -8,6 +8,7 @@
  *
  * SYMBOL  a function's name without its variant
  * HOW     spin | sleep | futex | poll: what the thread does meanwhile, or
+ *         (with PATH: a file that begins with a double, by which durations are multiplied unless it is 0), or
  *         hold: sleep for as long as the file PATH exists, or
  *         meet: poll until B processes that share PATH (an empty file before) have come as often as this one,
  *         as a device does in a collective, then for A ns; SHAPE is fixed
@@ -35,7 +36,8 @@ struct entry {
     double spike_factor;
     double error_share;   /* of the calls, 0 to 1 */
     int error_code;
-    const char *path;     /* of HOLD and MEET */
+    const char *path;     /* of HOLD */
+    const volatile double *factor; /* of the others, in the file PATH; or NULL */
     uint64_t *arrived;    /* of MEET: by all processes; in a file that they share */
     uint64_t turns;       /* of MEET: by this process */
 };
