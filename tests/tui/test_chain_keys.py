@@ -1,0 +1,199 @@
+"""From warnings to chains, from chains to rows and back, by keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty
+from tests.tui.screen import running
+from tests.tui.sources import numbered
+from tui.alert_panel import most_lines
+from tui.app import RunOptions
+from tui.chain_screen import ChainScreen
+from widgets.alerts import AlertList
+from widgets.table import Table
+
+CHAINS = (LATE, STARVED, STORM, OVER)
+
+
+@pytest.mark.parametrize(("size", "lines"), [((80, 24), 1), ((120, 40), 4), ((200, 60), 4)])
+async def test_the_list_has_the_lines_that_the_size_allows(size: tuple[int, int], lines: int) -> None:
+    async with running(faulty(*CHAINS), size=size) as screen:
+        panel = screen.app.main.query_one("#alerts", AlertList)
+        await screen.until(lambda: panel.size.height == lines)
+        text = screen.text()
+        assert "C title of nccl_straggler" in text
+        assert ("+3 more" in text) == (lines == 1)
+        assert ("title of reclaim" in text) == (lines > 1)
+        assert "1C 1H 1M" in screen.line(0)
+        assert most_lines(size[1]) >= lines
+
+
+async def test_the_list_grows_with_the_focus_and_never_pushes_the_tables_about() -> None:
+    async with running(faulty(LATE, STARVED), size=(80, 24)) as screen:
+        panel = screen.app.main.query_one("#alerts", AlertList)
+        await screen.press("a")
+        await screen.until(lambda: panel.has_focus and panel.size.height == 3)
+        await screen.sees("all warnings in full")
+        await screen.press("escape")
+        await screen.until(lambda: panel.size.height == 1)
+        assert screen.app.main.query_one("#main", Table).has_focus
+        await screen.pilot.resize_terminal(120, 40)
+        await screen.until(lambda: panel.size.height == 2)
+        await screen.feed(faulty(*CHAINS, number=1))
+        await screen.until(lambda: panel.size.height == 4)
+        await screen.feed(faulty(STORM, number=2))
+        await screen.until(lambda: "nccl_straggler" not in screen.text())
+        assert panel.size.height == 4
+
+
+async def test_enter_opens_a_chain_and_the_arrows_go_through_them() -> None:
+    async with running(faulty(*CHAINS), size=(80, 40)) as screen:
+        await screen.press("a", "down", "enter")
+        await screen.sees("summary of loader_disk")
+        await screen.sees("2 of 4")
+        await screen.sees("ionice -c 3 -p 201")
+        await screen.press("left")
+        await screen.sees("summary of nccl_straggler")
+        await screen.press("right", "right")
+        await screen.sees("summary of sync_storm")
+        await screen.feed(faulty(replace(STORM, summary="it goes on"), number=1))
+        await screen.sees("it goes on")
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        assert screen.app.main.query_one("#alerts", AlertList).has_focus
+
+
+async def test_a_row_leads_to_its_chains_and_a_chain_to_its_row() -> None:
+    async with running(faulty(*CHAINS), size=(120, 42)) as screen:
+        await screen.press("o")
+        main = screen.app.main.query_one("#main", Table)
+        await screen.until(lambda: "cudaLaunchKernel" in screen.names())
+        main.put_cursor(("cudaLaunchKernel", "runtime"))
+        await screen.press("i")
+        await screen.sees("summary of loader_disk")
+        await screen.sees("1 of 2")
+        await screen.press("escape")
+        await screen.until(lambda: main.cursor_key == ("cudaLaunchKernel", "runtime"))
+        await screen.press("i", "i")
+        await screen.sees("containers › train › operations")
+        await screen.until(lambda: main.cursor_key == ("host gap", "host"))
+        await screen.press("escape")
+        await screen.until(lambda: main.cursor_key == ("cudaLaunchKernel", "runtime"))
+        await screen.press("a", "i")
+        await screen.sees("containers › serve › operations")
+        await screen.until(lambda: main.cursor_key == ("ncclAllReduce", "nccl"))
+        assert main.has_focus
+
+
+async def test_rows_without_a_chain_say_so() -> None:
+    async with running(faulty(LATE), size=(80, 24)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("down")
+        for key in ("i", "z", "y"):
+            await screen.press(key)
+            await screen.sees("no chain speaks of this line")
+            screen.app.main.say("")
+
+
+async def test_silence() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
+        await screen.press("a", "z")
+        await screen.sees("silenced: title of nccl_straggler")
+        await screen.sees("1 silenced")
+        await screen.until(lambda: "1C" not in screen.line(0))
+        await screen.feed(faulty(LATE, STARVED, number=1))
+        await screen.until(lambda: "C title of nccl_straggler" not in screen.text())
+        await screen.press("Z")
+        await screen.sees("(title of nccl_straggler)")
+        screen.app.main.query_one("#alerts", AlertList).put_cursor(LATE.id)
+        await screen.press("z")
+        await screen.until(lambda: "1 silenced" not in screen.text())
+        await screen.sees("1C 1H")
+
+
+async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    hostile = replace(STORM, fixes=(replace(STARVED.fixes[1], command="kill 1\nrm -rf /\x1b]0;x\x07"),))
+    bare = replace(STORM, id="bare", fixes=(), severity="low")
+    async with running(faulty(STARVED, hostile, bare), size=(120, 42)) as screen:
+        monkeypatch.setattr(screen.app, "copy_to_clipboard", copied.append)
+        await screen.press("a", "y")
+        await screen.sees("copied: ionice -c 3 -p 201")
+        await screen.press("down", "y", "enter", "y")
+        await screen.until(lambda: len(copied) == 3)
+        assert copied == ["ionice -c 3 -p 201", *["kill 1?rm -rf /?]0;x?"] * 2]
+        await screen.press("right", "y")
+        await screen.sees("no fix is known")
+
+
+async def test_frozen_and_saved_windows_show_their_chains() -> None:
+    async with running(faulty(STARVED), size=(80, 24)) as screen:
+        await screen.press("space")
+        await screen.sees("FROZEN")
+        await screen.feed(faulty(LATE, number=1))
+        await screen.press("a", "enter")
+        await screen.sees("summary of loader_disk")
+        await screen.press("space")
+        await screen.sees("live")
+        await screen.press("escape")
+        await screen.sees("title of nccl_straggler")
+    options = RunOptions(interval=0.0, theme="dark", still=True)
+    async with running(faulty(STARVED, OVER), size=(120, 40), options=options) as screen:
+        assert "1H" in screen.line(0)
+        await screen.sees("H title of loader_disk")
+        await screen.sees("ended ")
+
+
+async def test_a_chain_that_is_forgotten_stays_on_its_page() -> None:
+    async with running(faulty(STARVED), size=(80, 40)) as screen:
+        await screen.press("i")
+        await screen.named(["serve", "train"])
+        await screen.press("down", "i")
+        await screen.sees("summary of loader_disk")
+        await screen.feed(faulty(number=1))
+        await screen.pilot.pause(1.1)
+        await screen.sees("summary of loader_disk")
+        page = cast(ChainScreen, screen.app.screen)
+        assert page.chain.id == STARVED.id
+        await screen.press("i")
+        await screen.sees("containers › train › operations")
+
+
+async def test_texts_of_others_steer_nothing() -> None:
+    evil = chain("evil", LAUNCH, title="\x1b[2J[bold]x[/]", summary="a\x07b", since=991.0)
+    async with running(faulty(evil, STARVED), size=(120, 42)) as screen:
+        await screen.sees("?[2J[bold]x[/]")
+        await screen.press("a", "down", "enter")
+        await screen.sees("a?b")
+        assert "\x1b" not in screen.text()
+
+
+@pytest.mark.parametrize("size", [(40, 8), (60, 15), (80, 24), (100, 30), (150, 45), (200, 60)])
+async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
+    options = RunOptions(interval=0.0, ascii=True, theme="dark")
+    async with running(faulty(*CHAINS), size=size, options=options) as screen:
+        assert screen.text().isascii()
+        await screen.press("a", "down")
+        assert screen.text().isascii()
+        await screen.press("enter")
+        await screen.sees("summary of loader_disk")
+        assert screen.text().isascii()
+        assert {len(line) for line in screen.text().splitlines()} == {size[0]}
+
+
+async def test_without_colours_parts_are_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(numbered(0), size=(120, 40)) as screen:
+        await screen.sees("RRRRRRRRRR")
+        await screen.sees("q queue")
+
+
+async def test_a_click_on_a_warning_opens_it() -> None:
+    async with running(faulty(*CHAINS), size=(120, 42)) as screen:
+        await screen.until(lambda: screen.app.main.query_one("#alerts").size.height == 4)
+        await screen.pilot.click("#alerts", offset=(8, 1))
+        await screen.sees("summary of loader_disk")

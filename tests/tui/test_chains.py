@@ -1,0 +1,178 @@
+"""The list of what is wrong and the page of a chain, as lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from model.chain import SEVERITIES, Link
+from model.device import Device, Devices
+from model.window import Missing, OpenCall
+from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
+from tui.chain_page import chain_page
+from tui.chains import MARK, ROLE, chains_of, counts, listed, marks, steady
+from tui.view import Step, View, table
+from widgets.page import PageLine
+
+
+def text(lines: list[PageLine]) -> list[str]:
+    return ["".join(part for part, _ in line.parts) for line in lines]
+
+
+def test_the_worst_comes_first_then_the_newest_and_what_is_over_last() -> None:
+    newer = replace(STORM, id="newer", since=999.0)
+    assert steady([OVER, STORM, STARVED, newer, LATE]) == (LATE, STARVED, newer, STORM, OVER)
+
+
+def test_loss_alone_moves_nothing() -> None:
+    one, other = replace(STORM, id="one"), replace(STORM, id="other", lost_ms_per_s=99.0)
+    order = [found.id for found in steady([one, other])]
+    assert order == ["other", "one"]
+    louder = replace(one, lost_ms_per_s=500.0)
+    assert [found.id for found in steady([louder, other], order)] == order
+    worse = replace(one, severity="high")
+    assert [found.id for found in steady([worse, other], order)] == ["one", "other"]
+
+
+def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
+    one = faulty(LATE, STARVED, STORM, OVER)
+    missing = Missing("/opt/app", "no symbols")
+    one = replace(one, loss={"no_slot": 3}, coverage=replace(one.coverage, missing=(missing,)))
+    rows = listed(one, ["a note"]).rows
+    assert [row.title or row.text for row in rows] == [
+        "title of nccl_straggler",
+        "title of loader_disk",
+        "3 calls not counted: all histogram slots are in use",
+        "title of sync_storm",
+        "not traced: /opt/app: no symbols",
+        "a note",
+        "title of reclaim",
+    ]
+    assert len({row.key for row in rows}) == len(rows)
+
+
+def test_a_line_says_who_loses_what_to_whom() -> None:
+    (row,) = listed(faulty(STARVED)).rows
+    assert (row.mark, row.who, row.lost, row.where) == ("H", "train", "412ms/s", "host gap")
+    assert row.culprit == "serve: dd 201"
+    alone = replace(STARVED, links=(STARVED.links[0], Link("mechanism", "quota of 2 CPUs used up", 0.9)))
+    assert listed(faulty(alone)).rows[0].culprit == "quota of 2 CPUs used up"
+    assert listed(faulty(replace(STARVED, lost_ms_per_s=0.0))).rows[0].lost == ""
+
+
+def test_what_a_chain_tells_is_not_told_again() -> None:
+    call = OpenCall("cri:bb", 200, 201, "tritonserver", "nccl", "ncclAllReduce", 42_000_000_000)
+    other = replace(call, pid=300, tid=301)
+    hang = chain("nccl_hang", REDUCE)
+    rows = listed(faulty(hang, calls=(call, other))).rows
+    assert [row.text for row in rows if row.text] == [
+        "ncclAllReduce open for 42.0s in serve: tritonserver 300 (thread 301)"
+    ]
+    # The chain is over, or about something else: the call speaks for itself.
+    for chains in ((replace(hang, open=False),), (STORM,)):
+        assert sum(bool(row.text) for row in listed(faulty(*chains, calls=(call,))).rows) == 1
+    hot = Device(0, "GPU-1", "H100", throttle_reasons=("hw thermal",))
+    cold = replace(hot, index=1, uuid="GPU-2")
+    one = replace(faulty(), devices=Devices((hot, cold)))
+    told = chain("gpu_thermal", links=(Link("mechanism", "it is hot", device="GPU 0"),))
+    assert sum(bool(row.text) for row in listed(one).rows) == 2
+    rows = listed(replace(one, chains=(told,))).rows
+    assert [row.text for row in rows if row.text] == ["GPU 1 held back: hw thermal"]
+
+
+def test_silenced_chains_are_hidden_counted_and_can_be_shown() -> None:
+    one = faulty(STARVED, STORM)
+    hidden = listed(one, silenced={STARVED.id})
+    assert [found.id for found in hidden.open] == [STORM.id]
+    assert hidden.silenced == 1
+    shown = listed(one, silenced={STARVED.id}, show_silenced=True)
+    assert [row.key for row in shown.rows] == [STARVED.id, STORM.id]
+    assert shown.rows[0].title == "(title of loader_disk)"
+
+
+def test_every_severity_has_a_mark_of_its_own() -> None:
+    assert set(MARK) == set(ROLE) == set(SEVERITIES)
+    assert len(set(MARK.values())) == len(SEVERITIES)
+    bound = chain("gpu_bound", severity="info")
+    assert counts([STORM, STARVED, STORM, bound]) == (("high", 1), ("medium", 2))
+
+
+@pytest.mark.parametrize(
+    ("view", "marked"),
+    [
+        (View(), {("docker:aa",): "H", ("cri:bb",): "C"}),
+        (
+            View(by="operation"),
+            {("host gap", "host"): "H", ("cudaLaunchKernel", "runtime"): "H", ("ncclAllReduce", "nccl"): "C"},
+        ),
+        (View(by="process", path=(Step("container", "docker:aa", "train"),)), {"gpu7/100/python3": "H"}),
+        (View(by="layer"), {("host",): "H", ("runtime",): "H", ("nccl",): "C"}),
+        (View(by="container", path=(Step("operation", "ncclAllReduce", ""),)), {("cri:bb",): "C"}),
+    ],
+)
+def test_rows_with_a_chain_are_marked_in_every_grouping(view: View, marked: dict[object, str]) -> None:
+    one = faulty(LATE, STARVED, STORM)
+    found = marks(one.chains, one, view)
+    if view.by == "process":
+        assert {key[0]: cell.text for key, cell in found.items()} == marked
+    else:
+        assert {key: cell.text for key, cell in found.items()} == marked
+    data = table(one, view, width=120, marks=found)
+    shown = {row.key: row.mark.text for row in data.rows if row.mark}
+    assert shown == {key: cell.text for key, cell in found.items()}
+
+
+def test_a_row_leads_to_its_chains_the_worst_first() -> None:
+    one = faulty(STARVED, STORM, LATE)
+    view = View(by="operation")
+    assert chains_of(("cudaLaunchKernel", "runtime"), one.chains, one, view) == [STARVED, STORM]
+    assert chains_of(("ncclAllReduce", "nccl"), one.chains, one, view) == [LATE]
+    # One that names no rows belongs to its own, and to its tenant.
+    bare = replace(STORM, rows=(), operation="", layer="")
+    assert chains_of(("docker:aa",), [bare], one, View()) == [bare]
+    assert chains_of(("", ""), [bare], one, view) == []
+
+
+def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
+    lines = text(chain_page(STARVED, faulty(STARVED), unicode=True, letters=True))
+    whole = "\n".join(lines)
+    at = next(i for i, line in enumerate(lines) if line.startswith("Why"))
+    assert lines[at + 1 : at + 6] == [
+        "         500ms/s time between calls",
+        "  90.0%  450ms/s ├─ waits for a worker",
+        "  85.0%  425ms/s │  └─ the worker waits for a disk (loader 101)",
+        "  80.0%  400ms/s │     └─ serve loads the disk (dd 201)",
+        "   5.0% 25.0ms/s └─ waits for a CPU",
+    ]
+    for word in (
+        *(" H high ", "title of loader_disk", "summary of loader_disk", "412ms/s", "80%"),
+        *("one worker only", "what dd reads", "1. use more workers", "2. slow dd down"),
+        *("ionice -c 3 -p 201", "host gap  train: python3 100", "cudaLaunchKernel  train", "RRRRRRRRRR"),
+    ):
+        assert word in whole, word
+    assert whole.index("one worker only") > whole.index("What makes it worse")
+    assert whole.index("What to do") < whole.index("What makes it worse")
+    plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), unicode=False, letters=True)))
+    assert plain.isascii()
+    assert "|  `- the worker" in plain
+
+
+def test_the_page_says_what_is_normal_and_when_it_was_over() -> None:
+    learning = replace(STORM, p99_ns=9_000_000, calls=1200)
+    assert "p99        9.00ms, its normal is not learned yet; 1,200 calls" in "\n".join(
+        text(chain_page(learning, faulty(), unicode=True, letters=False))
+    )
+    known = replace(learning, normal_p99_ns=40_000)
+    assert "9.00ms, normally 40.0µs" in "\n".join(
+        text(chain_page(known, faulty(), unicode=True, letters=False))
+    )
+    over = text(chain_page(replace(OVER, links=()), faulty(), unicode=True, letters=False))
+    assert "ended" in over[0]
+    assert not any(line.startswith("Why") for line in over)
+    assert "\n".join(over).count("ncclAllReduce") == 2  # where it lost its time, and the row
+
+
+def test_the_page_lists_some_of_many_rows() -> None:
+    many = replace(STARVED, rows=(GAP, LAUNCH, *(REDUCE for _ in range(30))))
+    assert "  and 20 more" in text(chain_page(many, faulty(), unicode=True, letters=False))

@@ -1,0 +1,46 @@
+"""Bars of where the time went: exact lengths, letters, and what they mean."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.window import SPLITS
+from tui.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
+
+PARTS = st.lists(st.integers(0, 1 << 50), min_size=len(SPLITS), max_size=len(SPLITS))
+
+
+@given(PARTS)
+def test_a_bar_is_full_and_off_by_less_than_a_cell(parts: list[int]) -> None:
+    array = np.array(parts, np.uint64)
+    lengths = cells(array)
+    assert sum(lengths) == (CELLS if sum(parts) else 0)
+    for length, part in zip(lengths, parts, strict=True):
+        assert abs(length - CELLS * part / (sum(parts) or 1)) < 1
+
+
+@given(PARTS, st.booleans(), st.booleans())
+def test_every_bar_has_the_width_of_its_column(parts: list[int], unicode: bool, letters: bool) -> None:
+    pieces = bar(np.array(parts, np.uint64), unicode=unicode, letters=letters)
+    assert sum(len(text) for text, _ in pieces) == CELLS
+    assert all(text.isascii() for text, _ in pieces)
+
+
+def test_parts_are_told_apart_by_letters_and_by_colours() -> None:
+    parts = np.array([300, 600, 0, 0, 0, 0, 0, 0, 100, 0], np.uint64)
+    assert bar(parts, unicode=True, letters=True) == (("RRR", "text"), ("qqqqqq", "text"), ("s", "text"))
+    assert bar(parts, unicode=True, letters=False) == (
+        ("R  ", "running"),
+        ("q     ", "runqueue"),
+        ("s", "sleep"),
+    )
+    assert bar(None, unicode=False, letters=False)[0][0].strip() == "-"
+
+
+def test_each_part_has_a_letter_of_its_own_and_a_meaning() -> None:
+    assert len(set(LETTERS.values())) == len(SPLITS)
+    assert set(MEANINGS) == set(SPLITS)
+    text = "".join(part for part, _ in legend(letters=True))
+    assert all(f"{letter} " in text for letter in LETTERS.values())
