@@ -255,26 +255,27 @@ class HostEvents:
     def _load(self) -> None:
         unknown: list[str] = []
         try:
-            known, offsets = _known(self._parts, unknown)
-            for parts in _attempts(known):
-                if self._closed:
-                    return
-                try:
-                    loaded = _Loaded.load(parts, offsets, unknown)
-                except CannotTrace as reason:
-                    if len(parts) == 1 or reason.remedy:
-                        unknown += [f"{part.what}: {reason.reason}" for part in parts]
-                    if reason.remedy:
-                        break  # the same for every part
-                    continue
-                if not self._keep(loaded):
-                    return
-                if len(parts) > 1:
-                    break
+            self._load_parts(unknown)
         except Exception as error:  # whatever it is, it costs these figures and nothing else
-            unknown.append(f"block I/O, reclaim, retransmits and processes: {error}")
+            unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
+
+    def _load_parts(self, unknown: list[str]) -> None:
+        known, offsets = _known(self._parts, unknown)
+        for parts in _attempts(known):
+            if self._closed:
+                return
+            try:
+                loaded = _Loaded.load(parts, offsets, unknown)
+            except CannotTrace as reason:
+                if len(parts) == 1 or reason.remedy:
+                    unknown += [f"{part.what}: {reason.reason}" for part in parts]
+                if reason.remedy:
+                    return  # the same for every part
+                continue
+            if not self._keep(loaded) or len(parts) > 1:
+                return
 
     def _keep(self, loaded: _Loaded) -> bool:
         with self._lock:

@@ -1,0 +1,56 @@
+"""Programs that do to the host what `probes.host_events` tells of: run as ``python host_programs.py WHAT …``.
+
+Each waits for a line on stdin before it begins, and says on stdout what it did.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+
+
+def read_direct(path: str, size: int, times: int) -> int:
+    """Read past the page cache; the bytes read."""
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    buffer = mmap.mmap(-1, size)
+    whole = os.fstat(file).st_size // size
+    return sum(os.preadv(file, [buffer], index % whole * size) for index in range(times))
+
+
+def write_through(path: str, size: int, times: int) -> int:
+    """Write past the page cache; the bytes written."""
+    file = os.open(path, os.O_WRONLY | os.O_DIRECT)
+    buffer = mmap.mmap(-1, size)
+    buffer.write(b"x" * size)
+    return sum(os.pwritev(file, [buffer], index * size) for index in range(times))
+
+
+def read_cached(path: str, size: int, times: int) -> int:
+    """Read through the page cache, the file again and again; the bytes read."""
+    read = 0
+    for _ in range(times):
+        with open(path, "rb", buffering=0) as file:
+            while part := file.read(size):
+                read += len(part)
+    return read
+
+
+def use_memory(path: str, size: int, times: int) -> int:
+    """Touch memory until killed, or until ``times`` pieces of ``size`` bytes are in use."""
+    pieces = [b"x" * size for _ in range(times)]
+    return sum(map(len, pieces))
+
+
+WHAT = {
+    "read-direct": read_direct,
+    "write-through": write_through,
+    "read-cached": read_cached,
+    "use-memory": use_memory,
+}
+
+if __name__ == "__main__":
+    _, what, path, size, times = sys.argv
+    sys.stdin.readline()
+    print(WHAT[what](path, int(size), int(times)), flush=True)
+    sys.stdin.readline()

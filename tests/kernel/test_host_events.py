@@ -1,0 +1,358 @@
+"""What the kernel tells of the host, held against what programs did to it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.faults.controllers import Limits, disk_of
+from demo.cgroups import Cgroups, container_id, container_path
+from probes.block_io import BlockIoNames
+from probes.host_events import PARTS, HostEvents, Part, RawBlockIo, RawUse, RawVictim
+from probes.owners import Owners
+from probes.pressure import Pressures
+from probes.process_names import ProcessNames
+from probes.socket_owners import SocketOwners
+from probes.tenants import Tenants
+from tests.kernel import host_programs
+from tests.kernel.harness import wait_until
+
+MIB = 1 << 20
+FILE_BYTES = 32 * MIB
+
+
+class Host:
+    """The events of this host, kept as they come."""
+
+    def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
+        self.events = HostEvents(parts)
+        self.block_io: list[RawBlockIo] = []
+        self.uses: list[RawUse] = []
+        self.victims: list[RawVictim] = []
+        self.retransmits = Counter[tuple[int, int]]()
+        """Segments by inode of the socket and family."""
+        self.events.begin()
+        wait_until(lambda: self.events.loaded, what="the programs to be loaded")
+
+    def read(self) -> None:
+        raw = self.events.read()
+        assert not raw.dropped
+        self.block_io += raw.block_io
+        self.uses += raw.uses
+        self.victims += raw.victims
+        for again in raw.retransmits:
+            self.retransmits[again.inode, again.family] += again.segments
+
+    def io(self, pid: int, *, write: bool) -> list[RawBlockIo]:
+        self.read()
+        return [io for io in self.block_io if io.tgid == pid and io.write == write]
+
+    def used(self, pid: int, cgroup_id: int | None = None) -> Counter[str]:
+        self.read()
+        found = Counter[str]()
+        for use in self.uses:
+            if use.tgid == pid and cgroup_id in (None, use.cgroup_id):
+                found.update(use._asdict())
+        return found
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    host = Host()
+    assert host.events.unknown == ()
+    yield host
+    host.events.close()
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder on a real disk."""
+    for place in (None, "/var/tmp", str(Path(__file__).parent)):
+        with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
+            device = os.stat(name).st_dev
+            if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():
+                yield Path(name)
+                return
+    pytest.fail("no folder of this machine is on a block device")
+
+
+@pytest.fixture(scope="module")
+def file(folder: Path) -> Path:
+    """A file whose every block is on the disk."""
+    path = folder / "file"
+    with path.open("wb") as file:
+        file.write(os.urandom(FILE_BYTES))
+        os.fsync(file.fileno())
+    return path
+
+
+class Program:
+    """A process of ``host_programs``, in cgroups of its own before it begins."""
+
+    def __init__(self, what: str, path: Path, size: int, times: int, cgroups: tuple[Path, ...] = ()) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, host_programs.__file__, what, str(path), str(size), str(times)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self.process.pid
+        for cgroup in cgroups:
+            (cgroup / "cgroup.procs").write_text(str(self.pid))
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def begin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def done(self) -> int:
+        """What it says it did, once it has."""
+        assert self.process.stdout is not None
+        return int(self.process.stdout.readline())
+
+
+@pytest.mark.parametrize(("what", "write"), [("read-direct", False), ("write-through", True)])
+def test_every_byte_of_a_process_is_told(host: Host, file: Path, what: str, write: bool) -> None:
+    with Program(what, file, 64 * 1024, 200) as program:
+        host.io(program.pid, write=write)
+        before = {io.device: io.bytes for io in host.io(program.pid, write=write)}
+        began = time.monotonic_ns()
+        program.begin()
+        moved = program.done()
+        took = time.monotonic_ns() - began
+        found = host.io(program.pid, write=write)
+        device = max(found, key=lambda io: io.bytes).device
+        of_device = [io for io in found if io.device == device]
+    assert moved == 200 * 64 * 1024
+    # What starts the program may read too, before and after.
+    assert moved <= sum(io.bytes for io in of_device) <= moved + before.get(device, 0) + 4 * MIB
+    assert sum(io.requests for io in of_device) >= 200
+    # It waits for every request by itself: all of them together took no longer than the whole.
+    assert 0 < sum(io.service_ns for io in of_device) <= took
+    assert 0 < max(io.max_ns for io in of_device) <= took
+    assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(file.parent)
+
+
+def test_who_asked_for_what_a_limit_held_back(host: Host, file: Path) -> None:
+    """The kernel tells of such a request when it lets it through, as one of its own."""
+    path = container_path("docker", container_id())
+    tenants, names, pressures = Tenants(), ProcessNames(), Pressures()
+    with Cgroups() as cgroups:
+        unified = cgroups.make(path)
+        limits = Limits(path, unified, ("blkio",))
+        try:
+            limits.read_rate(disk_of(file.parent), MIB)
+            with Program("read-direct", file, 64 * 1024, 32, (unified, *limits.places)) as program:
+                owners = Owners(tenants, names)
+                owners.begin(set())
+                owner = owners.of(program.pid)
+                tenant = {owner.tenant: (owners.found[owner.tenant].cgroup_path, [program.pid])}
+                pressures.look(tenant)
+                host.read()
+                host.block_io.clear()
+                began = time.monotonic_ns()
+                program.begin()
+                assert program.done() == 2 * MIB
+                took = time.monotonic_ns() - began
+                host.read()
+                records = BlockIoNames(owners, pressures).records(host.block_io, pressures.look(tenant))
+                own = [io for io in records if io.pid == program.pid and not io.write]
+        finally:
+            limits.close()
+            pressures.close()
+            tenants.close()
+    assert [io.tenant for io in own] == [owner.tenant]
+    assert own[0].bytes >= 2 * MIB
+    # Two MiB at one MiB/s take two seconds, less what may pass at once.
+    assert 0.5e9 < own[0].queued_ns <= took
+    assert own[0].queued_ns > 5 * own[0].service_ns
+    assert not [io for io in records if io.tenant == owner.tenant and not io.pid and not io.write]
+
+
+def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, file: Path) -> None:
+    with Cgroups() as cgroups:
+        path = container_path("podman", container_id())
+        unified = cgroups.make(path)
+        limits = Limits(path, unified, ("memory",))
+        try:
+            limits.memory(16 * MIB)
+            with Program("read-cached", file, MIB, 4, (unified, *limits.places)) as program:
+                program.begin()
+                began = time.monotonic_ns()
+                assert program.done() == 4 * FILE_BYTES
+                took = time.monotonic_ns() - began
+                used = host.used(program.pid, unified.stat().st_ino)
+        finally:
+            limits.close()
+    assert used["reclaims"] > 0
+    assert 0 < used["reclaim_ns"] <= took
+
+
+def test_a_kill_for_lack_of_memory(host: Host, file: Path) -> None:
+    path = container_path("containerd", container_id())
+    pressures = Pressures()
+    with Cgroups() as cgroups:
+        unified = cgroups.make(path)
+        limits = Limits(path, unified, ("memory",))
+        try:
+            limits.memory(32 * MIB)
+            with Program("use-memory", file, MIB, 256, (unified, *limits.places)) as program:
+                tenant = {"a": (f"/{path}", [program.pid])}
+                assert pressures.look(tenant)["a"].memory_limit_bytes == 32 * MIB
+                began = time.monotonic_ns()
+                program.begin()
+                wait_until(lambda: program.process.poll() is not None, what="the kill")
+                host.read()
+                pressed = pressures.look(tenant)["a"]
+                victims = [victim for victim in host.victims if victim.pid == program.pid]
+        finally:
+            limits.close()
+            pressures.close()
+        assert [victim.cgroup_id for victim in victims] == [unified.stat().st_ino]
+    assert victims[0].name.startswith("python")
+    assert began <= victims[0].time_ns <= time.monotonic_ns()
+    assert pressed.oom_kills == 1
+    assert pressed.memory_cgroup == f"/{path}"
+
+
+DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
+"""A classic BPF program of one instruction: return 0 (linux/filter.h)."""
+SO_ATTACH_FILTER = 26
+TOTAL_RETRANSMITS_AT = 100
+"""Offset of ``tcpi_total_retrans`` in struct tcp_info (linux/tcp.h)."""
+
+
+def drop_all(receiver: socket.socket) -> None:
+    program = ctypes.create_string_buffer(DROP_ALL, len(DROP_ALL))
+    receiver.setsockopt(
+        socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", 1, ctypes.addressof(program))
+    )
+
+
+def sent_again(sender: socket.socket) -> int:
+    """By the kernel's own books."""
+    info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int(struct.unpack_from("=I", info, TOTAL_RETRANSMITS_AT)[0])
+
+
+@pytest.mark.parametrize(
+    ("bound", "to", "family"),
+    [("127.0.0.1", "127.0.0.1", 4), ("::1", "::1", 6), ("::", "::ffff:127.0.0.1", 4)],
+    ids=["v4", "v6", "v4 by a v6 socket"],
+)
+def test_segments_sent_again_are_the_socket_s(host: Host, bound: str, to: str, family: int) -> None:
+    kind = socket.AF_INET6 if ":" in bound else socket.AF_INET
+    with socket.socket(kind) as listener, socket.socket(kind) as sender:
+        listener.bind((bound, 0))
+        listener.listen()
+        sender.connect((to, listener.getsockname()[1]))
+        receiver, _ = listener.accept()
+        with receiver:
+            drop_all(receiver)
+            sender.send(b"x")
+            wait_until(lambda: sent_again(sender) >= 3, what="segments to be sent again")
+            inode = os.fstat(sender.fileno()).st_ino
+
+            def told() -> bool:
+                host.read()
+                return host.retransmits[inode, family] == sent_again(sender)
+
+            wait_until(told, what="as many as the kernel has in its own books")
+            assert SocketOwners().look({inode}, {os.getpid()}) == {inode: os.getpid()}
+    assert not host.retransmits[inode, 10 - family]
+
+
+def test_lives_are_counted_exactly(host: Host) -> None:
+    with Cgroups() as cgroups:
+        cgroup = cgroups.make(container_path("docker", container_id()))
+        script = (
+            f"read go; echo $$ > {cgroup}/cgroup.procs; for i in 1 2 3 4 5 6 7; do /bin/true; done; read go"
+        )
+        with subprocess.Popen(
+            ["/bin/sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as shell:
+            assert shell.stdin is not None
+            shell.stdin.write("\n")
+            shell.stdin.flush()
+            shell.wait(timeout=60)
+        of_shell = host.used(shell.pid, cgroup.stat().st_ino)
+        of_children = host.used(0, cgroup.stat().st_ino)
+    assert of_shell["forks"] == 7
+    assert of_children["execs"] == 7
+    assert of_children["exits"] == 8, "the shell itself ends there too"
+
+
+def test_threads_are_no_processes(host: Host) -> None:
+    program = "import threading; [threading.Thread(target=int).start() for _ in range(9)]"
+    process = subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert process.returncode == 0
+    before = host.used(os.getpid())["forks"]
+    threads = subprocess.Popen([sys.executable, "-c", program])
+    threads.wait(timeout=60)
+    assert host.used(threads.pid)["forks"] == 0
+    assert host.used(os.getpid())["forks"] == before + 1
+
+
+def test_a_part_that_the_kernel_refuses_costs_only_itself() -> None:
+    lost = Part("what nobody has", "WITH_NOTHING", {"task_struct": ("no_such_member",)}, {})
+    nowhere = Part("what never happens", "WITH_RECLAIM", {}, {"reclaim_begins": ("no_such_tracepoint",)})
+    lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
+    host = Host((lost, nowhere, lives))
+    try:
+        what = [line.partition(":")[0] for line in host.events.unknown]
+        assert "what nobody has" in what
+        assert "what never happens" in what
+        subprocess.run(["/bin/true"], check=True, timeout=60)
+        assert host.used(os.getpid())["forks"] == 1
+    finally:
+        host.events.close()
+
+
+def test_programs_that_cannot_be_compiled_are_said_and_the_others_run() -> None:
+    broken = Part("what is broken", "WITH_BLOCK", {}, {})  # without the offsets that this part needs
+    lives = next(part for part in PARTS if part.flag == "WITH_LIVES")
+    host = Host((broken, lives))
+    try:
+        assert [line.partition(":")[0] for line in host.events.unknown] == ["what is broken"]
+        subprocess.run(["/bin/true"], check=True, timeout=60)
+        assert host.used(os.getpid())["forks"] == 1
+    finally:
+        host.events.close()
+
+
+def test_closing_while_it_loads_leaves_nothing() -> None:
+    before = bpf_descriptors()
+    events = HostEvents()
+    events.begin()
+    events.close()
+    wait_until(lambda: events.loaded, what="the attempt to end")
+    assert events.read() == ([], [], [], [], 0)
+    assert bpf_descriptors() == before
+
+
+def bpf_descriptors() -> int:
+    """Programs, maps and links that this process holds."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += "bpf" in os.readlink(f"/proc/self/fd/{name}")
+    return found
