@@ -20,6 +20,7 @@ from bench.faults.stage import Files
 from bench.faults.trial import Outcome, run_trial
 from bench.faults.watcher import Watcher
 from bench.machine import machine
+from bench.table import Table
 from demo.build import Built, build
 from demo.caller import CallerFailed
 from model.errors import BadUsage, CannotTrace, Told
@@ -63,13 +64,19 @@ def parser() -> argparse.ArgumentParser:
         "--healthy",
         type=float,
         metavar="MINUTES",
-        default=HEALTHY_MINUTES,
-        help="without a fault (default: %(default)g)",
+        help=f"without a fault (default: {HEALTHY_MINUTES:g}, with --cause 0)",
     )
     made.add_argument(
         "--seed", type=int, default=1, help="of everything that chance decides (default: %(default)s)"
     )
     made.add_argument("--quick", action="store_true", help="one trial of each, one minute healthy")
+    made.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="watch every trial up to so long, and only until it is diagnosed right",
+    )
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial there")
     return made
 
@@ -81,65 +88,90 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     unknown = [cause for cause in causes if cause not in FAULTS]
     if unknown:
         raise BadUsage(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
-    minutes = options.healthy if not options.quick else min(options.healthy, 1.0)
-    together = options.together if not options.cause else 0
-    trials = [
-        (cause,)
-        for cause in causes
-        for _ in range(
-            1
-            if options.quick
-            else options.trials or (COMMON_TRIALS if FAULTS[cause].common else OTHER_TRIALS)
-        )
-    ] + [
-        _TOGETHER[number % len(_TOGETHER)] for number in range(1 if options.quick and together else together)
-    ]
     if os.geteuid() != 0:
         raise CannotTrace("injecting faults needs root", "run with sudo")
-    chance = random.Random(options.seed)
+    minutes = options.healthy if options.healthy is not None else 0.0 if options.cause else HEALTHY_MINUTES
+    if options.quick:
+        minutes = min(minutes, 1.0)
+    together = 0 if options.cause else min(options.together, 1) if options.quick else options.together
+    trials: list[tuple[str, ...]] = [(cause,) for cause in causes for _ in range(_trials(cause, options))]
+    trials += [_TOGETHER[number % len(_TOGETHER)] for number in range(together)]
     say(machine())
-    outcomes, healthy = run(
-        build(), trials, 0.0 if options.cause and minutes == HEALTHY_MINUTES else minutes, chance
-    )
-    one = [outcome for outcome in outcomes if not outcome.others]
-    several = [outcome for outcome in outcomes if outcome.others]
-    if one:
-        say("\n" + table(one, f"faults: one at a time, {len(one)} trials").text().rstrip())
-    if several:
-        say("\n" + table(several, "faults: two tenants, a fault each, at the same time").text().rstrip())
-    say("\n" + false_alarms(outcomes, healthy).text().rstrip())
-    if options.out:
-        options.out.write_text(json.dumps(document(options.seed, outcomes, healthy), indent=1) + "\n")
+    results = Results(options.seed, options.out)
+    try:
+        run(results, build(), trials, minutes, options.patience)
+    finally:
+        # An interrupted run has results, too.
+        for made in results.tables():
+            say("\n" + made.text().rstrip())
     return 0
 
 
+def _trials(cause: str, options: argparse.Namespace) -> int:
+    if options.quick:
+        return 1
+    usual = COMMON_TRIALS if FAULTS[cause].common else OTHER_TRIALS
+    return usual if options.trials is None else int(options.trials)
+
+
+class Results:
+    """What came of all trials so far: written to ``path``, if any, after each of them."""
+
+    def __init__(self, seed: int, path: Path | None) -> None:
+        self.seed = seed
+        self.outcomes: list[Outcome] = []
+        self.healthy: list[Healthy] = []
+        self._path = path
+
+    def write(self) -> None:
+        """Write the file anew."""
+        if self._path is not None:
+            fresh = self._path.with_name(self._path.name + ".new")
+            fresh.write_text(json.dumps(document(self.seed, self.outcomes, self.healthy), indent=1) + "\n")
+            fresh.replace(self._path)
+
+    def tables(self) -> list[Table]:
+        """What they say."""
+        one = [outcome for outcome in self.outcomes if not outcome.others]
+        several = [outcome for outcome in self.outcomes if outcome.others]
+        made = []
+        if one:
+            made.append(table(one, f"faults: one at a time, {len(one)} trials"))
+        if several:
+            made.append(table(several, "faults: two tenants, a fault each, at the same time"))
+        if self.outcomes or self.healthy:
+            made.append(false_alarms(self.outcomes, self.healthy))
+        return made
+
+
 def run(
-    built: Built, trials: Sequence[tuple[str, ...]], healthy_minutes: float, chance: random.Random
-) -> tuple[list[Outcome], list[Healthy]]:
-    """All trials one after the other, with the healthy time in stretches between them."""
-    outcomes: list[Outcome] = []
-    healthy: list[Healthy] = []
-    left = healthy_minutes * 60
+    results: Results, built: Built, trials: Sequence[tuple[str, ...]], minutes: float, patience: float
+) -> None:
+    """All trials one after the other, then ``minutes`` of healthy tenants."""
+    chance = random.Random(results.seed)
+    left = minutes * 60
     files = Files()
     try:
         with Watcher() as watcher:
             for number, causes in enumerate(trials):
                 seed = chance.randrange(1 << 32)
                 began = time.monotonic()
-                found = _trial(watcher, built, files, causes, seed)
-                outcomes += found
+                try:
+                    found = run_trial(watcher, built, files, causes, seed, patience_seconds=patience)
+                except (Told, CallerFailed, OSError) as error:  # it could not be set up: told, and not scored
+                    found = [Outcome(cause, seed, error=str(error)) for cause in causes]
+                results.outcomes += found
+                results.write()
                 _tell(number, len(trials), found, time.monotonic() - began)
             while left > 0:
                 seconds = min(left, _HEALTHY_STRETCH_SECONDS)
-                healthy.append(run_healthy(watcher, built, files, chance.randrange(1 << 32), seconds))
+                results.healthy.append(run_healthy(watcher, built, files, chance.randrange(1 << 32), seconds))
+                results.write()
                 left -= seconds
-                print(
-                    f"faults: healthy, {left / 60:.1f} min left: {healthy[-1].alarms or 'quiet'}",
-                    file=sys.stderr,
-                )
+                said = results.healthy[-1].alarms or "quiet"
+                print(f"faults: healthy, {left / 60:.1f} min left: {said}", file=sys.stderr)
     finally:
         files.close()
-    return outcomes, healthy
 
 
 def document(seed: int, outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> dict[str, Any]:
@@ -153,14 +185,6 @@ def document(seed: int, outcomes: Sequence[Outcome], healthy: Sequence[Healthy])
             for one in healthy
         ],
     }
-
-
-def _trial(watcher: Watcher, built: Built, files: Files, causes: Sequence[str], seed: int) -> list[Outcome]:
-    """One trial; one that cannot be set up is told and not scored."""
-    try:
-        return run_trial(watcher, built, files, causes, seed)
-    except (Told, CallerFailed, OSError) as error:
-        return [Outcome(cause, seed, error=str(error)) for cause in causes]
 
 
 def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
 
 from bench.faults.fault import FAULTS, Truth
 from bench.faults.stage import Files, Place, Stage
@@ -15,6 +15,9 @@ from bench.faults.workloads import noise
 from demo.build import Built
 from model.chain import Chain, worst_first
 from model.window import Window
+
+_GLANCE_SECONDS: Final = 0.2
+"""Between two looks at what was said."""
 
 
 @dataclass(slots=True)
@@ -53,9 +56,19 @@ class Outcome:
 
 
 def run_trial(
-    watcher: Watcher, built: Built, files: Files, causes: Sequence[str], seed: int
+    watcher: Watcher,
+    built: Built,
+    files: Files,
+    causes: Sequence[str],
+    seed: int,
+    *,
+    patience_seconds: float = 0.0,
 ) -> list[Outcome]:
-    """Inject the faults of ``causes`` together and watch. Raises Told where the host cannot do that."""
+    """Inject the faults of ``causes`` together and watch for as long as each needs; with ``patience_seconds``
+    up to so long instead, and no longer than until everything is diagnosed right.
+
+    Raises Told where the host cannot do that.
+    """
     outcomes = [Outcome(cause, seed, others=tuple(c for c in causes if c != cause)) for cause in causes]
     with Stage(built, files, random.Random(seed)) as stage:
         files.device.show()
@@ -68,13 +81,31 @@ def run_trial(
         injected = time.monotonic()
         for script in scripts:
             next(script, None)
-        watched = max(FAULTS[cause].watch_seconds for cause in causes)
-        time.sleep(max(injected + watched - time.monotonic(), 0.0))
+        watched = patience_seconds or max(FAULTS[cause].watch_seconds for cause in causes)
+        while time.monotonic() < injected + watched:
+            time.sleep(_GLANCE_SECONDS)
+            if patience_seconds and _all_right(outcomes, truths, watcher.seen(), injected, stage.places):
+                break
         seen = watcher.seen()
         for outcome, truth in zip(outcomes, truths, strict=True):
             outcome.notes = dict(stage.notes)
             judge(outcome, truth, seen, injected, stage.places)
     return outcomes
+
+
+def _all_right(
+    outcomes: Sequence[Outcome],
+    truths: Sequence[Truth],
+    seen: Sequence[Seen],
+    injected: float,
+    places: Sequence[Place],
+) -> bool:
+    for outcome, truth in zip(outcomes, truths, strict=True):
+        judged = replace(outcome)
+        judge(judged, truth, seen, injected, places)
+        if judged.found != judged.cause or judged.culprit_right != judged.culprit_expected:
+            return False
+    return True
 
 
 def judge(
