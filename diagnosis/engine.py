@@ -136,7 +136,7 @@ class Diagnosis:
 
     def _unseen(self, identity: str, followed: _Followed) -> None:
         del self._followed[identity]
-        if followed.chain is not None:
+        if followed.chain is not None and CAUSES[followed.cause].fault:
             self._closed[identity] = replace(followed.chain, open=False)
             while len(self._closed) > MOST_CLOSED:
                 del self._closed[next(iter(self._closed))]

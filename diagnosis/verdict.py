@@ -43,12 +43,14 @@ def identity_of(suspicion: Suspicion) -> str:
 
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
-    """``found`` without losses that are only part of a larger one of its tenant: those become factors."""
+    """``found`` without losses that are only part of a larger one of its tenant: those become factors.
+    What a tenant is bound by is left out where it loses time by a fault."""
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
         if _weighed(suspicion) and (best is None or suspicion.lost_ns_per_s > found[best].lost_ns_per_s):
             largest[suspicion.tenant] = identity
+    suffers = {found[identity].tenant for identity in largest.values()}
     kept: dict[str, Suspicion] = {}
     factors: dict[str, list[Suspicion]] = {}
     for identity, suspicion in found.items():
@@ -56,7 +58,7 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
         part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * found[best].lost_ns_per_s
         if best != identity and part and _weighed(suspicion):
             factors.setdefault(best, []).append(suspicion)
-        else:
+        elif CAUSES[suspicion.cause].fault or suspicion.tenant not in suffers:
             kept[identity] = suspicion
     for identity, parts in factors.items():
         parts.sort(key=lambda suspicion: -suspicion.lost_ns_per_s)

@@ -19,6 +19,8 @@ from diagnosis.host.sockets import loses_segments
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import RowKey
 
+CHANGED_WORKER: Final = 0.2
+"""A worker that spends so much of its time on what it usually does not is late because of that."""
 MOST_LINKS: Final = 3
 """Workers followed in a row: as many as the kernel side follows."""
 BUSY_WORKER: Final = 0.5
@@ -185,11 +187,12 @@ class Attribution:
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns * within - turns):
             return False
-        part_of = min(ns, active) / active
+        weights = _late_by(work, busy)
+        part_of = min(ns, active) / sum(weights.values())
         on = wait._replace(path=(*wait.path, worker))
-        for part, part_ns in busy.items():
-            by = {who: lost * part_of for who, lost in others[part].items()}
-            self._work_part(on, worker, part, part_ns * part_of, by)
+        for part, weight in weights.items():
+            by = _scaled(others[part], weight)
+            self._work_part(on, worker, part, weight * part_of, {w: lost * part_of for w, lost in by.items()})
         return True
 
     def _work_part(self, wait: _Wait, worker: Who, part: str, ns: float, by: Mapping[Who, float]) -> None:
@@ -259,6 +262,16 @@ class Attribution:
         loss.last_parts[last_part] += ns
         for who, lost in by.items():
             loss.culprits[who] += lost
+
+
+def _late_by(work: Row, busy: Mapping[str, float]) -> Mapping[str, float]:
+    """What a worker's time went to that makes it late: of ``busy``, what is beyond the usual. Where that is
+    little the worker is as ever, and late by all that it does."""
+    if work.usual_ns is None:
+        return busy
+    usual = {part: work.usual_ns.get(part, 0.0) * work.calls for part in busy}
+    beyond = {part: ns - usual[part] for part, ns in busy.items() if ns > usual[part]}
+    return beyond if sum(beyond.values()) >= CHANGED_WORKER * sum(busy.values()) else busy
 
 
 def _scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:

@@ -63,7 +63,7 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
     if threads and cpus:
         factors.append(_factor(loss, f"{threads} threads may run on {cpus} CPUs"))
     if tenant is not None and tenant.cpu_quota:
-        factors.append(_factor(loss, f"its quota is {tenant.cpu_quota:g} CPUs"))
+        factors.append(_factor(loss, f"its quota is {round(tenant.cpu_quota, 2):g} CPUs"))
     own = facts.name(loss.victim.tenant)
     each = max(int(cpus), 1)
     return Description(
@@ -91,7 +91,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     # What it used, and what it could not run while it was stopped.
     needed = (quota or used) + max(stopped, 0.25)
     share = use.throttled_periods / use.periods if use is not None and use.periods else None
-    of = f" of {quota:g} CPUs" if quota else ""
+    of = f" of {round(quota, 2):g} CPUs" if quota else ""
     where = f" of cgroup {cgroup}" if cgroup else ""
     culprit = Link(
         "culprit",

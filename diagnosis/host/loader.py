@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.host import disk
+from diagnosis.host import disk, locks
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
 from diagnosis.host.wording import blamed, ranked
@@ -57,7 +57,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
 def short_of_lock(facts: Facts, loss: Loss) -> Description:
     """Workers wait for a lock."""
     worker = loss.last
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(locks.holders(facts, loss), loss.ns)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for {worker.process}, which waits for a lock",
         links=tuple(blamed(facts, loss, "holds the lock", culprits, len(loss.path) + 2)),

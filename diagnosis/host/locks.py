@@ -10,13 +10,15 @@ from diagnosis.host.description import Description
 from diagnosis.host.wording import blamed, named, ranked
 from model.chain import Fix, Link
 
+PASSES_ON: Final = 0.5
+"""Who spends so much of its time waiting for a lock itself has it last and not for long."""
 SURE: Final = 0.8
 """Who wakes a waiter had the lock, or made what it waited for: the kernel cannot tell these apart."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
     """A caller waits for a lock."""
-    culprits = ranked(loss.culprits, loss.ns)
+    culprits = ranked(holders(facts, loss), loss.ns)
     holder = culprits[0][0] if culprits else loss.victim
     own = holder.pid == loss.victim.pid
     by = f"another thread of {holder.process}" if own else named(facts, holder)
@@ -34,6 +36,21 @@ def contention(facts: Facts, loss: Loss) -> Description:
         confidence=SURE,
         unknown=("which lock: only who released it is known",),
     )
+
+
+def holders(facts: Facts, loss: Loss) -> dict[Who, float]:
+    """Who holds the lock, ns of the loss: without those that stand in line for it as the victim does."""
+    waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
+    kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
+    if not kept:
+        return dict(loss.culprits)
+    scale = sum(loss.culprits.values()) / sum(kept.values())
+    return {who: ns * scale for who, ns in kept.items()}
+
+
+def _stands_in_line(facts: Facts, who: Who) -> bool:
+    work = facts.work_of(who.pid)
+    return work is not None and work.share("lock") >= PASSES_ON
 
 
 def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
