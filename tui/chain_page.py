@@ -10,7 +10,8 @@ from model.chain import Chain, Link
 from model.pivot import bounded
 from model.window import Window
 from outputs import figures
-from tui.chains import MARK, ROLE, keys_of, loss, rate, subject, who
+from outputs.chain_text import branches, name_of, rate
+from tui.chains import MARK, ROLE, keys_of, loss, subject
 from tui.split import bar, legend
 from widgets.page import PageLine
 
@@ -50,7 +51,7 @@ def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     ]
     lost = loss(chain, unicode=unicode).strip()
     lines.append(_pair("lost", f"{lost}, all threads together" if lost else "no time yet"))
-    place = [who(chain.tenant, window), f"{chain.process} {chain.pid or ''}".strip()]
+    place = [name_of(chain.tenant, window), f"{chain.process} {chain.pid or ''}".strip()]
     if chain.operation:
         place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
     arrow = " › " if unicode else " > "
@@ -60,7 +61,7 @@ def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
         normal = "its normal is not learned yet"
         if chain.normal_p99_ns is not None:
             normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=unicode).strip()}"
-        lines.append(_pair("p99", f"{now}, {normal}; {chain.calls:,} calls"))
+        lines.append(_pair("p99", f"{now}, {normal}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
     lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
     return lines
 
@@ -79,7 +80,7 @@ def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):
-        branch, below = _branches(links, at, unicode)
+        branch, below = branches(links, at, unicode=unicode)
         share = figures.percent(100 * link.share, unicode=unicode) if link.share is not None else ""
         front = f"  {share.rjust(5)} {rate(link.ns_per_s, unicode=unicode)} "
         lines.append(
@@ -92,34 +93,12 @@ def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     return lines
 
 
-def _branches(links: Sequence[Link], at: int, unicode: bool) -> tuple[str, str]:
-    """What is drawn before a link, and before further lines of its text."""
-    corner, tee, pipe = ("└─ ", "├─ ", "│  ") if unicode else ("`- ", "|- ", "|  ")
-
-    def followed(depth: int) -> bool:
-        """Whether another link of ``depth`` stands below the same one."""
-        for later in links[at + 1 :]:
-            if later.depth < depth:
-                return False
-            if later.depth == depth:
-                return True
-        return False
-
-    depth = links[at].depth
-    if depth <= 0:
-        return "", pipe if len(links) > at + 1 else ""
-    before = "".join(pipe if followed(level) else "   " for level in range(1, depth))
-    more = followed(depth)
-    deeper = at + 1 < len(links) and links[at + 1].depth > depth
-    return before + (tee if more else corner), before + (pipe if more else "   ") + (pipe if deeper else "")
-
-
 def _step(link: Link, chain: Chain, window: Window) -> str:
     """A link's text, with whom it speaks of where the text does not say it."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid) and not link.device
     if own or any(name in link.text for name in (link.process, link.device) if name):
         return link.text
-    known = who(link.tenant, window) in link.text if link.tenant else True
+    known = name_of(link.tenant, window) in link.text if link.tenant else True
     whom = subject(link, link.tenant if known else chain.tenant, window)
     return f"{link.text} ({whom})" if whom else link.text
 
@@ -162,7 +141,7 @@ def _rows(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list
         numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), unicode=unicode)]
         numbers += [figures.duration(int(ns), unicode=unicode) for ns in durations]
         split = bar(None if rows.split_ns is None else rows.split_ns[at], unicode=unicode, letters=letters)
-        name = f"{key.operation}  {who(key.tenant, window)}: {key.process} {key.pid}"
+        name = f"{key.operation}  {name_of(key.tenant, window)}: {key.process} {key.pid}"
         lines.append(
             PageLine(
                 (("        " + " ".join(numbers) + "  ", "text"), *split, ("  " + name, "text")), indent=48

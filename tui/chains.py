@@ -10,6 +10,7 @@ from model.chain import SEVERITIES, Chain, Link, Severity
 from model.pivot import Dimension, part_of
 from model.window import RowKey, Window
 from outputs import figures
+from outputs.chain_text import name_of, rate
 from tui.view import BESIDE, View
 from tui.warnings import Warn, warnings
 from widgets.alerts import AlertRow
@@ -108,30 +109,19 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
         mark=MARK[chain.severity],
         role=ROLE[chain.severity] if chain.open and not silenced else "dim",
         title=f"({chain.title})" if silenced else chain.title,
-        who=who(chain.tenant, window),
-        lost=loss(chain, unicode=unicode).strip(),
+        who=name_of(chain.tenant, window),
+        lost=loss(chain, unicode=unicode),
         where=chain.operation,
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),
+        fix=next((fix.command for fix in chain.fixes if fix.command), "") if chain.open else "",
         ended="" if chain.open else figures.clock(chain.seen),
     )
-
-
-def who(tenant: str, window: Window) -> str:
-    """Name of a tenant for a person; the host's where there is none."""
-    found = window.tenants.get(tenant)
-    return (found.name or tenant) if found is not None else tenant or window.host
 
 
 def loss(chain: Chain, *, unicode: bool = True) -> str:
     """What a chain costs, time a second; empty where nothing was lost yet."""
     return rate(chain.lost_ms_per_s * 1e6, unicode=unicode) if chain.lost_ms_per_s > 0 else ""
-
-
-def rate(ns_per_s: float | None, *, unicode: bool = True) -> str:
-    """Time a second, such as `` 412ms/s``; blank where it is not known."""
-    width = figures.DURATION_WIDTH + 2
-    return " " * width if ns_per_s is None else figures.duration(ns_per_s, unicode=unicode) + "/s"
 
 
 def culprit(chain: Chain, window: Window) -> str:
@@ -145,7 +135,7 @@ def culprit(chain: Chain, window: Window) -> str:
 def subject(link: Link, victim: str, window: Window) -> str:
     """Whom or what a step speaks of: the process, the tenant where that is another one, the device."""
     process = f"{link.process} {link.pid or ''}".strip()
-    tenant = who(link.tenant, window) if link.tenant and link.tenant != victim else ""
+    tenant = name_of(link.tenant, window) if link.tenant and link.tenant != victim else ""
     return ": ".join(part for part in (tenant, process or link.device) if part)
 
 

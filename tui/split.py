@@ -70,4 +70,4 @@ def legend(*, letters: bool) -> Pieces:
             (LETTERS[name], "text" if letters else cast(Role, name)),
             (f" {short}", "dim"),
         ]
-    return tuple(pieces)
+    return (*pieces, (" ", "text"))

@@ -22,6 +22,8 @@ from widgets.strips import Part, printable, strip_of
 
 LEAST_NAME = 16
 """Cells that a name within a sentence keeps."""
+_CULPRIT = 36
+"""Cells of the culprit, where what helps stands behind it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
 """Cells below which there is no time, below which columns are narrow, and from which the operation shows."""
 
@@ -46,6 +48,8 @@ class AlertRow:
     """The operation."""
     culprit: str = ""
     since: str = ""
+    fix: str = ""
+    """What helps, where there is room for it."""
     ended: str = ""
     """When it was over; the line is dim then."""
 
@@ -244,7 +248,11 @@ class AlertList(Lines, can_focus=True):
         rest = width - sum(wide + 1 for _, wide, _ in columns) - end - 1
         if rest < 8:
             return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
-        return [*columns, (culprit, rest - 1, plain), *([(since, end, dim)] if end > 0 else [])]
+        helps = max(rest - 1 - _CULPRIT, 0) if width >= _WIDE else 0
+        columns.append((culprit, rest - 1 - helps, plain))
+        if helps:
+            columns.append((row.fix, helps - 1, dim))
+        return [*columns, *([(since, end, dim)] if end > 0 else [])]
 
     def _sentence(self, row: AlertRow, room: int) -> str:
         text = printable(row.text)

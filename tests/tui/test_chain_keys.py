@@ -28,6 +28,7 @@ async def test_the_list_has_the_lines_that_the_size_allows(size: tuple[int, int]
         assert "C title of nccl_straggler" in text
         assert ("+3 more" in text) == (lines == 1)
         assert ("title of reclaim" in text) == (lines > 1)
+        assert ("ionice -c 3 -p 201" in text) == (size[0] >= 150)
         assert "1C 1H 1M" in screen.line(0)
         assert most_lines(size[1]) >= lines
 

@@ -54,8 +54,9 @@ def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
 
 def test_a_line_says_who_loses_what_to_whom() -> None:
     (row,) = listed(faulty(STARVED)).rows
-    assert (row.mark, row.who, row.lost, row.where) == ("H", "train", "412ms/s", "host gap")
+    assert (row.mark, row.who, row.lost.strip(), row.where) == ("H", "train", "412ms/s", "host gap")
     assert row.culprit == "serve: dd 201"
+    assert row.fix == "ionice -c 3 -p 201"
     alone = replace(STARVED, links=(STARVED.links[0], Link("mechanism", "quota of 2 CPUs used up", 0.9)))
     assert listed(faulty(alone)).rows[0].culprit == "quota of 2 CPUs used up"
     assert listed(faulty(replace(STARVED, lost_ms_per_s=0.0))).rows[0].lost == ""
