@@ -9,7 +9,7 @@ from typing import Final
 
 from diagnosis.causes import CAUSES
 from diagnosis.facts import Facts
-from diagnosis.normals import Normal, Normals
+from diagnosis.normals import Normals
 from diagnosis.rules import RULES
 from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
@@ -92,17 +92,16 @@ class Diagnosis:
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
-        joined = _joined(self._recent)
-        normal = self.normals.of(joined.rows.keys, joined.tenants)
-        facts = self._facts(newest, normal)
-        now_seen = suspicions(facts, self._rules)
-        lately = now_seen
-        if len(self._recent) > 1:
-            lately = suspicions(self._facts(joined, normal), self._rules)
+        facts = self._facts(newest)
+        lately = now_seen = suspicions(facts, self._rules)
+        # Where no window shows anything by itself, all together do not: most looks end here.
+        if len(self._recent) > 1 and (now_seen or self._followed):
+            lately = suspicions(self._facts(_joined(self._recent)), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
-    def _facts(self, window: Window, normal: Normal) -> Facts:
+    def _facts(self, window: Window) -> Facts:
+        normal = self.normals.of(window.rows.keys, window.tenants)
         return Facts(
             window,
             normal=normal.percentiles,
