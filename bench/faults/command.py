@@ -15,9 +15,10 @@ from typing import Any, Final
 from bench.faults import catalogue
 from bench.faults.fault import FAULTS
 from bench.faults.healthy import run_healthy
+from bench.faults.judging import Outcome
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Files
-from bench.faults.trial import Outcome, run_trial
+from bench.faults.trial import run_trial
 from bench.faults.watcher import Watcher
 from bench.machine import machine
 from bench.table import Table

@@ -6,10 +6,10 @@ import random
 import time
 from typing import Final
 
+from bench.faults.judging import early_alarms
 from bench.faults.loaders import BATCH
 from bench.faults.score import Healthy
 from bench.faults.stage import Files, Stage
-from bench.faults.trial import early_alarms
 from bench.faults.watcher import Watcher
 from bench.faults.workloads import latencies, loading_trainer, noise, step, trainer
 from demo.build import Built

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.faults.trial import Outcome
+from bench.faults.judging import Outcome
 from bench.table import Table
 
 HEAD: Final = (

@@ -16,7 +16,7 @@ from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 CAUSES = ("cpu_contention", "cfs_throttling", "lock_contention", "loader_disk", "nccl_straggler")
-"""One of each kind: of time that others take, that a limit takes, that a waker takes, along a chain, of ranks."""
+"""Time that others take, that a limit takes, that who wakes takes, along a chain, and of ranks."""
 ATTEMPTS = 3
 """The machine may be busy with something else: then that is to blame, and the diagnosis may say so."""
 
