@@ -12,10 +12,11 @@ from diagnosis.host.description import Description
 from diagnosis.host.wording import effect, mechanisms, row_of, worst
 from diagnosis.suspicion import Suspicion
 
-LEAST_SHARE: Final = 0.1
-"""Part of its time that a process loses before anything is said: the rhythm of waits changes by less."""
-LEAST_SHARE_OF_CPU: Final = 0.05
-"""The same for time without a CPU, which never is on purpose: on a healthy host it takes a few hundredths."""
+LEAST_SHARE: Final = 0.05
+"""Part of its time that a process loses before anything is said: a healthy host takes a few hundredths."""
+LEAST_SHARE_OF_WAITS: Final = 0.1
+"""The same for waits for others, which also come and go with the rhythm of healthy programs."""
+_WAITS_FOR_OTHERS: Final = ("loader_cpu", "loader_disk", "loader_lock", "lock_contention", "slow_disk")
 LEAST_SHARE_OF_SLOW: Final = 0.01
 """The same where the row that loses most is slower than normal by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 2.0
@@ -50,7 +51,7 @@ def waits(facts: Facts) -> Iterator[Suspicion]:
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
     share = loss.ns / facts.wall_ns(loss.victim.pid)
-    if share >= (LEAST_SHARE_OF_CPU if set(loss.last_parts) == {"runqueue"} else LEAST_SHARE):
+    if share >= (LEAST_SHARE_OF_WAITS if loss.cause in _WAITS_FOR_OTHERS else LEAST_SHARE):
         return True
     row = row_of(facts, worst(loss))
     slow = row is not None and row.normal_p99_ns is not None and row.p99_ns >= SLOW * row.normal_p99_ns
