@@ -21,7 +21,7 @@ _SLOW = {
     "cuMemUnmap": Latency("futex", "lognormal", 200_000.0, 0.4),
     "cuMemRelease": Latency("futex", "lognormal", 150_000.0, 0.4),
     "cuModuleLoadData": Latency("spin", "lognormal", 90_000_000.0, 0.4),
-    "cuGraphInstantiate": Latency("spin", "lognormal", 6_000_000.0, 0.3),
+    "cuGraphInstantiateWithParams": Latency("spin", "lognormal", 6_000_000.0, 0.3),
     "cuGraphLaunch": Latency("spin", "lognormal", 20_000.0, 0.3),
     "cuStreamBeginCapture": Latency("spin", "lognormal", 10_000.0, 0.3),
     "cuStreamEndCapture": Latency("spin", "lognormal", 300_000.0, 0.3),
