@@ -91,6 +91,8 @@ struct thread {
 	__u32 cpu;              /* where it ran last, or waits */
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
+	__u32 scratch;          /* for forgotten() */
+	__u32 reserved;
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];

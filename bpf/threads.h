@@ -16,6 +16,17 @@ INLINE struct frame *frame_at(struct thread *thread, u64 index)
 	return &thread->frames[index];
 }
 
+/*
+ * The same value, of which the verifier knows nothing any more: it looks once at what follows, not once for each
+ * way to get here.
+ */
+INLINE u32 forgotten(struct thread *thread, u32 value)
+{
+	thread->scratch = value;
+	BARRIER();
+	return *(volatile u32 *)&thread->scratch;
+}
+
 INLINE struct likely *likely_thread(u32 tid)
 {
 	u32 place = tid & (LIKELY - 1);

@@ -171,8 +171,9 @@ int call_returns(struct pt_regs *ctx)
 		if (found < 0)
 			return 0;
 		depth = found + 1;
-		frame = frame_at(thread, found);
 	}
+	depth = forgotten(thread, depth);
+	frame = frame_at(thread, depth - 1);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
 	if (frame->object)

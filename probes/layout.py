@@ -86,6 +86,8 @@ THREAD: Final = np.dtype(
         ("cpu", "u4"),
         ("link", "u4"),
         ("follows", "u4"),
+        ("scratch", "u4"),
+        ("reserved", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
