@@ -1,0 +1,72 @@
+"""The command that explains, on tenants that are really traced, and two stalltops at the same time."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outputs.normals_file import normals_path, read_normals
+
+ROOT = Path(__file__).parents[2]
+TUI = (sys.executable, "-m", "tui")
+
+
+def started(*arguments: str, state: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*TUI, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def looks(state: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What two commands tell that look at the same time."""
+    lookers = [started(command, "--json", "--seconds", "2", state=state) for command in ("explain", "once")]
+    told = [looker.communicate(timeout=100) for looker in lookers]
+    assert [looker.returncode for looker in lookers] == [0, 0], told
+    assert [err for _, err in told] == ["", ""]
+    explained, window = (json.loads(out) for out, _ in told)
+    return explained, window
+
+
+@pytest.mark.timeout(400)
+def test_sample_tenants_are_explained_and_what_is_normal_is_kept(tmp_path: Path) -> None:
+    """Sample tenants go on until all who look at them are done: nothing here depends on speed."""
+    path = normals_path(socket.gethostname(), tmp_path / "stalltop")
+    tenants = started("demo", "--once", "--seconds", "600", state=tmp_path / "demo")
+    deadline = time.monotonic() + 300
+    try:
+        while True:
+            explained, window = looks(tmp_path)
+            gaps = [row for row in window["operations"] if row["operation"] == "host gap"]
+            if (explained["looked_at"]["calls"] and gaps and path.exists()) or time.monotonic() > deadline:
+                break
+        assert tenants.poll() is None
+    finally:
+        tenants.terminate()
+        tenants.communicate(timeout=100)
+    assert explained["schema"] == "stalltop.explain/1"
+    assert explained["looked_at"]["calls"] > 0
+    assert explained["looked_at"]["tenants"] > 0
+    faults = [chain for chain in explained["chains"] if chain["severity"] != "info"]
+    assert explained["healthy"] is (not faults)
+    assert all(chain["summary"] and chain["title"] for chain in explained["chains"])
+    # Gaps are operations with parts that add up, and every process that calls is told of.
+    assert gaps
+    assert all(sum(row["split_ns"].values()) == row["total_ns"] for row in gaps)
+    callers = {row["pid"] for row in window["operations"] if row["layer"] != "host"}
+    assert callers & {use["pid"] for use in window["process_use"] if use["link"] == 0}
+    assert read_normals(path) is not None
+    assert not (tmp_path / "demo").exists(), "sample tenants teach nothing about this host"
