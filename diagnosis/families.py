@@ -98,6 +98,10 @@ _DIRECTIONS: Final = {"HtoA": "HtoD", "AtoH": "DtoH", "DtoA": "DtoD", "AtoD": "D
 _DIRECTION: Final = re.compile(r"(HtoH|HtoD|DtoH|DtoD|HtoA|AtoH|DtoA|AtoD|AtoA)(?![a-z])")
 
 
+KERNELS_OF_A_GRAPH: Final = 20
+"""Kernels that the launch of a graph stands for at least: with fewer nobody captures one."""
+
+
 @lru_cache(maxsize=2048)
 def kind_of(layer: str, operation: str) -> Kind:
     """What ``operation`` of ``layer`` does; family OTHER for a name unknown here."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from diagnosis.families import Family, kind_of
+from diagnosis.families import KERNELS_OF_A_GRAPH, Family, kind_of
 from model.window import Window
 
 Key = tuple[str, str, int]
@@ -34,7 +34,7 @@ class Series:
             self._counts[key] = self._counts.get(key, 0) + count
         alive = {key.pid for key in window.rows.keys}
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
-        for key, value in (*_figures(window), *counted):
+        for key, value in (*_figures(window), *_launches(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
@@ -81,3 +81,18 @@ def _graph_calls(window: Window) -> Iterator[tuple[Key, int]]:
         what = _GRAPHS.get(kind_of(key.layer, key.operation).family)
         if what is not None and key.outermost:
             yield (what, key.tenant, key.pid), int(window.rows.calls[at])
+
+
+_KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
+
+
+def _launches(window: Window) -> Iterator[tuple[Key, float]]:
+    """Kernels that each process gives its device, a second."""
+    kernels: dict[tuple[str, int], int] = {}
+    for at, key in enumerate(window.rows.keys):
+        if key.outermost:
+            who = key.tenant, key.pid
+            each = _KERNELS.get(kind_of(key.layer, key.operation).family, 0)
+            kernels[who] = kernels.get(who, 0) + each * int(window.rows.calls[at])
+    for (tenant, pid), count in kernels.items():
+        yield ("kernels_per_s", tenant, pid), count / max(window.seconds, 1e-6)

@@ -15,8 +15,6 @@ SYNCS_PER_S: Final = 100
 """Waits a second below which their round trips are of no account."""
 SYNCS_PER_LAUNCH: Final = 0.5
 """Healthy loops give the device ten kernels and more for each wait, small requests four or five."""
-GRAPH_KERNELS: Final = 20
-"""Kernels that a graph stands for at least: with fewer nobody captures one."""
 ROUND_TRIP_NS: Final = 10_000
 """Time in which the device has nothing to do around a wait that comes after each launch: until the host is
 awake, and until the next launch has reached the device; about 5 us each on current cards."""
@@ -25,7 +23,7 @@ awake, and until the next launch has reached the device; about 5 us each on curr
 def sync_storm(usage: Usage) -> Iterator[Suspicion]:
     """The host waits for the device after each launch or two: the device idles while the host works."""
     waits = usage.synced
-    kernels = usage.launched.calls + GRAPH_KERNELS * usage.of(Family.GRAPH_LAUNCH).calls
+    kernels = usage.kernels
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)

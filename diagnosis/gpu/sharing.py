@@ -11,7 +11,7 @@ from diagnosis.gpu.device_faults import name_of
 from diagnosis.gpu.usage import Usage, added, duration, figure
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
-from model.device import Device, DeviceProcess
+from model.device import Device
 
 LONGER: Final = 1.5
 """Median of a wait over its normal one before the device counts as taken: batches of usual sizes differ by
@@ -20,30 +20,59 @@ CALLS: Final = 30
 """Waits in the window, so that their median is more than chance."""
 WITHOUT_CAUSE: Final = 0.9
 """Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
+MORE: Final = 0.5
+"""What others give the device more than before, over all that it had before: work that makes waits longer by
+half is at least half as much again."""
+NEW_SECONDS: Final = 10.0
+"""What lies further back is before; the waits that are looked at are of the last seconds."""
+WATCHED_SECONDS: Final = 20.0
+"""So long a process has to be watched before anything can be told from what was before."""
 MOST_NEIGHBOURS: Final = 3
 
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """One tenant's waits became longer while others work on the same device."""
-    computing = [process for process in device.processes if "C" in process.kind]
-    by_pid = {usage.pid: usage for usage in users}
+    """One tenant's waits became longer when others began to give the same device more work."""
+    computing = {process.pid for process in device.processes if "C" in process.kind}
+    users = [usage for usage in users if usage.pid in computing]
     for usage in users:
-        neighbours = [
-            process
-            for process in computing
-            if process.pid != usage.pid and process.tenant != usage.tenant and _works(by_pid.get(process.pid))
-        ]
         row = _longer(usage)
-        if not neighbours or row is None or row.normal_p50_ns is None:
+        if row is None or row.normal_p50_ns is None:
             continue
+        before = _before(facts, usage, users)
+        if not before:
+            continue
+        risen = {
+            other.pid: other.per_second(other.kernels) - before[other.pid]
+            for other in users
+            if other.tenant != usage.tenant
+        }
+        neighbours = [other for other in users if risen.get(other.pid, 0.0) > 0]
+        enough = sum(risen[other.pid] for other in neighbours) >= MORE * sum(before.values())
         lost = float(row.calls * (row.p50_ns - row.normal_p50_ns))
-        if usage.noticeable(lost):
-            yield _shared(facts, device, usage, row, neighbours, by_pid, lost)
+        if neighbours and enough and usage.noticeable(lost):
+            neighbours.sort(key=lambda other: risen[other.pid], reverse=True)
+            yield _shared(facts, device, usage, row, neighbours, lost)
 
 
-def _works(usage: Usage | None) -> bool:
-    """Whether a neighbour gives the device work; one that is not traced may."""
-    return usage is None or usage.of(Family.LAUNCH, Family.GRAPH_LAUNCH).calls > 0
+def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, float]:
+    """Kernels a second that each of ``users`` gave the device before, since ``usage`` is watched; nothing
+    where that is not for long."""
+    now = facts.window.end
+    watched = [time for time, _ in facts.trend("kernels_per_s", usage.tenant, usage.pid)]
+    if not watched or now - watched[0] < WATCHED_SECONDS:
+        return {}
+    points = sum(time < now - NEW_SECONDS for time in watched)
+
+    def usual(other: Usage) -> float:
+        values = [
+            value
+            for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
+            if watched[0] <= time < now - NEW_SECONDS
+        ]
+        # Points are missing where it made no call: it gave the device nothing then.
+        return sum(values) / max(points, len(values), 1)
+
+    return {other.pid: usual(other) for other in users}
 
 
 def _longer(usage: Usage) -> Row | None:
@@ -64,18 +93,11 @@ def _shared(
     device: Device,
     usage: Usage,
     row: Row,
-    neighbours: Sequence[DeviceProcess],
-    by_pid: dict[int, Usage],
+    neighbours: Sequence[Usage],
     lost: float,
 ) -> Suspicion:
     gpu = name_of(device)
     mps = any(process.kind == "M+C" for process in device.processes)
-
-    def launches(process: DeviceProcess) -> float:
-        other = by_pid.get(process.pid)
-        return other.per_second(other.of(Family.LAUNCH, Family.GRAPH_LAUNCH).calls) if other else 0.0
-
-    ordered = sorted(neighbours, key=launches, reverse=True)
     links = [
         Link(
             "mechanism",
@@ -91,19 +113,18 @@ def _shared(
         *(
             Link(
                 "culprit",
-                (f"{by_pid[process.pid].process} " if process.pid in by_pid else "")
-                + f"(pid {process.pid}) of {facts.name(process.tenant)} is on {gpu}, too"
-                + (f", {figure(launches(process))} launches a second" if process.pid in by_pid else ""),
-                tenant=process.tenant,
-                pid=process.pid,
-                process=by_pid[process.pid].process if process.pid in by_pid else "",
+                f"{other.who} gives {gpu} {figure(other.per_second(other.kernels))} kernels a second, more "
+                "than before",
+                tenant=other.tenant,
+                pid=other.pid,
+                process=other.process,
                 device=gpu,
                 depth=2,
             )
-            for process in ordered[:MOST_NEIGHBOURS]
+            for other in neighbours[:MOST_NEIGHBOURS]
         ),
     ]
-    first = ordered[0]
+    first = neighbours[0]
     return usage.suspect(
         "gpu_neighbours",
         f"{usage.who} waits longer for {gpu}, which {facts.name(first.tenant)} uses, too",

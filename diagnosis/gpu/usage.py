@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
-from diagnosis.families import Family, Kind, kind_of
+from diagnosis.families import KERNELS_OF_A_GRAPH, Family, Kind, kind_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 
@@ -113,6 +113,11 @@ class Usage:
     def launched(self) -> Calls:
         """Single kernels given to the device; what a graph launches is not among them."""
         return self.of(Family.LAUNCH)
+
+    @property
+    def kernels(self) -> int:
+        """Kernels given to the device, at least: those that graphs launch are not counted one by one."""
+        return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
     @cached_property
     def synced(self) -> Calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,6 +211,7 @@ def test_slow_copies_count_what_the_link_costs() -> None:
 
 # Neighbours
 
+Points = Sequence[tuple[float, float]]
 SYNC = "cudaStreamSynchronize"
 SHARED = replace(
     WELL,
@@ -228,14 +230,28 @@ def _key() -> RowKey:
     return row(SYNC).key
 
 
+def _watched(neighbour_before: float | None, seconds: int = 60) -> dict[tuple[str, str, int], Points]:
+    """The trainer was watched for so long; its neighbour gave the device so much until 4 s ago, or was
+    away."""
+    times = [1001.0 - ago for ago in range(seconds, 4, -2)]
+    series: dict[tuple[str, str, int], Points]
+    series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}
+    if neighbour_before is not None:
+        series["kernels_per_s", BATCH, 7] = [(time, neighbour_before) for time in times]
+    return series
+
+
 def _neighbours(
     sync: Spent,
     device: Device = SHARED,
     normal_ms: float | None = 8.0,
     neighbour_launches: int = 5000,
+    before: float | None = None,
+    seconds: int = 60,
 ) -> list[Suspicion]:
     normal = {} if normal_ms is None else {_key(): (round(normal_ms * 1e6), round(normal_ms * 2e6))}
-    return found(window(_rows(sync, neighbour_launches), devices=Devices((device,))), normal=normal)
+    made = window(_rows(sync, neighbour_launches), devices=Devices((device,)))
+    return found(made, normal=normal, series=_watched(before, seconds))
 
 
 def test_a_neighbour_on_the_device_is_named() -> None:
@@ -257,29 +273,39 @@ def test_clients_of_mps_are_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sync", "device", "normal_ms", "launches"),
+    ("sync", "changes"),
     [
-        (row(SYNC, 40, gpu=700), SHARED, None, 5000),
-        (row(SYNC, 40, gpu=700), SHARED, 15.0, 5000),
-        (row(SYNC, 40, gpu=700), SHARED, 8.0, 0),
-        (row(SYNC, 40, gpu=400, runqueue=300), SHARED, 8.0, 5000),
-        (row(SYNC, 5, gpu=100), SHARED, 8.0, 5000),
-        (row(SYNC, 40, gpu=700), WELL, 8.0, 5000),
+        (row(SYNC, 40, gpu=700), {"normal_ms": None}),
+        (row(SYNC, 40, gpu=700), {"normal_ms": 15.0}),
+        (row(SYNC, 40, gpu=700), {"neighbour_launches": 0}),
+        (row(SYNC, 40, gpu=400, runqueue=300), {}),
+        (row(SYNC, 5, gpu=100), {}),
+        (row(SYNC, 40, gpu=700), {"device": WELL}),
         (
             row(SYNC, 40, gpu=700),
-            replace(SHARED, processes=tuple(replace(one, tenant=TRAIN) for one in SHARED.processes)),
-            *(8.0, 5000),
+            {"device": replace(SHARED, processes=tuple(replace(one, kind="G") for one in SHARED.processes))},
         ),
+        (row(SYNC, 40, gpu=700), {"before": 4800.0}),
+        (row(SYNC, 40, gpu=700), {"seconds": 16}),
     ],
     ids=[
         *("normal not known", "as usual", "the neighbour is idle", "a CPU is missing", "too few waits"),
-        *("alone", "its own processes"),
+        *("alone", "it draws", "it was always there", "not watched for long"),
     ],
 )
-def test_neighbours_that_do_not_matter(
-    sync: Spent, device: Device, normal_ms: float | None, launches: int
-) -> None:
-    assert _neighbours(sync, device, normal_ms, launches) == []
+def test_neighbours_that_do_not_matter(sync: Spent, changes: dict[str, Any]) -> None:
+    assert _neighbours(sync, **changes) == []
+
+
+def test_a_neighbour_that_does_more_than_before_is_named() -> None:
+    (told,) = _neighbours(row(SYNC, 40, gpu=700), before=500.0)
+    assert told.cause == "gpu_neighbours"
+
+
+def test_processes_of_one_tenant_are_no_neighbours() -> None:
+    rows = [one._replace(key=one.key._replace(tenant=TRAIN)) for one in _rows(row(SYNC, 40, gpu=700))]
+    made = window(rows, devices=Devices((SHARED,)))
+    assert found(made, normal={_key(): (8_000_000, 16_000_000)}, series=_watched(None)) == []
 
 
 def test_a_throttled_device_explains_longer_waits() -> None:
