@@ -1,4 +1,7 @@
-"""Commands that help, as one types them on the host, with the actual names."""
+"""What to type on the host, with the actual names: by the tool that runs the tenant, which keeps to it later.
+
+A cgroup's files are written only where nothing is known to own the cgroup: what owns it would undo that.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import shlex
 from typing import Final
 
 from diagnosis.facts import Facts
+from model.tenant import Tenant
 
-CGROUPS: Final = "/sys/fs/cgroup"
 PERIOD_US: Final = 100_000
 """The kernel's own default period of a CPU quota."""
+MIB: Final = 1 << 20
+_UPDATE: Final = {"docker": "docker update", "podman": "podman update"}
+"""By the tenant's runtime."""
 
 
 def move_to_cpus(pid: int, cpus: str) -> str:
@@ -17,22 +23,54 @@ def move_to_cpus(pid: int, cpus: str) -> str:
     return f"taskset -acp {cpus} {pid}"
 
 
-def limit_cpus(cgroup: str, cpus: float) -> str:
-    """Give a cgroup a quota of so many CPUs."""
-    path = f"{CGROUPS}{_below(cgroup)}/cpu.max"
-    return f"echo '{max(round(cpus * PERIOD_US), 1000)} {PERIOD_US}' > {shlex.quote(path)}"
-
-
-def cgroup_of(facts: Facts, tenant: str) -> str:
-    """The path of a tenant's cgroup; empty where it has none of its own."""
-    found = facts.window.tenants.get(tenant)
-    return found.cgroup_path if found is not None and found.cgroup_path != "/" else ""
-
-
 def idle_io(pid: int) -> str:
     """Let a process use a disk only when nobody else does."""
     return f"ionice -c3 -p {pid}"
 
 
-def _below(cgroup: str) -> str:
-    return "" if cgroup in ("", "/") else "/" + cgroup.strip("/")
+def limit_cpus(facts: Facts, tenant: str, cpus: float) -> str:
+    """Let a tenant use so many CPUs, no less than a hundredth of one; empty where no command does that."""
+    cpus = max(cpus, 0.01)
+    found = facts.window.tenants.get(tenant)
+    if found is None:
+        return ""
+    if found.runtime in _UPDATE and found.container_id:
+        return f"{_UPDATE[found.runtime]} --cpus {cpus:.2f} {_container(found)}"
+    if unit := _unit(found):
+        return f"systemctl set-property --runtime {unit} CPUQuota={cpus:.0%}"
+    if path := _own_cgroup(found):
+        return f"echo '{round(cpus * PERIOD_US)} {PERIOD_US}' > {path}/cpu.max"
+    return ""
+
+
+def limit_memory(facts: Facts, tenant: str, size_bytes: float) -> str:
+    """Let a tenant use so much memory; empty where no command does that."""
+    mib = max(round(size_bytes / MIB), 1)
+    found = facts.window.tenants.get(tenant)
+    if found is None:
+        return ""
+    if found.runtime in _UPDATE and found.container_id:
+        return f"{_UPDATE[found.runtime]} --memory {mib}m --memory-swap {mib}m {_container(found)}"
+    if unit := _unit(found):
+        return f"systemctl set-property --runtime {unit} MemoryMax={mib}M"
+    if path := _own_cgroup(found):
+        return f"echo {mib}M > {path}/memory.max"
+    return ""
+
+
+def _container(tenant: Tenant) -> str:
+    return shlex.quote(tenant.container_id[:12])
+
+
+def _unit(tenant: Tenant) -> str:
+    """The systemd unit that a tenant is; empty for anything else."""
+    name = tenant.cgroup_path.rpartition("/")[2]
+    return shlex.quote(name) if tenant.kind == "unit" and name.endswith((".service", ".scope")) else ""
+
+
+def _own_cgroup(tenant: Tenant) -> str:
+    """The folder of a tenant's cgroup where nothing is known to own it, in the tree of cgroup v2."""
+    owned = bool(tenant.runtime or tenant.pod)
+    if owned or not tenant.cgroup_id or tenant.cgroup_path in ("", "/"):
+        return ""
+    return shlex.quote(f"/sys/fs/cgroup/{tenant.cgroup_path.strip('/')}")

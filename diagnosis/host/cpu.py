@@ -18,15 +18,10 @@ def contention(facts: Facts, loss: Loss) -> Description:
     fixes: list[Fix] = []
     for who, _ in culprits[:1]:
         fixes.append(_other_cpus(facts, loss, who.pid, who.process, facts.name(who.tenant)))
-        if cgroup := commands.cgroup_of(facts, who.tenant):
-            use = facts.use(who.tenant)
-            used = use.cpu_ns / facts.seconds / 1e9 if use is not None and use.cpu_ns else 1.0
-            fixes.append(
-                Fix(
-                    f"halve the CPU time of {facts.name(who.tenant)} by a quota",
-                    commands.limit_cpus(cgroup, used / 2),
-                )
-            )
+        use = facts.use(who.tenant)
+        used = use.cpu_ns / facts.seconds / 1e9 if use is not None and use.cpu_ns else 1.0
+        text = f"or halve the CPU time of {facts.name(who.tenant)} by a quota"
+        fixes.append(Fix(text, commands.limit_cpus(facts, who.tenant, used / 2)))
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {tenants[0]} holds",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
@@ -106,9 +101,10 @@ def throttling(facts: Facts, loss: Loss) -> Description:
         summary=f"{facts.name(loss.victim.tenant)} is stopped by its CPU quota{of}",
         links=(culprit,),
         fixes=(
-            Fix(f"raise the quota to {needed:.1f} CPUs or more", commands.limit_cpus(cgroup, needed))
-            if cgroup
-            else Fix(f"raise the container's CPU limit to {needed:.1f} CPUs or more"),
+            Fix(
+                f"raise the CPU limit of {facts.name(who.tenant)} to {needed:.1f} CPUs or more",
+                commands.limit_cpus(facts, who.tenant, needed),
+            ),
             Fix("or run fewer threads: OMP_NUM_THREADS, num_workers"),
         ),
         confidence=0.95,

@@ -143,9 +143,6 @@ def _slower(facts: Facts, culprit: Link) -> Fix:
     """Let the one who loads the device most use it less."""
     name = facts.name(culprit.tenant)
     if not culprit.pid:
-        cgroup = commands.cgroup_of(facts, culprit.tenant)
-        return Fix(
-            f"limit what {name} writes to {culprit.device}" + (f" (io.max of {cgroup})" if cgroup else "")
-        )
+        return Fix(f"limit what {name} writes to {culprit.device} (io.max)")
     text = f"let {culprit.process} of {name} use {culprit.device} only when nobody else does"
     return Fix(text, commands.idle_io(culprit.pid))

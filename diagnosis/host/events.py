@@ -7,6 +7,8 @@ from typing import Final
 
 from diagnosis.facts import Facts
 from diagnosis.gpu.nccl import waits_for_ranks
+from diagnosis.host import commands
+from diagnosis.host.faults import MORE_MEMORY
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.window import OpenCall, RowKey
@@ -29,6 +31,7 @@ def oom_kill(facts: Facts) -> Iterator[Suspicion]:
         if limit:
             why += f" of {limit / (1 << 20):,.0f} MiB"
         cgroup = f" (memory.max of {use.memory_cgroup})" if use is not None and use.memory_cgroup else ""
+        more = commands.limit_memory(facts, event.tenant, MORE_MEMORY * limit) if limit else ""
         yield Suspicion(
             cause="oom_kill",
             tenant=event.tenant,
@@ -47,7 +50,7 @@ def oom_kill(facts: Facts) -> Iterator[Suspicion]:
                 Link("culprit", why, tenant=event.tenant, pid=event.pid, process=event.process),
             ),
             fixes=(
-                Fix(f"raise the memory limit of {name}{cgroup}"),
+                Fix(f"raise the memory limit of {name}{cgroup}", more),
                 Fix("or let it need less: smaller batches, fewer workers, fewer batches ahead"),
             ),
             pid=event.pid,

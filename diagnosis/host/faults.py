@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.host import disk
+from diagnosis.host import commands, disk
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
 from diagnosis.host.memory import at_limit
@@ -14,6 +14,8 @@ from model.chain import Fix, Link
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
 MIB: Final = 1 << 20
+MORE_MEMORY: Final = 2
+"""Times the limit: how much is needed is not known while a tenant is held below it."""
 
 
 def reclaim(facts: Facts, loss: Loss) -> Description:
@@ -40,8 +42,9 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
             )
         ]
         cgroup = f" (memory.max of {use.memory_cgroup})" if use.memory_cgroup else ""
+        more = commands.limit_memory(facts, who.tenant, MORE_MEMORY * limit)
         fixes = [
-            Fix(f"raise the memory limit of {name}{cgroup}"),
+            Fix(f"raise the memory limit of {name}{cgroup}", more),
             Fix("or keep less in memory: smaller caches, fewer workers; page cache counts into the limit"),
         ]
     if use is not None and use.reclaims:

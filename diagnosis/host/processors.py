@@ -18,8 +18,8 @@ def cpus_of(text: str) -> frozenset[int]:
     """The CPUs of a list as the kernel writes it, such as ``0-3,8``; none where it is none."""
     found: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdigit() and (last.isdigit() or not last):
+        first, dash, last = part.strip().partition("-")
+        if first.isdigit() and (last.isdigit() or not dash):
             found.update(range(int(first), min(int(last or first), int(first) + 8191) + 1))
     return frozenset(found)
 

@@ -18,8 +18,8 @@ from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 HOST = "gpu7"
 TRAIN, BATCH, SERVE, SYSTEM = "docker:train", "docker:batch", "cri:serve", "unit:cron"
 TENANTS = {
-    TRAIN: Tenant(TRAIN, "trainer", runtime="docker", cgroup_id=71, cgroup_path="/docker/train"),
-    BATCH: Tenant(BATCH, "batch-job", runtime="docker", cgroup_id=72, cgroup_path="/docker/batch"),
+    TRAIN: Tenant(TRAIN, "trainer", "container", "docker", "ab" * 32, "", "", 71, "/docker/train"),
+    BATCH: Tenant(BATCH, "batch-job", "container", "podman", "cd" * 32, "", "", 72, "/docker/batch"),
     SERVE: Tenant(SERVE, "server", kind="pod", runtime="containerd", cgroup_id=73, cgroup_path="/pods/serve"),
     SYSTEM: Tenant(SYSTEM, "cron", kind="unit", cgroup_id=74, cgroup_path="/system.slice/cron.service"),
 }

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from diagnosis.engine import explain
+from diagnosis.facts import Facts
+from diagnosis.host import commands, processors
 from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
+from model.tenant import Tenant
 from model.window import OpenCall, Window
 from tests.unit.evidence_windows import (
     BATCH,
@@ -312,6 +315,68 @@ def test_a_hung_call_is_told_without_a_culprit() -> None:
     assert (chain.cause, chain.severity, chain.operation) == ("hung_call", "high", "cuStreamSynchronize")
     assert not chain.culprits
     assert "/proc/100/task/104" in chain.fixes[0].command
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        # The trainer may run anywhere: the culprit gets the upper half of the CPUs.
+        ("cpu_contention", "taskset -acp 2-3 900"),
+        ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
+        # It used 0.3 CPUs and was stopped for 690 ms of a second.
+        ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
+        ("cpu_pinning", "taskset -acp 0-3 100"),
+        ("loader_disk", "ionice -c3 -p 900"),
+        ("reclaim", "docker update --memory 128m --memory-swap 128m abababababab"),
+        ("oom_kill", "docker update --memory 192m --memory-swap 192m abababababab"),
+    ],
+)
+def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
+    chain = faults(explain(FAULTS[name][0]()))[0]
+    assert command in [fix.command for fix in chain.fixes]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "cpus", "memory"),
+    [
+        (
+            Tenant("unit:cron", "cron", "unit", "systemd", cgroup_path="/system.slice/cron.service"),
+            "systemctl set-property --runtime cron.service CPUQuota=50%",
+            "systemctl set-property --runtime cron.service MemoryMax=64M",
+        ),
+        (
+            Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path="/odd 'one"),
+            """echo '50000 100000' > '/sys/fs/cgroup/odd '"'"'one'/cpu.max""",
+            """echo 64M > '/sys/fs/cgroup/odd '"'"'one'/memory.max""",
+        ),
+        # A kubelet would undo it; and of a tree of cgroup v1 the files are elsewhere.
+        (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
+        (Tenant("cgroup:/odd", "odd", cgroup_path="/odd"), "", ""),
+        (None, "", ""),
+    ],
+)
+def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str, memory: str) -> None:
+    about = Facts(replace(window(), tenants={tenant.id: tenant} if tenant else {}))
+    identity = tenant.id if tenant else "gone"
+    assert commands.limit_cpus(about, identity, 0.5) == cpus
+    assert commands.limit_memory(about, identity, 64 * MIB) == memory
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("0-3,8", {0, 1, 2, 3, 8}),
+        ("5", {5}),
+        ("", set()),
+        ("nonsense", set()),
+        ("3-", set()),
+        ("3-1", set()),
+    ],
+)
+def test_lists_of_cpus_are_read(text: str, cpus: set[int]) -> None:
+    assert processors.cpus_of(text) == cpus
+    if cpus:
+        assert processors.list_of(frozenset(cpus)) == text
 
 
 def steps(**gap_ms: float) -> Window:
