@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,3 +67,28 @@ def workplace(built: Built) -> Iterator[Workplace]:
     """Starts callers, in cgroups if wanted, and ends all of them after the test."""
     with workplace_in(built) as place:
         yield place
+
+
+DISK_FILE_BYTES = 32 << 20
+
+
+@pytest.fixture(scope="session")
+def disk_folder() -> Iterator[Path]:
+    """A folder on a real disk."""
+    for place in (None, "/var/tmp", str(Path(__file__).parent)):
+        with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
+            device = os.stat(name).st_dev
+            if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():
+                yield Path(name)
+                return
+    pytest.fail("no folder of this machine is on a block device")
+
+
+@pytest.fixture(scope="session")
+def disk_file(disk_folder: Path) -> Path:
+    """A file whose every block is on the disk."""
+    path = disk_folder / "file"
+    with path.open("wb") as file:
+        file.write(os.urandom(DISK_FILE_BYTES))
+        os.fsync(file.fileno())
+    return path

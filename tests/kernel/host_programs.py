@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 
 def read_direct(path: str, size: int, times: int) -> int:
@@ -48,6 +50,39 @@ WHAT = {
     "read-cached": read_cached,
     "use-memory": use_memory,
 }
+
+
+class Program:
+    """One of them, in cgroups of its own before it begins."""
+
+    def __init__(self, what: str, path: Path, size: int, times: int, cgroups: tuple[Path, ...] = ()) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, what, str(path), str(size), str(times)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self.process.pid
+        for cgroup in cgroups:
+            (cgroup / "cgroup.procs").write_text(str(self.pid))
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def begin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def done(self) -> int:
+        """What it says it did, once it has."""
+        assert self.process.stdout is not None
+        return int(self.process.stdout.readline())
+
 
 if __name__ == "__main__":
     _, what, path, size, times = sys.argv

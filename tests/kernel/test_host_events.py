@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,11 +25,11 @@ from probes.pressure import Pressures
 from probes.process_names import ProcessNames
 from probes.socket_owners import SocketOwners
 from probes.tenants import Tenants
-from tests.kernel import host_programs
+from tests.kernel.conftest import DISK_FILE_BYTES
 from tests.kernel.harness import wait_until
+from tests.kernel.host_programs import Program
 
 MIB = 1 << 20
-FILE_BYTES = 32 * MIB
 
 
 class Host:
@@ -76,63 +75,9 @@ def host() -> Iterator[Host]:
     host.events.close()
 
 
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """A folder on a real disk."""
-    for place in (None, "/var/tmp", str(Path(__file__).parent)):
-        with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
-            device = os.stat(name).st_dev
-            if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():
-                yield Path(name)
-                return
-    pytest.fail("no folder of this machine is on a block device")
-
-
-@pytest.fixture(scope="module")
-def file(folder: Path) -> Path:
-    """A file whose every block is on the disk."""
-    path = folder / "file"
-    with path.open("wb") as file:
-        file.write(os.urandom(FILE_BYTES))
-        os.fsync(file.fileno())
-    return path
-
-
-class Program:
-    """A process of ``host_programs``, in cgroups of its own before it begins."""
-
-    def __init__(self, what: str, path: Path, size: int, times: int, cgroups: tuple[Path, ...] = ()) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, host_programs.__file__, what, str(path), str(size), str(times)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self.process.pid
-        for cgroup in cgroups:
-            (cgroup / "cgroup.procs").write_text(str(self.pid))
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def begin(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def done(self) -> int:
-        """What it says it did, once it has."""
-        assert self.process.stdout is not None
-        return int(self.process.stdout.readline())
-
-
 @pytest.mark.parametrize(("what", "write"), [("read-direct", False), ("write-through", True)])
-def test_every_byte_of_a_process_is_told(host: Host, file: Path, what: str, write: bool) -> None:
-    with Program(what, file, 64 * 1024, 200) as program:
+def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str, write: bool) -> None:
+    with Program(what, disk_file, 64 * 1024, 200) as program:
         host.io(program.pid, write=write)
         before = {io.device: io.bytes for io in host.io(program.pid, write=write)}
         began = time.monotonic_ns()
@@ -149,10 +94,10 @@ def test_every_byte_of_a_process_is_told(host: Host, file: Path, what: str, writ
     # It waits for every request by itself: all of them together took no longer than the whole.
     assert 0 < sum(io.service_ns for io in of_device) <= took
     assert 0 < max(io.max_ns for io in of_device) <= took
-    assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(file.parent)
+    assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(disk_file.parent)
 
 
-def test_who_asked_for_what_a_limit_held_back(host: Host, file: Path) -> None:
+def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> None:
     """The kernel tells of such a request when it lets it through, as one of its own."""
     path = container_path("docker", container_id())
     tenants, names, pressures = Tenants(), ProcessNames(), Pressures()
@@ -160,8 +105,8 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, file: Path) -> None:
         unified = cgroups.make(path)
         limits = Limits(path, unified, ("blkio",))
         try:
-            limits.read_rate(disk_of(file.parent), MIB)
-            with Program("read-direct", file, 64 * 1024, 32, (unified, *limits.places)) as program:
+            limits.read_rate(disk_of(disk_file.parent), MIB)
+            with Program("read-direct", disk_file, 64 * 1024, 32, (unified, *limits.places)) as program:
                 owners = Owners(tenants, names)
                 owners.begin(set())
                 owner = owners.of(program.pid)
@@ -188,17 +133,17 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, file: Path) -> None:
     assert not [io for io in records if io.tenant == owner.tenant and not io.pid and not io.write]
 
 
-def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, file: Path) -> None:
+def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path) -> None:
     with Cgroups() as cgroups:
         path = container_path("podman", container_id())
         unified = cgroups.make(path)
         limits = Limits(path, unified, ("memory",))
         try:
             limits.memory(16 * MIB)
-            with Program("read-cached", file, MIB, 4, (unified, *limits.places)) as program:
+            with Program("read-cached", disk_file, MIB, 4, (unified, *limits.places)) as program:
                 program.begin()
                 began = time.monotonic_ns()
-                assert program.done() == 4 * FILE_BYTES
+                assert program.done() == 4 * DISK_FILE_BYTES
                 took = time.monotonic_ns() - began
                 used = host.used(program.pid, unified.stat().st_ino)
         finally:
@@ -207,7 +152,7 @@ def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, file: Path) -> N
     assert 0 < used["reclaim_ns"] <= took
 
 
-def test_a_kill_for_lack_of_memory(host: Host, file: Path) -> None:
+def test_a_kill_for_lack_of_memory(host: Host, disk_file: Path) -> None:
     path = container_path("containerd", container_id())
     pressures = Pressures()
     with Cgroups() as cgroups:
@@ -215,7 +160,7 @@ def test_a_kill_for_lack_of_memory(host: Host, file: Path) -> None:
         limits = Limits(path, unified, ("memory",))
         try:
             limits.memory(32 * MIB)
-            with Program("use-memory", file, MIB, 256, (unified, *limits.places)) as program:
+            with Program("use-memory", disk_file, MIB, 256, (unified, *limits.places)) as program:
                 tenant = {"a": (f"/{path}", [program.pid])}
                 assert pressures.look(tenant)["a"].memory_limit_bytes == 32 * MIB
                 began = time.monotonic_ns()
