@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -158,18 +158,17 @@ def _v2(directory: Directory, into: Figures) -> None:
     into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
     into.oom_kills = directory.counters("memory.events").get("oom_kill", 0)
     for line in directory.text("io.max").splitlines():
-        name, *words = line.split()
+        name, _, words = line.partition(" ")
         device = _device(name)
-        limits = {word[:-1]: int(limit) for word, limit in _assigned(words) if limit.isdecimal()}
+        limits = {key: int(limit) for key, _, limit in _assigned(words) if limit.isdecimal()}
         for write, letter in ((False, "r"), (True, "w")):
             found = IoLimit(limits.get(f"{letter}bps"), limits.get(f"{letter}iops"), directory.path)
             if device is not None and (found.bytes_per_s or found.requests_per_s):
                 into.io_limits[device, write] = found
 
 
-def _assigned(words: Iterable[str]) -> list[tuple[str, str]]:
-    pairs = (word.partition("=") for word in words)
-    return [(name + sign, value) for name, sign, value in pairs if sign]
+def _assigned(words: str) -> list[tuple[str, str, str]]:
+    return [word.partition("=") for word in words.split()]
 
 
 def _device(name: str) -> int | None:
