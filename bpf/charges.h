@@ -109,28 +109,6 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 	}
 }
 
-/* `thread` waits for `number` from `now` on. Who has that CPU now has had it since before. */
-INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
-{
-	struct cpu *cpu = cpus.lookup(&number);
-
-	thread->cpu = number;
-	thread->waiting_ns = now;
-	if (cpu)
-		__sync_fetch_and_add(&cpu->waiting, 1);
-}
-
-/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
-INLINE struct cpu *end_waiting(struct thread *thread)
-{
-	u32 number = thread->cpu;
-	struct cpu *cpu = cpus.lookup(&number);
-
-	if (cpu)
-		__sync_fetch_and_add(&cpu->waiting, -1);
-	return cpu;
-}
-
 /* Charge the wait of `thread` from `from` to `until` to those who had `cpu` meanwhile, and have not now. */
 INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {

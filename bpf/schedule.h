@@ -135,6 +135,50 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	parts[RUNQUEUE] += now - since;
 }
 
+/* `thread` waits for `number` from `now` on. Who has that CPU now has had it since before. */
+INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
+{
+	struct cpu *cpu = cpus.lookup(&number);
+
+	thread->cpu = number;
+	thread->waiting_ns = now;
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, 1);
+}
+
+/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
+INLINE struct cpu *end_waiting(struct thread *thread)
+{
+	u32 number = thread->cpu;
+	struct cpu *cpu = cpus.lookup(&number);
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, -1);
+	return cpu;
+}
+
+/*
+ * `thread` is on a CPU `now`. The kernel does not tell of every switch: where none was seen by which it got there, it
+ * is taken to have got the CPU when it was woken; now, where that was not seen either; and at once, where
+ * it had not been blocked.
+ */
+INLINE void is_on_cpu(struct thread *thread, u64 now)
+{
+	u64 since = thread->off_since_ns, until = thread->woken_ns;
+
+	if (!since)
+		return;
+	if (thread->off_for == RUNQUEUE)
+		until = since;
+	else if (until <= since)
+		until = now;
+	gets_cpu(thread, until);
+	if (thread->waiting_ns) {
+		thread->waiting_ns = 0;
+		end_waiting(thread);
+	}
+}
+
 /*
  * Take away the innermost level, number `depth`. Where `slot` is given, what the level holds is counted there,
  * at most `ns` of it: a thread that loses the CPU between reading the clock and taking the call's frame away was
@@ -171,6 +215,10 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 }
 
 #else /* calls are not split */
+
+INLINE void is_on_cpu(struct thread *thread, u64 now)
+{
+}
 
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {

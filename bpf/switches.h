@@ -40,6 +40,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 			if (thread->link && now - thread->gap_ns > UNFOLLOWED_NS) {
 				drop_thread(tid);
 			} else {
+				is_on_cpu(thread, now);
 				leaves_cpu(thread, ctx->args[0] & 1, leaving, now);
 				if (thread->off_for == RUNQUEUE)
 					begin_waiting(thread, number, now);

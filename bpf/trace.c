@@ -68,6 +68,8 @@ int call_begins(struct pt_regs *ctx)
 			return 0;
 		}
 	}
+	if (thread->off_since_ns)
+		is_on_cpu(thread, bpf_ktime_get_ns());
 	depth = thread->depth;
 	if (depth)
 		depth = alive_at_entry(ctx, thread, depth, sp);
@@ -135,11 +137,16 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 		}
 	}
 	if (alive < depth) {
-		for (i = 0; i < DEPTH; i++)
-			if (depth - i > alive)
-				end_level(thread, depth - i, NULL, 0);
-		thread->depth = alive;
 		LOSE(abandoned, depth - alive);
+		thread->depth = alive;
+		BARRIER();
+		for (i = 0; i < DEPTH; i++) {
+			depth = forgotten(thread, depth);
+			if (depth <= thread->depth)
+				break;
+			end_level(thread, depth, NULL, 0);
+			depth--;
+		}
 	} else if (found < 0 && depth < DEPTH) {
 		LOSE(no_entry, 1); /* with all frames in use, it is a call that was too deep for one */
 	}
@@ -174,6 +181,7 @@ int call_returns(struct pt_regs *ctx)
 	}
 	depth = forgotten(thread, depth);
 	frame = frame_at(thread, depth - 1);
+	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
 	if (frame->object)

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes and threads that make traced calls, wake each other and stand in each other's way, as told by the
+ * first argument; all of them are answered for on stdout with "ok" and what is said below.
+ *
+ *     relay TIMES     this process calls and gives a token to a source, which rests for REST_MS and gives it to
+ *                     a worker, which computes for WORK_MS and gives it back: "ok SOURCE WORKER" (process ids)
+ *                     at the start, "ok" at the end
+ *     locks TIMES     the same between three threads of this process, through condition variables
+ *     gaps TIMES US   calls, and computes for US microseconds between two calls: "ok", then "ok CALLS_NS GAPS_NS
+ *                     WALL_NS", by its own clock
+ *     spin MS         makes one call that computes for MS of wall time, for every line on stdin: "ok"
+ *     many TIMES      calls with a call inside, at signals (SIGUSR1) too: "ok", then "ok WALL_NS"
+ *     hog             computes: "ok"
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default"), noinline))
+#define REST_MS 4
+#define WORK_MS 3
+
+static long long now(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void compute(clockid_t clock, long long ns)
+{
+	long long end = now(clock) + ns;
+
+	while (now(clock) < end)
+		;
+}
+
+static void rest(void)
+{
+	struct timespec time = { 0, REST_MS * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+EXPORT int inner(void)
+{
+	__asm__ volatile("");
+	return 0;
+}
+
+EXPORT int outer(void)
+{
+	return inner() + 0 * getppid();
+}
+
+EXPORT int spin(long ms)
+{
+	compute(CLOCK_MONOTONIC, ms * 1000000LL);
+	return 0;
+}
+
+static void say(const char *words)
+{
+	printf("%s\n", words);
+	fflush(stdout);
+}
+
+static void take(int from)
+{
+	char byte;
+
+	if (read(from, &byte, 1) != 1)
+		_exit(0);
+}
+
+static void give(int to)
+{
+	if (write(to, "", 1) != 1)
+		_exit(0);
+}
+
+static void relay(long times)
+{
+	int start[2], middle[2], end[2];
+	pid_t source, worker;
+
+	if (pipe(start) || pipe(middle) || pipe(end))
+		exit(3);
+	source = fork();
+	if (!source) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			take(start[0]);
+			rest();
+			give(middle[1]);
+		}
+	}
+	worker = fork();
+	if (!worker) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			take(middle[0]);
+			compute(CLOCK_THREAD_CPUTIME_ID, WORK_MS * 1000000LL);
+			give(end[1]);
+		}
+	}
+	printf("ok %d %d\n", source, worker);
+	fflush(stdout);
+	take(0); /* until the test has seen who they are */
+	while (times--) {
+		inner();
+		give(start[1]);
+		take(end[0]);
+	}
+	inner();
+	say("ok");
+	take(0);
+	kill(source, SIGKILL);
+	kill(worker, SIGKILL);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed[3] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
+static int turn;
+
+static void wait_for(int own)
+{
+	pthread_mutex_lock(&lock);
+	while (turn != own)
+		pthread_cond_wait(&changed[own], &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void pass_to(int next)
+{
+	pthread_mutex_lock(&lock);
+	turn = next;
+	pthread_mutex_unlock(&lock);
+	pthread_cond_signal(&changed[next]);
+}
+
+static void *work(void *data)
+{
+	int own = *(int *)data;
+
+	for (;;) {
+		wait_for(own);
+		if (own == 1)
+			rest();
+		else
+			compute(CLOCK_THREAD_CPUTIME_ID, WORK_MS * 1000000LL);
+		pass_to((own + 1) % 3);
+	}
+	return NULL;
+}
+
+static void locks(long times)
+{
+	static int one = 1, two = 2;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, work, &one) || pthread_create(&thread, NULL, work, &two))
+		exit(3);
+	say("ok");
+	take(0);
+	while (times--) {
+		inner();
+		pass_to(1);
+		wait_for(0);
+	}
+	inner();
+	say("ok");
+	take(0);
+}
+
+static void gaps(long times, long us)
+{
+	long long calls = 0, between = 0, first = 0, begun, ended = 0;
+
+	say("ok");
+	take(0);
+	while (times--) {
+		if (ended)
+			compute(CLOCK_MONOTONIC, us * 1000LL);
+		begun = now(CLOCK_MONOTONIC);
+		if (ended)
+			between += begun - ended;
+		else
+			first = begun;
+		inner();
+		ended = now(CLOCK_MONOTONIC);
+		calls += ended - begun;
+	}
+	printf("ok %lld %lld %lld\n", calls, between, ended - first);
+	fflush(stdout);
+	take(0);
+}
+
+static void at_signal(int number)
+{
+	(void)number;
+	inner();
+}
+
+static void many(long times)
+{
+	struct sigaction action = { .sa_handler = at_signal, .sa_flags = SA_RESTART };
+	long long begun;
+
+	sigaction(SIGUSR1, &action, NULL);
+	say("ok");
+	take(0);
+	begun = now(CLOCK_MONOTONIC);
+	while (times--)
+		outer();
+	printf("ok %lld\n", now(CLOCK_MONOTONIC) - begun);
+	fflush(stdout);
+	take(0);
+}
+
+int main(int count, char **words)
+{
+	const char *what = count > 1 ? words[1] : "";
+	long times = count > 2 ? atol(words[2]) : 0;
+
+	if (!strcmp(what, "relay")) {
+		relay(times);
+	} else if (!strcmp(what, "locks")) {
+		locks(times);
+	} else if (!strcmp(what, "gaps")) {
+		gaps(times, count > 3 ? atol(words[3]) : 0);
+	} else if (!strcmp(what, "many")) {
+		many(times);
+	} else if (!strcmp(what, "spin")) {
+		for (;;) {
+			say("ok");
+			take(0);
+			spin(times);
+		}
+	} else if (!strcmp(what, "hog")) {
+		say("ok");
+		for (;;)
+			compute(CLOCK_MONOTONIC, 1000000);
+	} else {
+		return 2;
+	}
+	return 0;
+}
