@@ -15,7 +15,8 @@ from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, poin
 def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:
     """A kernel side with few slots and thread records: the marker's (slots, threads)."""
     slots, threads = request.param
-    kernel = KernelSide(way="auto", slots=slots, threads=threads, functions=FUNCTIONS)
+    # Without splits nobody is followed: every slot and record is one that the test has taken.
+    kernel = KernelSide(way="auto", slots=slots, threads=threads, functions=FUNCTIONS, splits=False)
     library = driver.with_name("libtraced.so")
     assert not kernel.attach(str(library), points(library)).failed
     yield kernel
