@@ -34,7 +34,7 @@ Pieces = tuple[tuple[str, Role], ...]
 
 def cells(parts_ns: U64, most: int = CELLS) -> list[int]:
     """Cells of each part, ``most`` together, by the largest remainders; all 0 where there is no time."""
-    whole = int(parts_ns.sum())
+    whole = sum(parts_ns.tolist())  # as whole numbers of Python: a file may hold parts that overflow
     if not whole:
         return [0] * len(parts_ns)
     exact = parts_ns.astype(np.float64) * (most / whole)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model.window import SPLITS
 from tui.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
 
-PARTS = st.lists(st.integers(0, 1 << 50), min_size=len(SPLITS), max_size=len(SPLITS))
+PARTS = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 
 
 @given(PARTS)
