@@ -1,0 +1,104 @@
+"""What processes use, of real ones; what the host swaps, of a file made for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from probes.process_use import ProcessUses, SwapReader, cpu_list
+
+DEADLINE_SECONDS = 60.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "listed"),
+    [((), ""), ((3,), "3"), ((0, 1, 2), "0-2"), ((8, 0, 1, 5, 9), "0-1,5,8-9"), ((0, 2, 4), "0,2,4")],
+)
+def test_cpus_are_listed_as_the_kernel_does(cpus: tuple[int, ...], listed: str) -> None:
+    assert cpu_list(cpus) == listed
+
+
+def test_a_process_that_computes() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    program = "import os; os.nice(3); print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            os.sched_setaffinity(process.pid, {cpu})
+            assert process.stdout is not None
+            process.stdout.readline()
+            uses = ProcessUses()
+            before = time.clock_gettime_ns(~process.pid << 3 | 2)
+            first = uses.look({process.pid})[process.pid]
+            assert first.cpu_ns == 0, "what it did before is no news"
+            total, deadline = 0, time.monotonic() + DEADLINE_SECONDS
+            while total < 50_000_000:
+                assert time.monotonic() < deadline
+                last = uses.look({process.pid})[process.pid]
+                total += last.cpu_ns
+            assert total <= time.clock_gettime_ns(~process.pid << 3 | 2) - before
+        finally:
+            process.kill()
+    assert (last.nice, last.allowed, last.allowed_cpus, last.threads) == (3, str(cpu), 1, 1)
+    assert last.parent_pid == os.getpid()
+    assert last.rss_bytes > PAGE
+    uses.close()
+
+
+def test_page_faults_are_counted() -> None:
+    uses = ProcessUses()
+    own = os.getpid()
+    uses.look({own})
+    memory = bytearray(200 * PAGE)
+    memory[::PAGE] = b"x" * 200
+    assert uses.look({own})[own].minor_faults >= 150
+    assert uses.look({own})[own].minor_faults < 150
+    uses.close()
+
+
+def test_a_process_that_has_ended_is_left_out_and_forgotten() -> None:
+    uses = ProcessUses()
+    before = len(os.listdir("/proc/self/fd"))
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert process.pid in uses.look({process.pid, os.getpid()})
+        process.kill()
+    assert uses.look({process.pid, os.getpid()}).keys() == {os.getpid()}
+    assert uses.look(()) == {}
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_number_that_another_process_has_now_begins_anew(tmp_path: Path) -> None:
+    def stat(ticks: int) -> str:
+        return f"7 (a) b) R 1 0 0 0 0 0 10 0 20 0 {ticks} 0 0 0 20 0 4 0 99 0 25 0\n"
+
+    file = tmp_path / "proc/7/stat"
+    file.parent.mkdir(parents=True)
+    file.write_text(stat(100))
+    uses = ProcessUses(tmp_path)
+    uses.look({7})
+    file.write_text(stat(150))
+    use = uses.look({7})[7]
+    assert use.cpu_ns == 50 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    assert (use.threads, use.rss_bytes, use.major_faults) == (4, 25 * PAGE, 0)
+    file.write_text("")  # what an open file of a process that is gone gives
+    assert uses.look({7}) == {}
+    file.write_text(stat(9000))
+    assert uses.look({7})[7].cpu_ns == 0
+
+
+def test_swapped_bytes_are_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "proc/vmstat"
+    file.parent.mkdir()
+    file.write_text("nr_free_pages 1\npswpin 5\npswpout 7\n")
+    swap = SwapReader(tmp_path)
+    assert swap.look() == (0, 0)
+    file.write_text("nr_free_pages 1\npswpin 6\npswpout 9\n")
+    assert swap.look() == (PAGE, 2 * PAGE)
+    assert swap.look() == (0, 0)
+    file.unlink()
+    assert swap.look() == (0, 0)
