@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from diagnosis.engine import explain
 from model.device import Device
 from model.errors import BadUsage, Told
 from model.evidence import Evidence
 from model.window import Window
 from outputs import saved
 from outputs.document import document
+from outputs.explain import explain_document, explain_text
 from outputs.places import state_directory, window_path
 from outputs.saved import load, save
 from outputs.text import table
@@ -285,7 +287,9 @@ def test_damage_to_evidence_is_refused_or_changes_nothing_else(tmp_path: Path) -
         except BadUsage:
             continue
         opened += 1
-        json.dumps(document(found), allow_nan=False)
+        chains = (*found.chains, *explain(replace(found, chains=())))
+        json.dumps([document(found), explain_document(found, chains)], allow_nan=False)
+        assert "\x1b" not in explain_text(found, chains, width=100, colour=False)
         assert "\x1b" not in table(found, width=100, colour=False)
         assert "\x1b" not in repr((found.evidence, found.chains))
     assert 20 < opened < 380
