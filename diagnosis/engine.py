@@ -163,7 +163,12 @@ class Diagnosis:
 def explain(
     window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
 ) -> tuple[Chain, ...]:
-    """The chains of one window by itself, the worst first: what its own evidence says."""
+    """The chains of one window by itself, the worst first: what its own evidence says.
+
+    Nothing where several hosts are merged: process ids are those of one host.
+    """
+    if len({key.host for key in window.rows.keys}) > 1:
+        return ()
     normal = (normals or Normals()).of(window.rows.keys, window.tenants)
     facts = Facts(window, normal=normal.percentiles, usual=normal.usual_ns)
     found = main_ones(suspicions(facts, rules))

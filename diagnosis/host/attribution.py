@@ -19,6 +19,8 @@ from diagnosis.host.sockets import loses_segments
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import RowKey
 
+MOSTLY_CHARGED: Final = 0.5
+"""Where more of a wait for a CPU than that has no culprit, it is told as well, if no other loss is larger."""
 CHANGED_WORKER: Final = 0.2
 """A worker that spends so much of its time on what it usually does not is late because of that."""
 MOST_LINKS: Final = 3
@@ -89,6 +91,8 @@ class Attribution:
             by[who] = by.get(who, 0.0) + charge.ns
         self._losses: dict[str, Loss] = {}
         self._pinned: dict[int, bool] = {}
+        self._uncharged: list[tuple[_Wait, Who, float]] = []
+        """Waits for a CPU without a culprit, and who waited."""
         self._victim = Who("", 0, "")
 
     def losses(self, pid: int) -> list[Loss]:
@@ -97,13 +101,17 @@ class Attribution:
         if not rows:
             return []
         key = rows[0].key
-        self._losses = {}
+        self._losses, self._uncharged = {}, []
         self._victim = Who(key.tenant, key.pid, key.process)
         for row in rows:
             self._late(row)
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
+        if sum(ns for _, _, ns in self._uncharged) > sum(loss.ns for loss in self._losses.values()):
+            for wait, who, ns in self._uncharged:
+                cause = "cpu_pinning" if self._is_pinned(who.pid) else "cpu_contention"
+                self._lost(cause, wait, "runqueue", ns, {})
         return list(self._losses.values())
 
     def _charged(self, key: RowKey, part: str) -> Mapping[Who, float]:
@@ -231,6 +239,9 @@ class Attribution:
             self._lost("cfs_throttling", wait, "runqueue", claimed, {})
             left = 1.0 - claimed / ns
             by = {other: lost * left for other, lost in by.items()}
+            uncharged = 0.0
+        if uncharged > MOSTLY_CHARGED * ns:
+            self._uncharged.append((wait, who, uncharged))
         for other, lost in by.items():
             if other.pid == self._facts.own_pid != 0:
                 cause = "tracer"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from diagnosis.facts import Facts
 from diagnosis.host import commands
 from diagnosis.host.attribution import Loss
@@ -10,11 +12,14 @@ from diagnosis.host.processors import cpus_of, idle_elsewhere, list_of
 from diagnosis.host.wording import blamed, by_tenant, named, ranked
 from model.chain import Fix, Link
 
+KNOWN: Final = 0.8
+"""Part of a loss with a culprit: less is said to be incomplete."""
+
 
 def contention(facts: Facts, loss: Loss) -> Description:
     """Other tenants' threads had the CPU."""
     culprits = ranked(loss.culprits, loss.ns)
-    tenants = [facts.name(tenant) for tenant in by_tenant(loss.culprits)]
+    holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
     for who, _ in culprits[:1]:
         fixes.append(_other_cpus(facts, loss, who.pid, who.process, facts.name(who.tenant)))
@@ -23,10 +28,11 @@ def contention(facts: Facts, loss: Loss) -> Description:
         text = f"or halve the CPU time of {facts.name(who.tenant)} by a quota"
         fixes.append(Fix(text, commands.limit_cpus(facts, who.tenant, used / 2)))
     return Description(
-        summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {tenants[0]} holds",
+        summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
-        fixes=tuple(fixes),
+        fixes=tuple(fixes) or (Fix("see which processes run", "top -H"),),
         confidence=_explained(loss),
+        unknown=() if _explained(loss) >= KNOWN else ("who had the CPU for the rest of the time",),
     )
 
 

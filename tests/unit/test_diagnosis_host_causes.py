@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.engine import explain
+from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
 from diagnosis.host import commands, processors
 from model.chain import Chain
@@ -308,6 +308,22 @@ def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
 def test_no_fault_is_told_twice(name: str) -> None:
     told = faults(explain(FAULTS[name][0]()))
     assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
+
+
+def test_a_cpu_that_nobody_is_charged_with_is_told_without_a_culprit() -> None:
+    (chain,) = faults(explain(window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)])))
+    assert (chain.cause, chain.culprits, chain.confidence) == ("cpu_contention", (), 0.0)
+    assert any("who had the CPU" in line for line in chain.unknown)
+
+
+def test_the_tracer_itself_is_named() -> None:
+    taken = charge("runqueue", 390, 77, culprit_tenant=SYSTEM, culprit_process="stalltop")
+    diagnosis = Diagnosis(own_pid=77)
+    for second in range(3):
+        look = window([LAUNCHES, row(HOST_GAP, 40, running=590, runqueue=400)], charges=[taken], start=second)
+        (chain, *_) = diagnosis.add(look).chains or [None]
+    assert chain is not None
+    assert chain.cause == "tracer"
 
 
 def test_a_hung_call_is_told_without_a_culprit() -> None:
