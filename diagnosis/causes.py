@@ -139,7 +139,13 @@ _LIST: Final = (
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
-    Cause("pcie_replays", "PCIe replays", "the link sends packets again: a bad contact or signal"),
+    # Its counter is read every few seconds: one look has the replays of several.
+    Cause(
+        "pcie_replays",
+        "PCIe replays",
+        "the link sends packets again: a bad contact or signal",
+        at_once=True,
+    ),
     Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
     Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
     Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
