@@ -118,7 +118,7 @@ CASES = [
         says=("PCIe 5.0 x8 instead of 5.0 x16", "pcie.link.width.current", "32 GB/s instead of 63"),
     ),
     Case("a lower generation", "pcie_link", {"pcie_generation": 3}, says=("PCIe 3.0 x16",)),
-    Case("replays", "pcie_replays", {"pcie_replays": 40}, says=("40 replays a second",)),
+    Case("replays", "pcie_replays", {"pcie_replays": 40}, says=("40 replays since",)),
 ]
 
 
@@ -156,7 +156,7 @@ def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
         {"pcie_generation": 1, "utilization_percent": 3.0},
         {"pcie_generation": None},
         {"pcie_width": 0},
-        {"pcie_replays": 2},
+        {"pcie_replays": 12},
         dict.fromkeys(
             (
                 *("utilization_percent", "sm_clock_mhz", "sm_clock_max_mhz", "pcie_width", "remap_pending"),
@@ -186,6 +186,26 @@ def test_only_the_device_that_is_ill_is_told() -> None:
     other = replace(WELL, index=0, uuid="GPU-bb", processes=(DeviceProcess(7, "C", 1 << 30, SERVE),))
     (told,) = told_of(other, replace(WELL, xids=(31,)))
     assert told.about == "GPU 2/31"
+
+
+def test_a_device_of_several_tenants_is_one_fault() -> None:
+    """Whoever of them loses most at the moment."""
+    shared = replace(WELL, throttle_reasons=("power cap",), sm_clock_mhz=990)
+    shared = replace(shared, processes=(*shared.processes, DeviceProcess(7, "C", 1 << 30, SERVE)))
+    for waited in (100, 900):
+        rows = [
+            *healthy_trainer(),
+            row(SYNC, 20, gpu=waited, tenant=SERVE, pid=7, program="serve.py"),
+        ]
+        (told,) = told_of(shared, rows=rows)
+        assert (told.cause, told.tenant, told.about) == ("gpu_power", "", "GPU 2")
+        assert told.pid == (7 if waited == 900 else 100)
+
+
+def test_a_device_whose_processes_are_not_told_is_nobodys() -> None:
+    (told,) = told_of(replace(WELL, processes=(), throttle_reasons=("power cap",), sm_clock_mhz=990))
+    assert told.tenant == ""
+    assert told.pid == 100
 
 
 def test_a_device_that_nobody_traced_uses_is_told_without_a_tenant() -> None:
