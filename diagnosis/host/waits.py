@@ -12,15 +12,19 @@ from diagnosis.host.description import Description
 from diagnosis.host.wording import effect, mechanisms, row_of, worst
 from diagnosis.suspicion import Suspicion
 
-LEAST_SHARE: Final = 0.05
-"""Part of its time that a process loses before anything is said: a healthy host takes a few hundredths."""
-LEAST_SHARE_OF_WAITS: Final = 0.1
-"""The same for waits for others, which also come and go with the rhythm of healthy programs."""
-_WAITS_FOR_OTHERS: Final = ("loader_cpu", "loader_disk", "loader_lock", "lock_contention", "slow_disk")
-LEAST_SHARE_OF_SLOW: Final = 0.01
-"""The same where the row that loses most is slower than normal by ``SLOW``: rare, long waits hurt latency."""
-SLOW: Final = 2.0
+LEAST_SHARE: Final = 0.1
+"""Part of its time that a process loses before anything is said: tenants of a busy, healthy host wait for
+each other for some hundredths of their time."""
+LEAST_SHARE_OF_CERTAIN: Final = 0.05
+"""The same for causes in ``_CERTAIN``."""
+_CERTAIN: Final = ("cfs_throttling", "cpu_pinning", "reclaim", "major_faults", "tcp_retransmits", "tracer")
+"""What has a signal of its own besides the time lost: limits reached, faults, segments sent again."""
+LEAST_SHARE_OF_SLOW: Final = 0.02
+"""The same where the row that loses most is ``SLOW``: rare, long waits hurt latency."""
+SLOW: Final = 3.0
 """p99 now to normal p99."""
+SLOW_CALLS: Final = 100
+"""Calls from which on a p99 is more than the longest one of them."""
 
 DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "cpu_contention": cpu.contention,
@@ -51,11 +55,12 @@ def waits(facts: Facts) -> Iterator[Suspicion]:
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
     share = loss.ns / facts.wall_ns(loss.victim.pid)
-    if share >= (LEAST_SHARE_OF_WAITS if loss.cause in _WAITS_FOR_OTHERS else LEAST_SHARE):
+    if share >= (LEAST_SHARE_OF_CERTAIN if loss.cause in _CERTAIN else LEAST_SHARE):
         return True
     row = row_of(facts, worst(loss))
-    slow = row is not None and row.normal_p99_ns is not None and row.p99_ns >= SLOW * row.normal_p99_ns
-    return share >= LEAST_SHARE_OF_SLOW and slow
+    if row is None or row.normal_p99_ns is None or row.calls < SLOW_CALLS:
+        return False
+    return share >= LEAST_SHARE_OF_SLOW and row.p99_ns >= SLOW * row.normal_p99_ns
 
 
 def _suspicion(facts: Facts, loss: Loss, told: Description) -> Suspicion:

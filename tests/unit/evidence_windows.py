@@ -34,7 +34,9 @@ class Spent(NamedTuple):
     bytes: int = 0
     errors: int = 0
     longest_ms: float | None = None
-    """One call of these took so long."""
+    """How long the slowest of these took."""
+    slow_calls: int = 1
+    """How many were that slow."""
 
 
 def row(
@@ -94,8 +96,8 @@ def rows_of(spent: Sequence[Spent]) -> Rows:
         each = int(split[number].sum()) // one.calls if one.calls else 0
         most = each if one.longest_ms is None else round(one.longest_ms * 1e6)
         if one.calls:
-            dense[number, index_of(each)] += np.uint64(one.calls - 1)
-            dense[number, index_of(most)] += np.uint64(1)
+            dense[number, index_of(each)] += np.uint64(one.calls - one.slow_calls)
+            dense[number, index_of(most)] += np.uint64(one.slow_calls)
         longest.append(most)
     return Rows(
         keys=tuple(one.key for one in spent),

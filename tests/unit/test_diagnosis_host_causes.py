@@ -9,6 +9,7 @@ import pytest
 from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
 from diagnosis.host import commands, processors
+from diagnosis.normals import KNOWN_WINDOWS, Normals
 from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
 from model.tenant import Tenant
@@ -22,6 +23,7 @@ from tests.unit.evidence_windows import (
     charge,
     healthy_trainer,
     row,
+    rows_of,
     window,
 )
 
@@ -308,6 +310,37 @@ def test_the_first_chain_names_cause_and_culprit(name: str) -> None:
 def test_no_fault_is_told_twice(name: str) -> None:
     told = faults(explain(FAULTS[name][0]()))
     assert [chain.cause for chain in told if chain.severity not in ("low", "info")] == [name.split()[0]]
+
+
+def with_contention(share: float, longest_ms: float) -> Window:
+    """Calls that take 1 ms each, and six of them longer: what p99 shows of 500."""
+    calls = row("cudaGraphLaunch", 500, running=500, runqueue=1000 * share, longest_ms=longest_ms)
+    others = row(HOST_GAP, 500, running=500 - 1000 * share)
+    charged = charge("runqueue", 1000 * share, 900, operation="cudaGraphLaunch")
+    return replace(
+        window([calls, others], charges=[charged]),
+        rows=rows_of([calls._replace(slow_calls=6), others]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "longest_ms", "known", "severities"),
+    [
+        pytest.param(0.12, 1.1, False, ["medium"], id="much"),
+        pytest.param(0.04, 30.0, False, [], id="little, and nothing is known"),
+        pytest.param(0.04, 30.0, True, ["low"], id="little, and slow"),
+        pytest.param(0.04, 1.1, True, [], id="little, and no slower"),
+        pytest.param(0.01, 30.0, True, [], id="next to nothing"),
+    ],
+)
+def test_a_small_loss_is_told_where_it_makes_calls_slow(
+    share: float, longest_ms: float, known: bool, severities: list[str]
+) -> None:
+    normals = Normals()
+    for _ in range(KNOWN_WINDOWS if known else 0):
+        normals.learn(Facts(with_contention(0.001, 1.0)))
+    chains = faults(explain(with_contention(share, longest_ms), normals=normals))
+    assert [chain.severity for chain in chains if chain.cause == "cpu_contention"] == severities
 
 
 def test_a_cpu_that_nobody_is_charged_with_is_told_without_a_culprit() -> None:
