@@ -224,13 +224,15 @@ def _mapped(window: Window) -> int:
 def _chains(window: Window, style: Style) -> list[str]:
     """What is wrong, the worst first, and why that is so for the worst one."""
     chains = sorted(window.chains, key=worst_first)
+    wrong = any(chain.severity != "info" for chain in chains)
     lines: list[str] = []
     for number, chain in enumerate(chains[:MOST_LISTED]):
         lines += chain_text.headline(chain, style)
-        if number == 0 and chain.open:
+        if number == 0 and chain.open and wrong:
             lines += chain_text.tree(chain, window, style, "  ")
             lines += chain_text.fix(chain.fixes[0], "fix", style) if chain.fixes else []
-    return _listed("what is wrong: see stalltop explain", lines, len(chains), style)
+    title = "what is wrong" if wrong else "worth knowing"
+    return _listed(f"{title}: see stalltop explain", lines, len(chains), style)
 
 
 def _culprits(window: Window, style: Style) -> list[str]:

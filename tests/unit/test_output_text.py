@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from model.device import Devices
+from model.evidence import Charge, Evidence
 from model.tenant import Tenant
 from model.window import Coverage, Missing, OpenCall, Window
 from outputs.text import MOST_ROWS, table
-from tests.unit.windows import Calls, full_window, key, window, windows
+from tests.unit.windows import CHAINS, Calls, full_window, key, window, windows
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -125,6 +126,71 @@ def test_calls_that_will_never_return_are_told_apart() -> None:
     assert lines[lines.index(still_open) - 1] == "calls that have not returned"
     assert lines[lines.index(ended) - 1] == "calls that their threads ended inside of"
     assert ended.split()[-4:] == ["python3", "103,", "thread", "104"]
+
+
+def test_what_is_wrong_and_why_stands_below_the_tables() -> None:
+    lines = plain(full_window(), 100).splitlines()
+    at = lines.index("what is wrong: see stalltop explain")
+    assert at > next(i for i, line in enumerate(lines) if line.startswith("operation"))
+    assert lines[at + 1].startswith("HIGH      serve loses time between its calls to train (155ms/s, since ")
+    assert lines[at + 2 : at + 8] == [
+        "         160ms/s time between calls",
+        "  97.0%  155ms/s └─ waits for a CPU (tritonserver 200)",
+        "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
+        "                       └─ writes without end (python3 100, train, nvme0n1)",
+        "  fix: keep train off the CPUs of serve",
+        "    $ taskset -acp 1 100",
+    ]
+    assert lines[at + 8].startswith("CRITICAL  the kernel killed worker of serve (since ")
+    assert "ended" in lines[at + 8]
+
+
+def test_what_is_no_fault_is_not_called_one() -> None:
+    bound = replace(CHAINS[0], severity="info", summary="serve waits for the device")
+    text = plain(replace(full_window(), chains=(bound,)))
+    assert "what is wrong" not in text
+    assert "worth knowing: see stalltop explain\nINFO      serve waits for the device" in text
+    assert "explain" not in plain(replace(full_window(), chains=()))
+
+
+def test_many_chains_are_cut_and_counted() -> None:
+    chains = tuple(replace(CHAINS[0], id=str(at), severity="low", links=(), fixes=()) for at in range(20))
+    text = plain(replace(window(), chains=chains), 120)
+    assert len(lines_with(text, "LOW ")) == 8
+    assert "and 12 more" in text
+
+
+def test_who_took_whose_time_adds_up_by_process() -> None:
+    def charge(culprit: int, ns: int, operation: str, kind: str = "runqueue") -> Charge:
+        tenant = "cri:bb" if culprit != 100 else "docker:aa"
+        return Charge("docker:aa", 100, "python3", "runtime", operation, kind, tenant, culprit, "hog", ns, 1)
+
+    charges = (
+        charge(300, 2_000_000, "cudaFree"),
+        charge(300, 5_000_000, "cudaLaunchKernel"),
+        charge(300, 1_000_000, "cudaFree", "lock"),
+        charge(100, 90_000_000, "cudaFree", "lock"),
+        charge(0, 80_000_000, "cudaFree", "network"),
+    )
+    text = plain(replace(window(), evidence=Evidence(charges=charges)))
+    title = "who took the time of others\n"
+    assert text.endswith(
+        f"{title}7.00ms  serve hog 300, from train python3 100 (runqueue)\n"
+        "1.00ms  serve hog 300, from train python3 100 (lock)\n"
+    )
+
+
+def test_where_the_time_went_is_told_in_two_parts() -> None:
+    one = window([Calls(key(), [1_000]), Calls(key("cudaFree"), [1_000])], split=True)
+    assert one.rows.split_ns is not None
+    one.rows.split_ns[0, :3] = (620, 300, 80)
+    one.rows.split_ns[1, :] = 0
+    text = plain(one, 120)
+    assert lines_with(text, "cudaLaunchKernel")[0].endswith(" run 62% rq 30%")
+    assert lines_with(text, "cudaFree")[0].endswith("0B")
+    assert "time went to" in text
+    assert "time went to" not in plain(window([Calls(key(), [1_000])]), 120)
+    assert "time went to" not in plain(one, 80), "what else there is has the first claim on the width"
 
 
 def test_many_processes_of_one_program_take_one_entry() -> None:
