@@ -30,9 +30,7 @@ class AlertPanel(AlertList, can_focus=True):
         if not rows or rows[0].ended:
             rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if started else STARTING))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
-        coverage = AlertRow(
-            "coverage", "-", "dim", "all warnings in full, what is traced, and what that costs"
-        )
+        coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
         self.show(rows, [coverage], silenced)
 
     def forget_height(self) -> None:

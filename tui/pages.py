@@ -1,13 +1,14 @@
-"""The texts of the help and of the warnings, as lines to scroll through. Pure functions."""
+"""The texts of the help and of what is traced, as lines to scroll through. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from model.filter import KEYS
-from model.window import LOSSES, Window
+from model.window import LOSSES, SPLITS, Window
 from outputs import figures
 from tui.keys import groups
+from tui.split import LETTERS, MEANINGS
 from tui.warnings import warnings
 from widgets.page import PageLine
 
@@ -17,6 +18,8 @@ FIGURES = (
     ("MAX", "the longest call"),
     ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
     ("SHARE", "of the time of all calls below the path shown on top of the table"),
+    ("SPLIT", "where the time of its calls went (see below)"),
+    ("C H M L", "after a name: a chain speaks of it, critical, high, medium or low (i says why)"),
     ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
     ("ERR", "calls that returned an error"),
     ("OPEN", "age of the oldest call that has not returned yet"),
@@ -39,6 +42,20 @@ def help_page() -> list[PageLine]:
     lines.append(PageLine((("Figures", "head"),)))
     lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
     lines.append(PageLine())
+    lines.append(PageLine((("Where time goes", "head"),)))
+    lines += [
+        PageLine(
+            (
+                ("  ", "text"),
+                (LETTERS[name], name),
+                (f" {name.ljust(12)} ", "label"),
+                (MEANINGS[name], "text"),
+            ),
+            17,
+        )
+        for name in SPLITS
+    ]
+    lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))
     lines.append(_pair("allreduce", "the word is in any name; several words: all of them", "label"))
     lines.append(_pair("/^cuda.*Sync/", "a regular expression", "label"))
@@ -52,9 +69,9 @@ def _pair(left: str, right: str, role: str) -> PageLine:
 
 
 def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool) -> list[PageLine]:
-    """Every warning in full, then what is traced and what that costs."""
+    """Every warning that no chain tells in full, then what is traced and what that costs."""
     found = warnings(window, notes, unicode=unicode)
-    lines = [PageLine(((f"Warnings ({len(found)})", "head"),))]
+    lines = [PageLine(((f"Warnings besides chains ({len(found)})", "head"),))]
     if not found:
         lines.append(PageLine((("  none", "good"),)))
     for warning in found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.style import Style
@@ -16,7 +15,6 @@ from textual.widgets import Input
 from model.errors import CannotTrace
 from model.source import Source
 from model.window import Missing
-from outputs.saved import load
 from tests.tui.screen import DEADLINE, running
 from tests.tui.sources import Fed, Made, many, numbered
 from tests.unit.windows import full_window, window
@@ -212,65 +210,6 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
         await screen.press("space")
         await screen.sees("FROZEN")
         assert "lost 1.23k" in screen.line(0)
-
-
-async def test_freeze_holds_the_picture_while_counting_goes_on() -> None:
-    async with running(numbered(0), size=(120, 24)) as screen:
-        await screen.press("space")
-        await screen.sees("FROZEN")
-        before = screen.text().splitlines()[5:-1]
-        for number in range(1, 4):
-            await screen.feed(replace(numbered(number), rows=many(9).rows))
-        assert screen.text().splitlines()[5:-1] == before
-        # What is frozen is fully usable.
-        await screen.press("o")
-        await screen.until(lambda: "operation000" not in screen.names())
-        await screen.press("c", "space")
-        await screen.sees("LIVE")
-        await screen.press("o")
-        await screen.until(lambda: "operation000" in screen.names())
-
-
-async def test_window_lengths() -> None:
-    async with running(*(numbered(i) for i in range(12)), size=(120, 24)) as screen:
-        await screen.sees("last 10s")
-        await screen.press("minus", "minus", "minus")
-        await screen.sees("last 1s ")
-        await screen.press("plus", "plus", "plus")
-        await screen.sees("last 12s of 300s")
-        await screen.press("equals_sign")
-        await screen.sees("since start 12.0s")
-        # A frozen picture changes its length too, and still ends where it was frozen.
-        await screen.press("space")
-        await screen.feed(numbered(12))
-        await screen.press("minus", "minus", "minus")
-        await screen.sees("last 10s")
-        await screen.until(lambda: screen.app.main.shown is not None and screen.app.main.shown.seconds == 10)
-        assert screen.app.main.shown is not None
-        assert screen.app.main.shown.end == pytest.approx(numbered(11).end)
-
-
-async def test_save_writes_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with running(numbered(0), size=(200, 24)) as screen:
-        await screen.press("space", "w")
-        await screen.sees("saved ")
-        (path,) = (tmp_path / "stalltop").glob("*.stalltop")
-        assert path.name in screen.text()
-        shown = screen.app.main.shown
-        assert shown is not None
-        assert load(path).rows.keys == shown.rows.keys
-
-
-async def test_a_save_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "stalltop").write_text("in the way")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with running(numbered(0), size=(200, 24)) as screen:
-        await screen.press("w")
-        await screen.sees("not saved")
-    async with running(size=(120, 24)) as screen:
-        await screen.press("w")
-        await screen.sees("nothing to save yet")
 
 
 async def test_help_and_warnings_pages() -> None:
