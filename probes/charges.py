@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probes.bpf_calls import delete, fill_queue
+from probes.charge_folding import fold
 from probes.raw import RawCharge
 
 KEEP_SECONDS: Final = 10.0
@@ -51,23 +52,14 @@ class Charges:
         fill_queue(self._queue, range(n))
 
     def read(self) -> list[RawCharge]:
-        """What was charged since the previous read."""
+        """What was charged since the previous read, small charges together (see `probes.charge_folding`)."""
         now = self._clock()
         # Times before ns: the programs add in the other order, so what is counted has its time added.
         times = self._charges["times"].copy()
         changed = np.flatnonzero(times != self._times)
         ns = self._charges["ns"][changed]
         keys = self._charges["key"][changed]
-        sums: dict[tuple[int, ...], list[int]] = {}
-        for key, added_ns, added in zip(
-            keys.tolist(),
-            (ns - self._ns[changed]).tolist(),
-            (times - self._times)[changed].tolist(),
-            strict=True,
-        ):
-            found = sums.setdefault(key, [0, 0])
-            found[0] += added_ns
-            found[1] += added
+        found = fold(keys, ns - self._ns[changed], times[changed] - self._times[changed])
         self._times = times
         self._ns[changed] = ns
         self._changed_at[changed] = now
@@ -75,11 +67,15 @@ class Charges:
         used = (times != 0) & np.isinf(self._retired_at)
         self._retire(np.flatnonzero(used & (now - self._changed_at > KEEP_SECONDS)))
         return [
-            RawCharge(tgid, cgroup_id, operation, part, culprit, culprit_cgroup_id, added_ns, added)
-            for (cgroup_id, culprit_cgroup_id, tgid, culprit, operation, part), (
-                added_ns,
-                added,
-            ) in sums.items()
+            RawCharge(tgid, cgroup_id, operation, part, *culprit)
+            for (cgroup_id, _, tgid, _, operation, part), *culprit in zip(
+                found.victims.tolist(),
+                found.culprits.tolist(),
+                found.cgroups.tolist(),
+                found.ns.tolist(),
+                found.times.tolist(),
+                strict=True,
+            )
         ]
 
     def release(self, tgid: int) -> None:

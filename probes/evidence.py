@@ -17,7 +17,7 @@ from probes.owners import Owner, Owners
 from probes.pressure import Pressed, Pressures
 from probes.process_names import ProcessNames
 from probes.process_use import ProcessUses, SwapReader, Use
-from probes.raw import RawCharge, RawHeld, RawRank
+from probes.raw import OTHERS, RawCharge, RawHeld, RawRank
 from probes.socket_owners import SocketOwners
 from probes.tenants import Tenants
 
@@ -27,6 +27,8 @@ CULPRIT_LOOKS: Final = 10
 """How long they are looked at after they last did."""
 KERNEL: Final = "kernel"
 """The name under which the kernel itself (an interrupt) is charged."""
+SEVERAL: Final = "others"
+"""The name for culprits that are told together, since each of them took little."""
 NOT_FOLLOWED: Final = -1
 """``ProcessUse.link`` of a process that neither calls nor wakes one that does."""
 
@@ -147,7 +149,7 @@ class EvidenceReader:
     def _followed_culprits(self, charges: Iterable[RawCharge], links: Collection[int]) -> set[int]:
         taken = Counter[int]()
         for charge in charges:
-            if charge.culprit_tgid and charge.culprit_tgid not in links:
+            if charge.culprit_tgid > 0 and charge.culprit_tgid not in links:
                 taken[charge.culprit_tgid] += charge.ns
         earlier = {pid: looks - 1 for pid, looks in self._culprits.items() if looks > 1 and pid not in links}
         now = {pid: CULPRIT_LOOKS for pid, _ in taken.most_common(MOST_CULPRITS)}
@@ -157,23 +159,32 @@ class EvidenceReader:
 
     def _charges(self, charges: Iterable[RawCharge]) -> tuple[Charge, ...]:
         found: dict[tuple[object, ...], Charge] = {}
+        owners: dict[tuple[int, int], Owner] = {(0, 0): Owner("", 0, KERNEL)}
+
+        def owner(pid: int, cgroup_id: int) -> Owner:
+            if pid == 0:
+                cgroup_id = 0
+            known = owners.get((pid, cgroup_id))
+            if known is None:
+                known = self._owners.of(pid, cgroup_id)
+                owners[pid, cgroup_id] = known = known._replace(process=SEVERAL) if pid == OTHERS else known
+            return known
+
         for raw in charges:
-            victim = self._owners.of(raw.tgid, raw.cgroup_id)
-            culprit = (
-                self._owners.of(raw.culprit_tgid, raw.culprit_cgroup_id)
-                if raw.culprit_tgid
-                else Owner("", 0, KERNEL)
-            )
             operation = operations.operation(raw.operation & (NESTED - 1))
             charge = Charge(
-                *victim, operation.layer, operation.name, SPLITS[raw.part], *culprit, raw.ns, raw.times
+                *owner(raw.tgid, raw.cgroup_id),
+                operation.layer,
+                operation.name,
+                SPLITS[raw.part],
+                *owner(raw.culprit_tgid, raw.culprit_cgroup_id),
+                raw.ns,
+                raw.times,
             )
             same = found.get(charge[:9])
-            found[charge[:9]] = (
-                charge
-                if same is None
-                else charge._replace(ns=same.ns + charge.ns, times=same.times + charge.times)
-            )
+            if same is not None:
+                charge = charge._replace(ns=same.ns + charge.ns, times=same.times + charge.times)
+            found[charge[:9]] = charge
         return tuple(found.values())
 
     def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+OTHERS: Final = -1
+"""Stands for a culprit where small charges are told together."""
 
 
 class RawCharge(NamedTuple):
@@ -15,8 +18,9 @@ class RawCharge(NamedTuple):
     part: int
     """Column of ``model.window.SPLITS``."""
     culprit_tgid: int
-    """0: the kernel itself (an interrupt)."""
+    """0: the kernel itself (an interrupt); ``OTHERS``: several that are not told by themselves."""
     culprit_cgroup_id: int
+    """0 with ``OTHERS``: they are of several cgroups."""
     ns: int
     times: int
 
