@@ -89,6 +89,7 @@ class Diagnosis:
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
+        # A much longer window before this one would outweigh it.
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)

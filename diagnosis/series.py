@@ -40,6 +40,8 @@ class Series:
                 if len(self._points) >= MOST_SERIES:
                     continue
                 points = self._points[key] = deque()
+            if points and now < points[-1][0]:  # the clock was set back
+                points.clear()
             if not points or now - points[-1][0] >= EVERY_SECONDS:
                 points.append((now, value))
         for key, points in list(self._points.items()):

@@ -28,11 +28,12 @@ def idle_io(pid: int) -> str:
     return f"ionice -c3 -p {pid}"
 
 
-def limit_cpus(facts: Facts, tenant: str, cpus: float) -> str:
-    """Let a tenant use so many CPUs, no less than a hundredth of one; empty where no command does that."""
+def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> str:
+    """Let a tenant use so many CPUs, no less than a hundredth of one; empty where no command does that.
+    ``now_by`` is the cgroup that has the limit now."""
     cpus = max(cpus, 0.01)
     found = facts.window.tenants.get(tenant)
-    if found is None:
+    if found is None or _above(found, now_by):
         return ""
     if found.runtime in _UPDATE and found.container_id:
         return f"{_UPDATE[found.runtime]} --cpus {cpus:.2f} {_container(found)}"
@@ -43,11 +44,11 @@ def limit_cpus(facts: Facts, tenant: str, cpus: float) -> str:
     return ""
 
 
-def limit_memory(facts: Facts, tenant: str, size_bytes: float) -> str:
+def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:
     """Let a tenant use so much memory; empty where no command does that."""
     mib = max(round(size_bytes / MIB), 1)
     found = facts.window.tenants.get(tenant)
-    if found is None:
+    if found is None or _above(found, now_by):
         return ""
     if found.runtime in _UPDATE and found.container_id:
         return f"{_UPDATE[found.runtime]} --memory {mib}m --memory-swap {mib}m {_container(found)}"
@@ -56,6 +57,11 @@ def limit_memory(facts: Facts, tenant: str, size_bytes: float) -> str:
     if path := _own_cgroup(found):
         return f"echo {mib}M > {path}/memory.max"
     return ""
+
+
+def _above(tenant: Tenant, cgroup: str) -> bool:
+    """Whether a limit is that of a cgroup above the tenant: changing the tenant's would not help."""
+    return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
 def _container(tenant: Tenant) -> str:

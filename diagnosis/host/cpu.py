@@ -109,7 +109,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
         fixes=(
             Fix(
                 f"raise the CPU limit of {facts.name(who.tenant)} to {needed:.1f} CPUs or more",
-                commands.limit_cpus(facts, who.tenant, needed),
+                commands.limit_cpus(facts, who.tenant, needed, now_by=cgroup),
             ),
             Fix("or run fewer threads: OMP_NUM_THREADS, num_workers"),
         ),

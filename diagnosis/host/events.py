@@ -31,7 +31,9 @@ def oom_kill(facts: Facts) -> Iterator[Suspicion]:
         if limit:
             why += f" of {limit / (1 << 20):,.0f} MiB"
         cgroup = f" (memory.max of {use.memory_cgroup})" if use is not None and use.memory_cgroup else ""
-        more = commands.limit_memory(facts, event.tenant, MORE_MEMORY * limit) if limit else ""
+        more = ""
+        if use is not None and limit:
+            more = commands.limit_memory(facts, event.tenant, MORE_MEMORY * limit, now_by=use.memory_cgroup)
         yield Suspicion(
             cause="oom_kill",
             tenant=event.tenant,

@@ -42,7 +42,7 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
             )
         ]
         cgroup = f" (memory.max of {use.memory_cgroup})" if use.memory_cgroup else ""
-        more = commands.limit_memory(facts, who.tenant, MORE_MEMORY * limit)
+        more = commands.limit_memory(facts, who.tenant, MORE_MEMORY * limit, now_by=use.memory_cgroup)
         fixes = [
             Fix(f"raise the memory limit of {name}{cgroup}", more),
             Fix("or keep less in memory: smaller caches, fewer workers; page cache counts into the limit"),

@@ -409,6 +409,9 @@ def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str,
     identity = tenant.id if tenant else "gone"
     assert commands.limit_cpus(about, identity, 0.5) == cpus
     assert commands.limit_memory(about, identity, 64 * MIB) == memory
+    # The limit of a cgroup above is not the tenant's to lift.
+    assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
+    assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
 
 
 @pytest.mark.parametrize(
