@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Final
 
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Place, Stage
@@ -11,6 +13,9 @@ from demo.caller import Caller
 from demo.latencies import Latency
 
 _COLLECTIVE = "ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
+
+_TRACED_SECONDS: Final = 1.5
+"""From loading NCCL to making a communicator: one that is older than the probes cannot be compared."""
 
 
 def _job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
@@ -23,6 +28,9 @@ def _job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
     }
     places = [stage.tenant(f"rank {rank}") for rank in range(ranks)]
     callers = [stage.process(place, "train.py", latencies=durations) for place in places]
+    for caller in callers:
+        caller.do("load cudaLaunchKernel ncclAllReduce")
+    time.sleep(_TRACED_SECONDS)
     for rank, caller in enumerate(callers):
         caller.do(f"join {meeting.name} {rank} {ranks}")
     for caller in callers:
