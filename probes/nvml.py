@@ -34,7 +34,7 @@ THROTTLE_REASONS: tuple[tuple[int, str], ...] = (
 
 Left out, since they are no fault: 0x001 idle, 0x002 clocks chosen for applications, 0x100 display clocks.
 """
-RARELY_SECONDS: Final = 5.0
+RARELY_SECONDS: Final = 2.0
 """How often what is dear to ask for, or changes rarely, is read: error counters, what the link could do."""
 _UNAVAILABLE_32 = 0xFFFFFFFF
 _UNAVAILABLE_64 = 0xFFFFFFFFFFFFFFFF
