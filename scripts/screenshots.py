@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from demo.simulated import SimulatedSource  # noqa: E402
+from diagnosis.diagnosed import Diagnosed  # noqa: E402
+from diagnosis.engine import Diagnosis  # noqa: E402
 from model.sliding import Sliding  # noqa: E402
 from model.window import Window  # noqa: E402
 from tui.app import RunOptions, StalltopApp  # noqa: E402
@@ -37,6 +40,7 @@ PICTURES = (
     Picture("demo", 120, 40, "dark"),
     Picture("operations", 80, 24, "dark", ("down", "enter")),
     Picture("light", 100, 30, "light", ("o",)),
+    Picture("why", 100, 34, "dark", ("a", "enter")),
     Picture("help", 80, 40, "dark", ("question_mark",)),
 )
 SETTLE_SECONDS = 0.3
@@ -46,9 +50,9 @@ READS = 34
 
 
 def window() -> Window:
-    """The last ten seconds of a simulated host, ``READS`` seconds after its start."""
+    """The last ten seconds of a simulated host, ``READS`` seconds after its start, diagnosed."""
     ticks = itertools.count(1_700_000_000.0)
-    source = SimulatedSource(seed=7, tenants=3, clock=lambda: next(ticks))
+    source = Diagnosed(SimulatedSource(seed=7, tenants=3, clock=lambda: next(ticks)), Diagnosis())
     sliding = Sliding(10.0)
     for _ in range(READS):
         sliding.push(source.read())
@@ -91,6 +95,8 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.pop("NO_COLOR", None)
     os.environ["COLORTERM"] = "truecolor"
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     for picture in PICTURES:
         (folder / f"{picture.name}.svg").write_text(asyncio.run(draw(picture)), encoding="utf-8")
 

@@ -6,7 +6,13 @@ import pytest
 
 from scripts.screenshots import PICTURES, Picture, draw
 
-WORDS = {"demo": "bert-trainer", "operations": "cudaLaunchKernel", "light": "SIMULATED", "help": "NCCL"}
+WORDS = {
+    "demo": "bert-trainer",
+    "operations": "cudaLaunchKernel",
+    "light": "SIMULATED",
+    "help": "NCCL",
+    "why": "What&#160;to&#160;do",
+}
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
