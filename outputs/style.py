@@ -55,7 +55,8 @@ class Style:
         for word in self.plain(text).split():
             while cell_len(word) > room:
                 head = set_cell_size(word, room).rstrip()
-                lines += [head] if lines[-1] else []
+                if lines[-1]:
+                    lines.append("")
                 lines[-1] = head
                 lines.append("")
                 word = word[len(head) :]

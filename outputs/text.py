@@ -86,7 +86,7 @@ def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> 
         parts.append(_nothing(window, style))
     parts += [_chains(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
-    parts += [_missing(window, style), _losses(window, style)]
+    parts += [_missing(window, style), _unknown(window, style), _losses(window, style)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -288,6 +288,12 @@ def _missing(window: Window, style: Style) -> list[str]:
         shown = figures.middle(what, min(room, cell_len(what)), unicode=style.unicode)
         lines += style.wrapped([shown + who + ":", reason, remedy], indent="  ")
     return _listed("not traced", lines, len(alike), style)
+
+
+def _unknown(window: Window, style: Style) -> list[str]:
+    unknown = window.evidence.unknown
+    lines = [line for text in unknown[:MOST_LISTED] for line in style.folded("", text, "  ")]
+    return _listed("not measured", lines, len(unknown), style)
 
 
 def _some(names: Sequence[str], most: int) -> str:

@@ -66,6 +66,7 @@ def _tracing(window: Window) -> list[Warn]:
         Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy, missing.what)
         for missing in window.coverage.missing
     ]
+    found += [Warn("dim", f"not measured: {line}") for line in window.evidence.unknown]
     return found
 
 
