@@ -1,0 +1,237 @@
+"""Raw figures become evidence: names, owners, sums, and what is not known."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from model.evidence import HOST_GAP, Evidence
+from probes import layout
+from probes.evidence import KERNEL, SEVERAL, EvidenceReader
+from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from probes.operations import FUNCTIONS
+from probes.process_names import ProcessNames
+from probes.raw import OTHERS, RawCharge, RawHeld, RawRank
+from probes.tenants import Tenants
+
+OWN = os.getpid()
+LAUNCH = next(function.operation for function in FUNCTIONS if function.symbol == "cuLaunchKernel")
+RUNQUEUE, LOCK = 1, 4
+MS = 1_000_000
+
+
+@dataclass
+class Kernel:
+    """A kernel side that tells what it was given, once."""
+
+    charged: list[RawCharge] = field(default_factory=list)
+    linked: dict[int, int] = field(default_factory=dict)
+    memory: list[RawHeld] = field(default_factory=list)
+    places: list[RawRank] = field(default_factory=list)
+    owners: set[int] = field(default_factory=set)
+    older: set[int] = field(default_factory=set)
+
+    def charges(self) -> list[RawCharge]:
+        told, self.charged = self.charged, []
+        return told
+
+    def links(self) -> dict[int, int]:
+        return self.linked
+
+    def held(self) -> list[RawHeld]:
+        return self.memory
+
+    def ranks(self) -> list[RawRank]:
+        return self.places
+
+    def tgids(self) -> set[int]:
+        return self.owners
+
+    def unknown_communicators(self) -> set[int]:
+        return self.older
+
+
+class Told(HostEvents):
+    """Events of the host as a test wants them, once."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.next = NOTHING
+        self.failing = False
+
+    def read(self) -> RawHostEvents:
+        if self.failing:
+            raise OSError(5, "Input/output error")
+        told, self.next = self.next, NOTHING
+        return told
+
+
+@dataclass
+class Reading:
+    kernel: Kernel
+    host: Told
+    reader: EvidenceReader
+
+    def read(self) -> Evidence:
+        return self.reader.read(self.kernel, [(OWN, 1)], wall=1000.0, clock=50.0)
+
+
+@pytest.fixture
+def reading() -> Iterator[Reading]:
+    tenants, host = Tenants(), Told()
+    host.begin()
+    reader = EvidenceReader(tenants, ProcessNames(), host)
+    yield Reading(Kernel(linked={OWN: 0}), host, reader)
+    reader.close()
+    tenants.close()
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_charges_have_names(reading: Reading, other: int) -> None:
+    reading.kernel.charged = [
+        RawCharge(OWN, 1, LAUNCH, RUNQUEUE, other, 1, 7 * MS, 3),
+        RawCharge(OWN, 1, layout.HOST_GAP, LOCK, 0, 0, 5 * MS, 2),
+        RawCharge(OWN, 1, LAUNCH, RUNQUEUE, OTHERS, 0, 2 * MS, 9),
+    ]
+    evidence = reading.read()
+    (own,) = {(charge.tenant, charge.pid, charge.process) for charge in evidence.charges}
+    assert own[1] == OWN
+    assert own[0] in reading.reader.tenants
+    told = {
+        (charge.layer, charge.operation, charge.kind, charge.culprit_pid, charge.culprit_process, charge.ns)
+        for charge in evidence.charges
+    }
+    assert told == {
+        ("driver", "cuLaunchKernel", "runqueue", other, "sleep", 7 * MS),
+        ("host", HOST_GAP, "lock", 0, KERNEL, 5 * MS),
+        ("driver", "cuLaunchKernel", "runqueue", 0, SEVERAL, 2 * MS),
+    }
+    assert {charge.culprit_tenant for charge in evidence.charges if not charge.culprit_pid} == {""}
+
+
+def test_charges_of_a_process_in_two_cgroups_add_up(reading: Reading, other: int) -> None:
+    reading.kernel.charged = [
+        RawCharge(OWN, cgroup_id, LAUNCH, RUNQUEUE, other, 1, 7 * MS, 3) for cgroup_id in (0, 1)
+    ]
+    (charge,) = reading.read().charges
+    assert (charge.ns, charge.times) == (14 * MS, 6)
+
+
+def test_culprits_are_looked_at_for_a_while_and_told_once_more_when_gone(reading: Reading) -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, RUNQUEUE, process.pid, 1, MS, 1)]
+        first = {use.pid: use for use in reading.read().processes}
+        assert (first[OWN].link, first[process.pid].link) == (0, -1)
+        assert first[process.pid].parent_pid == OWN
+        assert process.pid in {use.pid for use in reading.read().processes}
+        process.kill()
+    reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, RUNQUEUE, process.pid, 1, MS, 1)]
+    evidence = reading.read()
+    assert [(use.process, use.threads) for use in evidence.processes if use.pid == process.pid] == [
+        ("sleep", 0)
+    ]
+    assert [charge.culprit_process for charge in evidence.charges] == ["sleep"]
+    assert {use.pid for use in reading.read().processes} == {OWN}
+
+
+def test_a_culprit_that_nobody_charges_any_more_is_left(reading: Reading, other: int) -> None:
+    reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, RUNQUEUE, other, 1, MS, 1)]
+    reading.read()
+    for _ in range(10):
+        last = reading.read()
+    assert {use.pid for use in last.processes} == {OWN}
+
+
+def test_a_follower_is_no_culprit(reading: Reading, other: int) -> None:
+    reading.kernel.linked[other] = 2
+    reading.kernel.charged = [RawCharge(OWN, 1, LAUNCH, LOCK, other, 1, MS, 1)]
+    assert {use.pid: use.link for use in reading.read().processes} == {OWN: 0, other: 2}
+
+
+def test_a_process_whose_threads_have_ended_keeps_its_link(reading: Reading, other: int) -> None:
+    reading.kernel.linked[other] = 1
+    reading.read()
+    del reading.kernel.linked[other]
+    reading.kernel.owners = {OWN, other}
+    assert {use.pid: use.link for use in reading.read().processes} == {OWN: 0, other: 1}
+
+
+def test_device_memory_of_a_process_in_two_cgroups_adds_up(reading: Reading) -> None:
+    reading.kernel.memory = [RawHeld(OWN, cgroup_id, 5, 3, 500, 300, 2, 200) for cgroup_id in (1, 2)]
+    (use,) = reading.read().processes
+    assert (use.allocations, use.frees, use.allocated_bytes, use.freed_bytes) == (10, 6, 1000, 600)
+    assert (use.held, use.held_bytes) == (4, 400)
+    reading.kernel.memory = []
+    assert reading.read().processes[0].held_bytes is None
+
+
+def test_ranks_have_names(reading: Reading) -> None:
+    reading.kernel.places = [RawRank(0xABC, OWN, 1, 3, 8, 2, 10, 9, 77, 4, 1, 55)]
+    (rank,) = reading.read().ranks
+    assert (rank.communicator, rank.pid, rank.rank, rank.ranks) == ("0000000000000abc", OWN, 3, 8)
+    assert (rank.joined, rank.late_ns, rank.last, rank.behind, rank.since_entry_ns) == (9, 77, 4, 1, 55)
+    assert rank.tenant in reading.reader.tenants
+
+
+def test_a_kill_is_an_event_at_its_time(reading: Reading, other: int) -> None:
+    victim = RawVictim(other, "a\x1b[2Jb", 1, int(48.5e9))
+    reading.host.next = NOTHING._replace(victims=[victim])
+    evidence = reading.read()
+    (event,) = evidence.events
+    assert (event.time, event.kind, event.pid) == (998.5, "oom_kill", other)
+    assert event.text.endswith(f"({other}) was killed for lack of memory")
+    assert [use.oom_kills for use in evidence.tenants if use.tenant == event.tenant] == [1]
+
+
+def test_what_is_done_counts_for_the_tenant(reading: Reading) -> None:
+    reading.host.next = NOTHING._replace(
+        uses=[RawUse(OWN, 1, 3, 900, 2, 0, 0), RawUse(OWN, 1, 0, 0, 1, 4, 5)],
+    )
+    evidence = reading.read()
+    own = evidence.processes[0].tenant
+    (use,) = (use for use in evidence.tenants if use.tenant == own)
+    assert (use.reclaims, use.reclaim_ns, use.forks, use.execs, use.exits) == (3, 900, 3, 4, 5)
+
+
+def test_short_lived_processes_that_nobody_knows_are_not_looked_up(reading: Reading) -> None:
+    reading.host.next = NOTHING._replace(
+        uses=[RawUse(5_000_000 + place, 1, 0, 0, 1, 1, 1) for place in range(99)]
+    )
+    evidence = reading.read()
+    assert {use.tenant for use in evidence.tenants} == {evidence.processes[0].tenant}
+
+
+def test_segments_sent_again_are_the_process_s(reading: Reading) -> None:
+    one, two = socket.socketpair()
+    inode = os.fstat(one.fileno()).st_ino
+    reading.host.next = NOTHING._replace(
+        retransmits=[RawRetransmits(inode, 4, 3), RawRetransmits(inode, 6, 2), RawRetransmits(0, 4, 9)]
+    )
+    (use,) = reading.read().processes
+    assert (use.retransmits_v4, use.retransmits_v6) == (3, 2)
+    (use,) = reading.read().processes
+    assert (use.retransmits_v4, use.retransmits_v6) == (0, 0)
+    one.close()
+    two.close()
+
+
+def test_what_is_not_known_is_said(reading: Reading) -> None:
+    assert reading.read().unknown == ()
+    reading.kernel.older = {OWN}
+    assert reading.read().unknown[0].startswith("collectives of 1 processes: ")
+    reading.kernel.older = set()
+    reading.host.next = NOTHING._replace(dropped=4)
+    assert reading.read().unknown[0].startswith("4 times something that the host did")
+    reading.host.failing = True
+    assert reading.read().unknown == ("what the host did: Input/output error",)
