@@ -86,6 +86,11 @@ class TracedTenants(NamedSource):
         if monitor.cannot_trace is not None:
             self.close()
             raise monitor.cannot_trace
+        try:
+            tenants.join()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the tenants, then the tracer: probes are removed faster where nobody runs into them."""

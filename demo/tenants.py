@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from demo.build import Built, build
 from demo.caller import Caller, CallerFailed
 from demo.cgroups import Cgroups, container_id, container_path
 from demo.latencies import write_table
-from demo.scenario import Scenario, TenantPlan, load_scenario
+from demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
 from demo.scratch import Scratch
 from model.errors import Told
 
@@ -26,6 +27,8 @@ class DemoTenants:
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
         self._callers: list[Caller] = []
+        self._ranks: list[tuple[Caller, ProcessPlan]] = []
+        """Processes that have yet to join their communicators."""
         self._names: dict[str, str] = {}
         self._cgroups: Cgroups | None = None
         self._tables: Path | None = None
@@ -33,6 +36,7 @@ class DemoTenants:
 
     def __enter__(self) -> DemoTenants:
         self.start()
+        self.join()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,18 +53,30 @@ class DemoTenants:
         return dict(self._names)
 
     def start(self) -> None:
-        """Start everything. Raises Told where that does not work; then nothing is left running."""
-        try:
+        """Start everything; what is of a communicator waits for `join`.
+
+        Raises Told where that does not work; then nothing is left running.
+        """
+        with self._or_nothing():
             self._start()
-        except BaseException as error:
-            self.close()
-            if isinstance(error, (CallerFailed, OSError)):
-                raise Told(f"cannot start the sample tenants: {error}") from error
-            raise
+
+    def join(self) -> None:
+        """Let ranks join their communicators, and begin: a tracer that is to know them is there by now.
+
+        Raises Told like `start`.
+        """
+        with self._or_nothing():
+            ranks, self._ranks = self._ranks, []
+            for caller, process in ranks:
+                assert process.communicator is not None
+                caller.do("join {} {} {}".format(*process.communicator))
+            for caller, process in ranks:
+                caller.start(process.cycle, threads=process.threads)
 
     def close(self) -> None:
         """End the processes and remove their cgroups, well within a second. May be called twice."""
         callers, self._callers = self._callers, []
+        self._ranks.clear()
         if self._cgroups is not None:
             # Kills them all at once, whatever they are doing.
             self._cgroups.close()
@@ -74,6 +90,16 @@ class DemoTenants:
             self._files.close()
             self._files = None
         self._names.clear()
+
+    @contextlib.contextmanager
+    def _or_nothing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (CallerFailed, OSError)):
+                raise Told(f"cannot start the sample tenants: {error}") from error
+            raise
 
     def _start(self) -> None:
         built = self._built if self._built is not None else build()
@@ -115,8 +141,10 @@ class DemoTenants:
             if tenant.cpus:
                 os.sched_setaffinity(caller.pid, sorted(os.sched_getaffinity(0))[: tenant.cpus])
             if process.communicator is not None:
-                caller.do("join {} {} {}".format(*process.communicator))
-            caller.tell(f"start {process.threads} 0 {process.cycle}")
+                self._ranks.append((caller, process))
+                caller.tell("load ncclCommInitRank cudaGetDevice")
+            else:
+                caller.tell(f"start {process.threads} 0 {process.cycle}")
 
 
 def write_file(path: Path, mib: int) -> None:

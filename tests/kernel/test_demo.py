@@ -20,6 +20,8 @@ from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy,
 from demo.scenario import load_scenario, parse_scenario
 from demo.source import TracedTenants, demo_source, why_simulated
 from demo.tenants import DemoTenants
+from diagnosis.diagnosed import Diagnosed
+from diagnosis.engine import Diagnosis
 from model.errors import CannotTrace, Told
 from probes.cgroups import membership
 from probes.monitor import Monitor, MonitorOptions
@@ -219,6 +221,34 @@ def test_the_trio_is_traced_under_its_names() -> None:
     finally:
         source.close()
     source.close()
+    assert own_cgroups(hierarchy()) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "victim", "culprit"),
+    [
+        ("straggler", "nccl_straggler", "rank 0", "rank 1"),
+        ("noisy-neighbour", "cpu_contention", "chat-server", "video-encoder"),
+        ("slow-disk", "loader_disk", "bert-trainer", "nightly-backup"),
+    ],
+)
+def test_a_scenario_with_a_fault_is_diagnosed(name: str, cause: str, victim: str, culprit: str) -> None:
+    source = Diagnosed(demo_source(load_scenario(name)), Diagnosis(own_pid=os.getpid()))
+
+    def found() -> bool:
+        window = source.read()
+        names = {tenant.id: tenant.name for tenant in window.tenants.values()}
+        return any(
+            chain.cause == cause
+            and names.get(chain.tenant) == victim
+            and culprit in [names.get(link.tenant) for link in chain.culprits]
+            for chain in window.chains
+        )
+
+    try:
+        wait_until(found, deadline=90, step=1.0, what=f"{cause} of {victim} by {culprit}")
+    finally:
+        source.close()
     assert own_cgroups(hierarchy()) == set()
 
 
