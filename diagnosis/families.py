@@ -102,6 +102,12 @@ KERNELS_OF_A_GRAPH: Final = 20
 """Kernels that the launch of a graph stands for at least: with fewer nobody captures one."""
 
 
+WAITING_PARTS: Final = ("gpu", "running", "lock", "other")
+"""Parts of a synchronisation's time that are waiting for the device: it sleeps in ioctl or poll, or in a
+futex where another thread of the driver takes the interrupt, or it spins. What a host fault adds lies in the
+others."""
+
+
 @lru_cache(maxsize=2048)
 def kind_of(layer: str, operation: str) -> Kind:
     """What ``operation`` of ``layer`` does; family OTHER for a name unknown here."""

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from diagnosis.families import KERNELS_OF_A_GRAPH, Family, kind_of
-from model.window import Window
+from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
+from model.window import SPLITS, Window
 
 Key = tuple[str, str, int]
 """What, tenant, process id (0: the tenant as a whole)."""
@@ -34,7 +34,7 @@ class Series:
             self._counts[key] = self._counts.get(key, 0) + count
         alive = {key.pid for key in window.rows.keys}
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
-        for key, value in (*_figures(window), *_launches(window), *counted):
+        for key, value in (*_figures(window), *_device_work(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
@@ -85,16 +85,26 @@ def _graph_calls(window: Window) -> Iterator[tuple[Key, int]]:
             yield (what, key.tenant, key.pid), int(window.rows.calls[at])
 
 
+_WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
 _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
-def _launches(window: Window) -> Iterator[tuple[Key, float]]:
-    """Kernels that each process gives its device, a second."""
+def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
+    """Kernels that each process gives its device, a second, and how long one of its waits for it takes."""
     kernels: dict[tuple[str, int], int] = {}
+    waits: dict[tuple[str, int], tuple[int, int]] = {}
+    splits = window.rows.split_ns
     for at, key in enumerate(window.rows.keys):
-        if key.outermost:
-            who = key.tenant, key.pid
-            each = _KERNELS.get(kind_of(key.layer, key.operation).family, 0)
-            kernels[who] = kernels.get(who, 0) + each * int(window.rows.calls[at])
+        if not key.outermost:
+            continue
+        who = key.tenant, key.pid
+        family = kind_of(key.layer, key.operation).family
+        kernels[who] = kernels.get(who, 0) + _KERNELS.get(family, 0) * int(window.rows.calls[at])
+        if family is Family.SYNC and splits is not None:
+            calls, waited = waits.get(who, (0, 0))
+            waits[who] = calls + int(window.rows.calls[at]), waited + int(splits[at, _WAITING].sum())
     for (tenant, pid), count in kernels.items():
         yield ("kernels_per_s", tenant, pid), count / max(window.seconds, 1e-6)
+    for (tenant, pid), (calls, waited) in waits.items():
+        if calls:
+            yield ("device_wait_ns", tenant, pid), waited / calls

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Final
 
-from diagnosis.facts import Facts, Row
+from diagnosis.facts import Facts
 from diagnosis.families import Family
 from diagnosis.gpu.device_faults import name_of
-from diagnosis.gpu.usage import Usage, added, duration, figure
+from diagnosis.gpu.usage import Calls, Usage, duration, figure
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.device import Device
 
 LONGER: Final = 1.5
-"""Median of a wait over its normal one before the device counts as taken: batches of usual sizes differ by
-less."""
+"""What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ
+by less."""
 CALLS: Final = 30
-"""Waits in the window, so that their median is more than chance."""
-WITHOUT_CAUSE: Final = 0.9
-"""Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
+"""Waits in the window, so that their mean is more than chance."""
 MORE: Final = 0.5
 """What others give the device more than before, over all that it had before: work that makes waits longer by
 half is at least half as much again."""
@@ -35,12 +34,12 @@ def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iter
     computing = {process.pid for process in device.processes if "C" in process.kind}
     users = [usage for usage in users if usage.pid in computing]
     for usage in users:
-        row = _longer(usage)
-        if row is None or row.normal_p50_ns is None:
+        waits = usage.of(Family.SYNC)
+        usual_ns = _usual_wait_ns(facts, usage)
+        if not usual_ns or waits.calls < CALLS or waits.waited_ns < LONGER * usual_ns * waits.calls:
             continue
+        lost = waits.waited_ns - usual_ns * waits.calls
         before = _before(facts, usage, users)
-        if not before:
-            continue
         risen = {
             other.pid: other.per_second(other.kernels) - before[other.pid]
             for other in users
@@ -48,26 +47,32 @@ def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iter
         }
         neighbours = [other for other in users if risen.get(other.pid, 0.0) > 0]
         enough = sum(risen[other.pid] for other in neighbours) >= MORE * sum(before.values())
-        lost = float(row.calls * (row.p50_ns - row.normal_p50_ns))
         if neighbours and enough and usage.noticeable(lost):
             neighbours.sort(key=lambda other: risen[other.pid], reverse=True)
-            yield _shared(facts, device, usage, row, neighbours, lost)
+            yield _shared(facts, device, usage, waits, usual_ns, neighbours)
+
+
+def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
+    """What one of its waits for the device took before; 0 where it was not watched for long."""
+    trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
+    if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
+        return 0.0
+    values = [value for time, value in trend if time < facts.window.end - NEW_SECONDS]
+    return median(values) if values else 0.0
 
 
 def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, float]:
-    """Kernels a second that each of ``users`` gave the device before, since ``usage`` is watched; nothing
-    where that is not for long."""
+    """Kernels a second that each of ``users`` gave the device before, since ``usage`` is watched."""
     now = facts.window.end
     watched = [time for time, _ in facts.trend("kernels_per_s", usage.tenant, usage.pid)]
-    if not watched or now - watched[0] < WATCHED_SECONDS:
-        return {}
+    start = watched[0] if watched else now
     points = sum(time < now - NEW_SECONDS for time in watched)
 
     def usual(other: Usage) -> float:
         values = [
             value
             for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
-            if watched[0] <= time < now - NEW_SECONDS
+            if start <= time < now - NEW_SECONDS
         ]
         # Points are missing where it made no call: it gave the device nothing then.
         return sum(values) / max(points, len(values), 1)
@@ -75,34 +80,22 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
     return {other.pid: usual(other) for other in users}
 
 
-def _longer(usage: Usage) -> Row | None:
-    """Its most important kind of wait, where that takes longer than normal and nothing on the host explains
-    it."""
-    rows = usage.of(Family.SYNC).rows
-    if not rows:
-        return None
-    row = rows[0]
-    calls = added(usage.facts, (row,))
-    if row.normal_p50_ns is None or row.calls < CALLS or row.p50_ns < LONGER * row.normal_p50_ns:
-        return None
-    return row if calls.waited_ns >= WITHOUT_CAUSE * calls.total_ns else None
-
-
 def _shared(
     facts: Facts,
     device: Device,
     usage: Usage,
-    row: Row,
+    waits: Calls,
+    usual_ns: float,
     neighbours: Sequence[Usage],
-    lost: float,
 ) -> Suspicion:
     gpu = name_of(device)
+    lost = waits.waited_ns - usual_ns * waits.calls
     mps = any(process.kind == "M+C" for process in device.processes)
     links = [
         Link(
             "mechanism",
-            f"waits take {duration(row.p50_ns)} instead of {duration(row.normal_p50_ns or 0)} in the "
-            f"median; {gpu} is " + ("shared through MPS" if mps else "time-sliced between its processes"),
+            f"a wait takes {duration(waits.waited_ns / waits.calls)} instead of {duration(usual_ns)}; "
+            f"{gpu} is " + ("shared through MPS" if mps else "time-sliced between its processes"),
             share=1.0,
             ns_per_s=facts.per_second(lost),
             tenant=usage.tenant,
@@ -144,7 +137,7 @@ def _shared(
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
             ),
         ),
-        hit=added(facts, (row,)),
+        hit=waits,
         about=gpu,
         unknown=("how much of the device each of them takes: the driver does not tell",),
     )

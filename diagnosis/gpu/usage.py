@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
-from diagnosis.families import KERNELS_OF_A_GRAPH, Family, Kind, kind_of
+from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, Kind, kind_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 
@@ -45,10 +45,6 @@ class Calls:
 
 
 NO_CALLS: Final = Calls()
-
-_WAITS: Final = ("gpu", "running", "lock", "other")
-"""Parts of a wait for the device: blocking waits sleep in ioctl or poll, in a futex where another thread of
-the driver takes the interrupt, or spin. What a host fault adds lies in the others."""
 
 
 class _Counted(NamedTuple):
@@ -224,7 +220,7 @@ def added(facts: Facts, rows: Iterable[Row]) -> Calls:
 
 def _counted(facts: Facts, row: Row) -> _Counted:
     weight, split = facts.within(row), row.split_ns
-    waited = sum([split[part] for part in _WAITS]) if split else 0
+    waited = sum([split[part] for part in WAITING_PARTS]) if split else 0
     running = split["running"] if split else 0
     kind = kind_of(row.key.layer, row.key.operation)
     if weight == 1.0:

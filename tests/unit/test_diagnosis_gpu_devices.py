@@ -14,7 +14,6 @@ from diagnosis.gpu.xids import XIDS
 from diagnosis.suspicion import Suspicion
 from model.device import Device, DeviceProcess, Devices
 from model.evidence import HOST_GAP
-from model.window import RowKey
 from probes.nvml import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.test_diagnosis_gpu_usage import found
@@ -246,16 +245,16 @@ def _rows(sync: Spent, neighbour_launches: int = 5000) -> list[Spent]:
     ]
 
 
-def _key() -> RowKey:
-    return row(SYNC).key
-
-
-def _watched(neighbour_before: float | None, seconds: int = 60) -> dict[tuple[str, str, int], Points]:
-    """The trainer was watched for so long; its neighbour gave the device so much until 4 s ago, or was
-    away."""
+def _watched(
+    neighbour_before: float | None = None, seconds: int = 60, wait_ms: float | None = 8.0
+) -> dict[tuple[str, str, int], Points]:
+    """The trainer was watched for so long, and its waits took so long; its neighbour gave the device so much
+    until 4 s ago, or was away."""
     times = [1001.0 - ago for ago in range(seconds, 4, -2)]
     series: dict[tuple[str, str, int], Points]
     series = {("kernels_per_s", TRAIN, 100): [(time, 1000.0) for time in times]}
+    if wait_ms is not None:
+        series["device_wait_ns", TRAIN, 100] = [(time, wait_ms * 1e6) for time in times]
     if neighbour_before is not None:
         series["kernels_per_s", BATCH, 7] = [(time, neighbour_before) for time in times]
     return series
@@ -264,14 +263,13 @@ def _watched(neighbour_before: float | None, seconds: int = 60) -> dict[tuple[st
 def _neighbours(
     sync: Spent,
     device: Device = SHARED,
-    normal_ms: float | None = 8.0,
+    wait_ms: float | None = 8.0,
     neighbour_launches: int = 5000,
     before: float | None = None,
     seconds: int = 60,
 ) -> list[Suspicion]:
-    normal = {} if normal_ms is None else {_key(): (round(normal_ms * 1e6), round(normal_ms * 2e6))}
     made = window(_rows(sync, neighbour_launches), devices=Devices((device,)))
-    return found(made, normal=normal, series=_watched(before, seconds))
+    return found(made, series=_watched(before, seconds, wait_ms))
 
 
 def test_a_neighbour_on_the_device_is_named() -> None:
@@ -295,10 +293,10 @@ def test_clients_of_mps_are_told_as_such() -> None:
 @pytest.mark.parametrize(
     ("sync", "changes"),
     [
-        (row(SYNC, 40, gpu=700), {"normal_ms": None}),
-        (row(SYNC, 40, gpu=700), {"normal_ms": 15.0}),
+        (row(SYNC, 40, gpu=700), {"wait_ms": None}),
+        (row(SYNC, 40, gpu=700), {"wait_ms": 15.0}),
         (row(SYNC, 40, gpu=700), {"neighbour_launches": 0}),
-        (row(SYNC, 40, gpu=400, runqueue=300), {}),
+        (row(SYNC, 40, gpu=330, runqueue=370), {}),
         (row(SYNC, 5, gpu=100), {}),
         (row(SYNC, 40, gpu=700), {"device": WELL}),
         (
@@ -309,7 +307,13 @@ def test_clients_of_mps_are_told_as_such() -> None:
         (row(SYNC, 40, gpu=700), {"seconds": 16}),
     ],
     ids=[
-        *("normal not known", "as usual", "the neighbour is idle", "a CPU is missing", "too few waits"),
+        *(
+            "nothing known of before",
+            "as usual",
+            "the neighbour is idle",
+            "a CPU is missing",
+            "too few waits",
+        ),
         *("alone", "it draws", "it was always there", "not watched for long"),
     ],
 )
@@ -325,7 +329,7 @@ def test_a_neighbour_that_does_more_than_before_is_named() -> None:
 def test_processes_of_one_tenant_are_no_neighbours() -> None:
     rows = [one._replace(key=one.key._replace(tenant=TRAIN)) for one in _rows(row(SYNC, 40, gpu=700))]
     made = window(rows, devices=Devices((SHARED,)))
-    assert found(made, normal={_key(): (8_000_000, 16_000_000)}, series=_watched(None)) == []
+    assert found(made, series=_watched()) == []
 
 
 def test_a_throttled_device_explains_longer_waits() -> None:
