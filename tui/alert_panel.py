@@ -1,8 +1,12 @@
-"""The list of what is wrong on the main screen: how many lines it takes, and what stands around them."""
+"""The list of what is wrong on the main screen: its order, what is silenced, how many lines it takes."""
 
 from __future__ import annotations
 
-from tui.chains import Listed
+from collections.abc import Sequence
+
+from model.chain import Chain
+from model.window import Window
+from tui.chains import Listed, listed
 from tui.keys import bindings
 from widgets.alerts import AlertList, AlertRow
 
@@ -23,15 +27,43 @@ class AlertPanel(AlertList, can_focus=True):
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(widget_id, unicode=unicode)
         self._least = 1
+        self.found = Listed((), (), 0)
+        """What is listed."""
+        self.silenced: set[str] = set()
+        """Ids of chains that are hidden."""
+        self._silenced_shown = False
 
-    def show_list(self, found: Listed, *, started: bool) -> None:
-        """Show ``found``; ``started``: there is a window."""
+    def update_from(self, window: Window | None, notes: Sequence[str]) -> None:
+        """Show what is wrong in ``window``, and ``notes``."""
+        found = self.found = listed(
+            window,
+            notes,
+            before=self.found.order,
+            silenced=self.silenced,
+            show_silenced=self._silenced_shown,
+            unicode=self.unicode,
+        )
         rows = list(found.rows)
         if not rows or rows[0].ended:
-            rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if started else STARTING))
+            rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if window is not None else STARTING))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
         self.show(rows, [coverage], silenced)
+
+    @property
+    def chain_here(self) -> Chain | None:
+        """The chain under the cursor."""
+        return next((chain for chain in self.found.chains if chain.id == self.cursor_key), None)
+
+    def silence(self, chain: Chain) -> str:
+        """Hide ``chain`` from now on, or show it again; gives what is to be said about it."""
+        self.silenced ^= {chain.id}
+        return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
+
+    def show_silenced(self) -> str:
+        """Show hidden chains too, or hide them again; gives what is to be said about it."""
+        self._silenced_shown = not self._silenced_shown
+        return "silenced chains are shown" if self._silenced_shown else "silenced chains are hidden"
 
     def forget_height(self) -> None:
         """The size of the terminal has changed."""

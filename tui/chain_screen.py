@@ -53,7 +53,7 @@ class ChainScreen(PageScreen):
         self._chains = [known.get(chain.id, chain) for chain in self._chains]
         unicode = self.stalltop.unicode
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
-        silenced = "  (silenced)" if self.chain.id in self.stalltop.main.silenced else ""
+        silenced = "  (silenced)" if self.chain.id in self.stalltop.main.panel.silenced else ""
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, unicode=unicode, letters=self.app.no_color),
             title=f"{self.TITLE_TEXT}{silenced}",

@@ -17,7 +17,6 @@ from model.pivot import Dimension
 from model.window import Window
 from tui.alert_panel import AlertPanel
 from tui.chain_screen import ChainScreen
-from tui.chains import Listed, listed
 from tui.collector import LENGTHS, Snapshot
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings, footer
@@ -65,11 +64,6 @@ class MainScreen(Screen[None]):
         self._late = False
         """There is newer data than is shown: the line was too slow for it."""
         self._said: Timer | None = None
-        self.silenced: set[str] = set()
-        """Ids of chains that are hidden."""
-        self._show_silenced = False
-        self._listed = Listed((), (), 0)
-        self._order: tuple[str, ...] = ()
 
     @property
     def stalltop(self) -> StalltopApp:
@@ -196,23 +190,14 @@ class MainScreen(Screen[None]):
             return
         self.query_one("#system", SystemBars).show(window.system)
         self.query_one("#devices", DeviceRows).show(window.devices, max(self.app.size.height // 8, 1))
-        self.tables.show(window, self._listed.open)
+        self.tables.show(window, self.panel.found.open)
 
     def _refresh_keys(self) -> None:
         keys = footer(frozen=self._frozen is not None, warnings=self.panel.has_focus)
         self.query_one("#keys", KeyLine).show(keys)
 
     def _refresh_alerts(self) -> None:
-        self._listed = listed(
-            self.shown,
-            self.stalltop.options.notes,
-            before=self._order,
-            silenced=self.silenced,
-            show_silenced=self._show_silenced,
-            unicode=self.stalltop.unicode,
-        )
-        self._order = self._listed.order
-        self.panel.show_list(self._listed, started=self.shown is not None)
+        self.panel.update_from(self.shown, self.stalltop.options.notes)
         self.panel.fit(enlarged=self._enlarged)
 
     def _refresh_header(self) -> None:
@@ -228,7 +213,7 @@ class MainScreen(Screen[None]):
             silent=silent,
             still=options.still,
             demo=options.demo,
-            chains=self._listed.open,
+            chains=self.panel.found.open,
         )
         self.query_one("#header", Header).show(state)
 
@@ -279,7 +264,7 @@ class MainScreen(Screen[None]):
 
     @on(AlertList.Chosen)
     def _alert_chosen(self, message: AlertList.Chosen) -> None:
-        chains = self._listed.chains
+        chains = self.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == message.key), None)
         if at is None:
             self.app.push_screen(WarningsScreen(lambda: self.shown))
@@ -287,21 +272,20 @@ class MainScreen(Screen[None]):
             self.app.push_screen(ChainScreen(chains, at))
 
     def _chain_here(self) -> Chain | None:
-        """The chain under the cursor: of the list, or the worst one of a row."""
-        if self.panel.has_focus:
-            key = self.panel.cursor_key
-            return next((chain for chain in self._listed.chains if chain.id == key), None)
-        found = self.tables.chains_here()
-        return found[0] if found else None
+        """The chain under the cursor: of the list, or the worst one of a row. Says where there is none."""
+        chain = self.panel.chain_here
+        if not self.panel.has_focus:
+            chain = next(iter(self.tables.chains_here()), None)
+        if chain is None:
+            self.say("no chain speaks of this line", "dim")
+        return chain
 
     def action_chains(self) -> None:
         """From a row to its chains, from a chain to its row."""
         chain = self._chain_here()
-        if chain is None:
-            self.say("no chain speaks of this line", "dim")
-        elif self.panel.has_focus:
+        if chain is not None and self.panel.has_focus:
             self.look_at(chain)
-        else:
+        elif chain is not None:
             self.app.push_screen(ChainScreen(self.tables.chains_here()))
 
     def look_at(self, chain: Chain) -> None:
@@ -310,32 +294,26 @@ class MainScreen(Screen[None]):
 
     def silence(self, chain: Chain) -> str:
         """Hide ``chain``, or show it again; gives what is to be said about it."""
-        self.silenced ^= {chain.id}
+        said = self.panel.silence(chain)
         self._refresh()
-        return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
+        return said
 
     def action_silence(self) -> None:
         """Hide the chain here, or show it again."""
         chain = self._chain_here()
-        if chain is None:
-            self.say("no chain speaks of this line", "dim")
-        else:
+        if chain is not None:
             self.say(self.silence(chain), "label")
 
     def action_show_silenced(self) -> None:
         """Show chains that were hidden too, or hide them again."""
-        self._show_silenced = not self._show_silenced
+        said = self.panel.show_silenced()
         self._refresh()
-        self.say(
-            "silenced chains are shown" if self._show_silenced else "silenced chains are hidden", "label"
-        )
+        self.say(said, "label")
 
     def action_copy_fix(self) -> None:
         """Copy the command that helps against the chain here."""
         chain = self._chain_here()
-        if chain is None:
-            self.say("no chain speaks of this line", "dim")
-        else:
+        if chain is not None:
             self.say(self.stalltop.copy_fix(chain), "label", READ_SECONDS)
 
     # ---- keys: filter
