@@ -48,7 +48,7 @@ class AlertPanel(AlertList, can_focus=True):
             rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if window is not None else STARTING))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
-        self.show(rows, [coverage], silenced)
+        self.show(rows, [*found.aside, coverage], silenced)
 
     @property
     def chain_here(self) -> Chain | None:

@@ -40,6 +40,8 @@ class Listed:
     """The chains among them, in the same order."""
     silenced: int
     """Open chains that are left out, or would be."""
+    aside: tuple[AlertRow, ...] = ()
+    """What is worth a line only where all is listed."""
     order: tuple[str, ...] = ()
     """Ids of all chains, as they are sorted now."""
 
@@ -82,17 +84,23 @@ def listed(
         assert window is not None
         row = alert_row(chain, window, silenced=chain.id in silenced, unicode=unicode)
         ranked.append((rank, row))
+    aside: list[AlertRow] = []
     keys: Counter[str] = Counter()
     for warn in warnings(window, notes, unicode=unicode):
         # Figures in it change; what it speaks of does not.
         about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
         keys[about] += 1
-        ranked.append((_WARNING_RANK[warn.level], _sentence(warn, ("warning", about, keys[about]))))
+        row = _sentence(warn, ("warning", about, keys[about]))
+        if warn.aside:
+            aside.append(row)
+        else:
+            ranked.append((_WARNING_RANK[warn.level], row))
     ranked.sort(key=lambda pair: pair[0])
     return Listed(
         rows=tuple(row for _, row in ranked),
         chains=tuple(shown),
         silenced=sum(chain.open and chain.id in silenced for chain in chains),
+        aside=tuple(aside),
         order=tuple(chain.id for chain in chains),
     )
 

@@ -31,6 +31,8 @@ class Warn:
     remedy: str = ""
     name: str = ""
     """The part of the text that may be cut first where there is little room."""
+    aside: bool = False
+    """Nothing is wrong: worth a line only where all of them are listed."""
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
@@ -66,7 +68,7 @@ def _tracing(window: Window) -> list[Warn]:
         Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy, missing.what)
         for missing in window.coverage.missing
     ]
-    found += [Warn("dim", f"not measured: {line}") for line in window.evidence.unknown]
+    found += [Warn("dim", f"not measured: {line}", aside=True) for line in window.evidence.unknown]
     return found
 
 

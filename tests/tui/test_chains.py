@@ -52,6 +52,13 @@ def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
     assert len({row.key for row in rows}) == len(rows)
 
 
+def test_what_is_not_measured_is_no_warning_but_listed() -> None:
+    one = faulty(STORM)
+    found = listed(replace(one, evidence=replace(one.evidence, unknown=("PSI: not in this kernel",))))
+    assert [row.key for row in found.rows] == [STORM.id]
+    assert [row.text for row in found.aside] == ["not measured: PSI: not in this kernel"]
+
+
 def test_a_line_says_who_loses_what_to_whom() -> None:
     (row,) = listed(faulty(STARVED)).rows
     assert (row.mark, row.who, row.lost.strip(), row.where) == ("H", "train", "412ms/s", "host gap")
