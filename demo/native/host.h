@@ -7,8 +7,8 @@
  *     @read:FILE:BYTES[:COUNT]      COUNT reads at random places, past the page cache
  *     @write:FILE:BYTES[:COUNT]     the same, written until the device has it
  *     @cached:FILE:BYTES[:COUNT]    reads at random places, by way of the page cache
- *     @touch:FILE:PAGES[:FORGET]    map PAGES pages at a random place and touch each; FORGET 1: dropped from
- *                                   the page cache before, so that each is read again
+ *     @touch:FILE:PAGES[:FORGET]    map PAGES pages at a random place and touch each; FORGET 1: the file is
+ *                                   dropped from the page cache before, so that each is read again
  *     @use:BYTES                    touch as much new memory, and give it back
  *     @lock:FILE:US[:SLEEP_US]      take the lock that all users of FILE share, compute US and sleep SLEEP_US
  *                                   with it, release it

@@ -1,0 +1,59 @@
+"""Items of sample programs that have to reach a disk do, by the kernel's own accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.build import Built
+from demo.caller import Caller
+from demo.scratch import Scratch
+from demo.tenants import write_file
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def caller(built: Built) -> Iterator[Caller]:
+    scratch = Scratch()
+    try:
+        write_file(scratch.path / "data", 4)
+        with Caller(built, files=scratch.path) as program:
+            yield program
+    finally:
+        scratch.close()
+
+
+def moved(pid: int, what: str) -> int:
+    """Bytes that a process had a disk read or write."""
+    found = dict(line.split(": ", 1) for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(found[what])
+
+
+def major_faults(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[9])
+
+
+@pytest.mark.parametrize(("item", "what"), [("read", "read_bytes"), ("write", "write_bytes")])
+def test_bytes_go_past_the_page_cache(caller: Caller, item: str, what: str) -> None:
+    before = moved(caller.pid, what)
+    caller.run(f"@{item}:data:65536:8", cycles=4)
+    # The same places again and again: each time from and to the disk.
+    assert moved(caller.pid, what) - before == 4 * 8 * 65536
+
+
+def test_cached_reads_stay_in_memory(caller: Caller) -> None:
+    before = moved(caller.pid, "read_bytes")
+    caller.run("@cached:data:65536:64", cycles=4)
+    assert moved(caller.pid, "read_bytes") - before <= 4 * MIB
+
+
+def test_forgotten_pages_are_read_again(caller: Caller) -> None:
+    caller.run("@touch:data:16")
+    before = major_faults(caller.pid)
+    caller.run("@touch:data:16", cycles=10)
+    kept = major_faults(caller.pid) - before
+    caller.run("@touch:data:16:1", cycles=10)
+    assert major_faults(caller.pid) - before - kept >= 10
