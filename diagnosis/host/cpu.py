@@ -21,7 +21,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     culprits = ranked(loss.culprits, loss.ns)
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
-    for who, _ in culprits[:1]:
+    for who in [who for who, _ in culprits if who.pid][:1]:
         fixes.append(_other_cpus(facts, loss, who.pid, who.process, facts.name(who.tenant)))
         use = facts.use(who.tenant)
         used = use.cpu_ns / facts.seconds / 1e9 if use is not None and use.cpu_ns else 1.0

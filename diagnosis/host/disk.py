@@ -21,6 +21,8 @@ OFTEN: Final = 0.2
 """Part of a caller's time in reads and writes that is too much on a fast device as well."""
 OTHERS_LOAD: Final = 0.3
 """Part of a device's time that others take before they are to blame for its waits."""
+OTHERS_BUSY: Final = 0.3
+"""How much of the time they keep it busy, at least: a device with little to do makes nobody wait."""
 HELD_BACK: Final = 0.7
 """Part of its requests' time that they wait before the device gets them: a limit holds them, or the queue."""
 SURE: Final = 0.9
@@ -65,9 +67,9 @@ def load(facts: Facts, loss: Loss) -> Load:
     users = _users(facts, device)
     total = sum(users.values()) or 1.0
     others = {user: ns for user, ns in users.items() if user.tenant != who.tenant}
-    if sum(others.values()) < OTHERS_LOAD * total:
+    if sum(others.values()) < max(OTHERS_LOAD * total, OTHERS_BUSY * facts.seconds * 1e9):
         others = {}
-    culprits = _culprits(facts, device, who, others or users, total, depth + 1)
+    culprits = _culprits(facts, device, others or _of_tenant(users, who.tenant), total, depth + 1)
     fixes = [_slower(facts, culprits[0])] if others else []
     if not others:
         fixes.append(Fix(f"spread the load of {device}: nobody else uses it much"))
@@ -114,9 +116,11 @@ def _users(facts: Facts, device: str) -> dict[Who, float]:
     return users
 
 
-def _culprits(
-    facts: Facts, device: str, victim: Who, users: dict[Who, float], total: float, depth: int
-) -> list[Link]:
+def _of_tenant(users: dict[Who, float], tenant: str) -> dict[Who, float]:
+    return {user: ns for user, ns in users.items() if user.tenant == tenant}
+
+
+def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, depth: int) -> list[Link]:
     tenants: dict[str, float] = {}
     for user, ns in users.items():
         tenants[user.tenant] = tenants.get(user.tenant, 0.0) + ns

@@ -30,7 +30,8 @@ WAITS: Final = {
 
 def named(facts: Facts, who: Who) -> str:
     """A process as a person reads it, with its tenant."""
-    return f"{who.process} (pid {who.pid}) of {facts.name(who.tenant)}"
+    process = f"{who.process} (pid {who.pid})" if who.pid else who.process
+    return f"{process} of {facts.name(who.tenant)}" if who.tenant else process
 
 
 def worst(loss: Loss) -> RowKey:
@@ -100,17 +101,21 @@ def largest(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, floa
 
 
 def by_tenant(culprits: Mapping[Who, float]) -> dict[str, float]:
-    """Time by the culprits' tenants, the largest first."""
+    """Time by the culprits' tenants, the largest first; what is of no tenant comes last."""
     sums: dict[str, float] = {}
     for who, ns in culprits.items():
         sums[who.tenant] = sums.get(who.tenant, 0.0) + ns
-    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(sums.items(), key=lambda item: (not item[0], -item[1], item[0])))
 
 
 def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
     """Like ``largest``, but the processes of the tenant that took most come first."""
     place = {tenant: number for number, tenant in enumerate(by_tenant(culprits))}
-    return sorted(largest(culprits, total), key=lambda item: (place[item[0].tenant], -item[1], item[0]))
+    # Small ones that are told together (process id 0) stand behind those with a name.
+    return sorted(
+        largest(culprits, total),
+        key=lambda item: (place[item[0].tenant], not item[0].pid, -item[1], item[0]),
+    )
 
 
 def blamed(

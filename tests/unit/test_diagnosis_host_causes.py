@@ -80,6 +80,8 @@ def cpu_contention() -> Window:
         charges=[
             charge("runqueue", 350, 900),
             charge("runqueue", 30, 950, culprit_tenant=SYSTEM, culprit_process="cron"),
+            # Small ones, told together.
+            charge("runqueue", 20, 0, culprit_tenant=BATCH, culprit_process="others"),
             charge("runqueue", 90, 901, operation="cudaLaunchKernel"),
         ],
         tenants=[TenantUse(BATCH, cpu_ns=1_900 * MS)],
@@ -134,7 +136,15 @@ def loader_disk() -> Window:
 def loader_disk_limited() -> Window:
     return plus(
         plus(worker_gap(600), work(disk=900, running=100)),
-        window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 40, queued_ms=860),))),
+        window(
+            evidence=Evidence(
+                block_io=(
+                    io(TRAIN, 101, "worker", 40, queued_ms=860),
+                    # A neighbour that the device serves in passing makes nobody wait.
+                    io(BATCH, 900, "logger", 60),
+                )
+            )
+        ),
     )
 
 
