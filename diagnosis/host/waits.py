@@ -15,7 +15,7 @@ from diagnosis.suspicion import Suspicion
 LEAST_SHARE: Final = 0.1
 """Part of its time that a process loses before anything is said: tenants of a busy, healthy host wait for
 each other for some hundredths of their time."""
-LEAST_SHARE_OF_CERTAIN: Final = 0.05
+LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """The same for causes in ``_CERTAIN``."""
 _CERTAIN: Final = ("cfs_throttling", "cpu_pinning", "reclaim", "major_faults", "tcp_retransmits", "tracer")
 """What has a signal of its own besides the time lost: limits reached, faults, segments sent again."""
