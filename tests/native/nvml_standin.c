@@ -26,7 +26,8 @@
  *     replays=0, ecc_corrected=0, ecc_uncorrected=0      totals
  *     remap_pending=0                           or 1
  *     power_violation=0, thermal_violation=0    ns, totals
- *     xids=                                     such as 79,31: whatever is added at the end happens now
+ *     xids=                                     such as 79,31: whatever is added at the end happens now;
+ *                                               an empty list begins anew
  *     lost=0                                    1: every call for it fails with NVML_ERROR_GPU_IS_LOST
  *     compute=, graphics=, mps=                 processes, such as 100:5368709120,300:- (bytes, or not known)
  *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t
@@ -337,8 +338,13 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
     for (unsigned waited = 0;; waited += 2) {
         for (int i = 0; i < count; i++) {
             u64 xid = 0;
-            if (!gpus[i].watched || xids(&gpus[i], gpus[i].told, &xid) <= gpus[i].told)
+            if (!gpus[i].watched)
                 continue;
+            int listed = xids(&gpus[i], gpus[i].told, &xid);
+            if (listed <= gpus[i].told) {
+                gpus[i].told = listed; /* a list that was emptied begins anew */
+                continue;
+            }
             gpus[i].told++;
             *event = (struct Event){&gpus[i], XID_CRITICAL, xid, -1U, -1U};
             return SUCCESS;
