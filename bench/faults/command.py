@@ -78,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="watch every trial up to so long, and only until it is diagnosed right",
     )
+    made.add_argument("--list", action="store_true", help="say what is injected for each cause, and exit")
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial there")
     return made
 
@@ -85,6 +86,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
     """Run it. Raises Told where this host cannot; returns the exit code."""
     options = parser().parse_args(arguments)
+    if options.list:
+        for cause, about in injected().items():
+            say(f"{cause:22}{about}")
+        return 0
     causes = options.cause or list(FAULTS)
     unknown = [cause for cause in causes if cause not in FAULTS]
     if unknown:
@@ -106,6 +111,11 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         for made in results.tables():
             say("\n" + made.text().rstrip())
     return 0
+
+
+def injected() -> dict[str, str]:
+    """What each fault does, by cause: the first words of its script."""
+    return {cause: " ".join((one.script.__doc__ or "").split()) for cause, one in FAULTS.items()}
 
 
 def _trials(cause: str, options: argparse.Namespace) -> int:

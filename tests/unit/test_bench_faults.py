@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from model.tenant import Tenant
 from model.window import Window
 from tests.unit.windows import window
 
+DOCUMENT = Path(__file__).parent.parent.parent / "docs/faults.md"
 NOT_INJECTED = {"gpu_bound", "tracer"}
 """No fault, and none that a suite on a small host can bring about without being one itself."""
 
@@ -181,6 +183,21 @@ def test_results_are_written_with_their_seeds(tmp_path: Path) -> None:
     assert (written["seed"], written["trials"][0]["seed"], written["healthy"][0]["seed"]) == (5, 77, 78)
     assert len(results.tables()) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_the_document_says_what_is_injected() -> None:
+    text = DOCUMENT.read_text()
+    for cause, about in command.injected().items():
+        assert f"| `{cause}` | {about} |" in text
+    # What is quoted is from the suite itself, with the machine and the day.
+    for title in ("faults: one at a time", "faults: healthy tenants"):
+        assert re.search(rf"^{title}", text, re.MULTILINE)
+    assert re.search(r"^Linux \d+\.\d+.*Python 3", text, re.MULTILINE)
+
+
+def test_the_list_names_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(ALL)
 
 
 def test_a_cause_without_a_fault_is_bad_usage() -> None:
