@@ -13,6 +13,7 @@ import pytest
 from demo.build import Built, build
 from probes.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
+from tests.kernel.relays import compile_relay
 from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points
 
 
@@ -54,6 +55,12 @@ def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
     assert attachment.count == 2 * len(FUNCTIONS)
     yield Traced(kernel, driver)
     kernel.close()
+
+
+@pytest.fixture(scope="session")
+def relay(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program whose processes wake and hinder each other, compiled."""
+    return compile_relay(tmp_path_factory.mktemp("relay"))
 
 
 @pytest.fixture(scope="session")

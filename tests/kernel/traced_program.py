@@ -85,12 +85,14 @@ def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Poi
 class Program:
     """A running driver. Each command is over, and counted, when its answer is there.
 
-    ``before`` runs in the new process before the driver does.
+    ``before`` runs in the new process before the driver does, which gets ``words`` as arguments.
     """
 
-    def __init__(self, path: Path, before: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, before: Callable[[], None] | None = None, words: Iterable[object] = ()
+    ) -> None:
         self.process = subprocess.Popen(
-            [path],
+            [path, *map(str, words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -7,10 +7,12 @@
  *                     a worker, which computes for WORK_MS and gives it back: "ok SOURCE WORKER" (process ids)
  *                     at the start, "ok" at the end
  *     locks TIMES     the same between three threads of this process, through condition variables
+ *     caller TIMES    a child wakes this process, again and again, and then makes calls: "ok CHILD", then "ok"
  *     gaps TIMES US   calls, and computes for US microseconds between two calls: "ok", then "ok CALLS_NS GAPS_NS
  *                     WALL_NS", by its own clock
- *     spin MS         makes one call that computes for MS of wall time, for every line on stdin: "ok"
+ *     spin MS TIMES   makes calls that compute for MS of wall time each, for every line on stdin: "ok"
  *     many TIMES      calls with a call inside, at signals (SIGUSR1) too: "ok", then "ok WALL_NS"
+ *     crowd MS THREADS  the same in several threads at once: "ok" for a line
  *     hog             computes: "ok"
  */
 #define _GNU_SOURCE
@@ -182,6 +184,40 @@ static void locks(long times)
 	take(0);
 }
 
+static void caller(long times)
+{
+	int there[2], back[2];
+	pid_t child;
+
+	if (pipe(there) || pipe(back))
+		exit(3);
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int i = 0; i < 10; i++) {
+			take(there[0]);
+			rest();
+			give(back[1]);
+		}
+		while (times--)
+			inner();
+		give(back[1]);
+		pause();
+	}
+	printf("ok %d\n", child);
+	fflush(stdout);
+	take(0);
+	inner();
+	for (int i = 0; i < 10; i++) {
+		give(there[1]);
+		take(back[0]);
+	}
+	take(back[0]);
+	say("ok");
+	take(0);
+	kill(child, SIGKILL);
+}
+
 static void gaps(long times, long us)
 {
 	long long calls = 0, between = 0, first = 0, begun, ended = 0;
@@ -227,6 +263,27 @@ static void many(long times)
 	take(0);
 }
 
+static void *spin_once(void *ms)
+{
+	spin(*(long *)ms);
+	return NULL;
+}
+
+static void crowd(long ms, int threads)
+{
+	pthread_t thread[64];
+
+	say("ok");
+	take(0);
+	for (int i = 0; i < threads && i < 64; i++)
+		if (pthread_create(&thread[i], NULL, spin_once, &ms))
+			exit(3);
+	for (int i = 0; i < threads && i < 64; i++)
+		pthread_join(thread[i], NULL);
+	say("ok");
+	take(0);
+}
+
 int main(int count, char **words)
 {
 	const char *what = count > 1 ? words[1] : "";
@@ -236,16 +293,21 @@ int main(int count, char **words)
 		relay(times);
 	} else if (!strcmp(what, "locks")) {
 		locks(times);
+	} else if (!strcmp(what, "caller")) {
+		caller(times);
 	} else if (!strcmp(what, "gaps")) {
 		gaps(times, count > 3 ? atol(words[3]) : 0);
 	} else if (!strcmp(what, "many")) {
 		many(times);
-	} else if (!strcmp(what, "spin")) {
+	} else if (!strcmp(what, "spin") && count > 3) {
 		for (;;) {
 			say("ok");
 			take(0);
-			spin(times);
+			for (int i = atoi(words[3]); i; i--)
+				spin(times);
 		}
+	} else if (!strcmp(what, "crowd") && count > 3) {
+		crowd(times, atoi(words[3]));
 	} else if (!strcmp(what, "hog")) {
 		say("ok");
 		for (;;)

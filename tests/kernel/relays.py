@@ -1,0 +1,118 @@
+"""A program whose threads and processes wake and hinder each other, and what the kernel tells of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from model.window import SPLITS
+from probes.kernel_side import KernelSide
+from probes.operations import BETWEEN_CALLS, Function
+from probes.raw import RawCharge
+from tests.kernel.traced_program import NATIVE, Program, points
+
+FUNCTIONS = tuple(
+    Function(number, symbol, 10 * number, "driver")
+    for number, symbol in enumerate(("inner", "outer", "spin"), 1)
+)
+NAME = {function.operation: function.symbol for function in FUNCTIONS}
+NAME |= {info.id: info.name for info in BETWEEN_CALLS}
+
+
+def compile_relay(into: Path) -> Path:
+    """Build native/relay.c."""
+    program = into / "relay"
+    flags = [
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fno-optimize-sibling-calls",
+        "-fno-omit-frame-pointer",
+        "-rdynamic",
+    ]
+    subprocess.run(["gcc", *flags, "-o", program, NATIVE / "relay.c", "-lpthread"], check=True, timeout=60)
+    return program
+
+
+class Relay(Program):
+    """A running relay, in ``cgroup`` and on ``cpu`` where they are given. Lines on its stdin let it go on."""
+
+    def __init__(
+        self, path: Path, *words: object, cgroup: Path | None = None, cpu: int | None = None
+    ) -> None:
+        def prepare() -> None:
+            if cgroup is not None:
+                (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+
+        self.said: list[int] = []
+        super().__init__(path, prepare, words)
+
+    def _answer(self) -> list[int]:
+        self.said = super()._answer()
+        return self.said
+
+
+@dataclass
+class Row:
+    """Sums of what was counted of one operation of one process."""
+
+    calls: int = 0
+    total_ns: int = 0
+    parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
+
+
+@dataclass
+class Told:
+    """All that a kernel side has told so far."""
+
+    kernel: KernelSide
+    rows: dict[tuple[int, str], Row] = field(default_factory=lambda: defaultdict(Row))
+    """By process and name, outermost calls only."""
+    charges: list[RawCharge] = field(default_factory=list)
+
+    def read(self) -> Self:
+        """Add what was counted since the previous read. Checks that no split has a part too many."""
+        counts = self.kernel.read()
+        assert counts.split_ns is not None or not counts.keys
+        for place, key in enumerate(counts.keys):
+            assert counts.split_ns is not None
+            parts, total = counts.split_ns[place].tolist(), int(counts.total_ns[place])
+            assert sum(parts) == total
+            assert max(parts) <= total  # none is below 0: that would be a very large one
+            if key.nested:
+                continue
+            row = self.rows[key.tgid, NAME[key.operation]]
+            row.calls += int(counts.calls[place])
+            row.total_ns += total
+            for name, ns in zip(SPLITS, parts, strict=True):
+                row.parts[name] += ns
+        self.charges += self.kernel.charges()
+        return self
+
+    def charged(self, tgid: int, part: str, operation: str | None = None) -> dict[int, int]:
+        """ns by culprit of what ``tgid`` lost to ``part``, in one operation or in all."""
+        found: dict[int, int] = defaultdict(int)
+        for charge in self.charges:
+            named = operation in (None, NAME[charge.operation])
+            if named and (charge.tgid, SPLITS[charge.part]) == (tgid, part):
+                found[charge.culprit_tgid] += charge.ns
+        return dict(found)
+
+    def lost(self, tgid: int, part: str) -> int:
+        """ns that the rows of ``tgid`` lost to ``part``."""
+        return sum(row.parts[part] for (own, _), row in self.rows.items() if own == tgid)
+
+
+def tracing(path: Path) -> KernelSide:
+    """A kernel side that traces the relay at ``path``."""
+    kernel = KernelSide(slots=256, threads=256, functions=FUNCTIONS)
+    assert kernel.no_splits is None
+    assert not kernel.attach(str(path), points(path, FUNCTIONS)).failed
+    return kernel

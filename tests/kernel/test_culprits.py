@@ -1,0 +1,142 @@
+"""Who had the CPU that a traced thread waited for: by process and cgroup, and for how long."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.cpu import cpu_ns
+from demo.cgroups import Cgroups, container_id, container_path
+from probes.charges import KEEP_SECONDS, Charges
+from probes.kernel_side import KernelSide
+from tests.kernel.relays import Relay, Told, tracing
+from tests.kernel.traced_program import wait_until
+
+CPUS = sorted(os.sched_getaffinity(0))
+SPIN_MS = 25
+CALLS = 60
+
+
+@pytest.fixture
+def kernel(relay: Path) -> Iterator[KernelSide]:
+    kernel = tracing(relay)
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def tenants() -> Iterator[tuple[Path, Path]]:
+    """The cgroups of a victim and of a culprit."""
+    with Cgroups() as cgroups:
+        yield tuple(cgroups.make(container_path("docker", container_id())) for _ in range(2))  # type: ignore[misc]
+
+
+def test_the_time_charged_is_the_cpu_time_of_who_had_the_cpu(
+    kernel: KernelSide, relay: Path, tenants: tuple[Path, Path]
+) -> None:
+    mine, others = tenants
+    ratios = []
+    with (
+        Relay(relay, "spin", SPIN_MS, CALLS, cgroup=mine, cpu=CPUS[0]) as victim,
+        Relay(relay, "hog", cgroup=others, cpu=CPUS[0]) as hog,
+    ):
+        victim("")
+        for _ in range(8):
+            kernel.read()
+            kernel.charges()
+            told = Told(kernel)
+            before = cpu_ns(hog.pid)
+            victim("")
+            spent = cpu_ns(hog.pid) - before
+            told.read()
+            own = [charge for charge in told.charges if charge.tgid == victim.pid]
+            assert {charge.cgroup_id for charge in own} == {mine.stat().st_ino}
+            by_hog = [charge for charge in own if charge.culprit_tgid == hog.pid]
+            assert {charge.culprit_cgroup_id for charge in by_hog} == {others.stat().st_ino}
+            lost = told.rows[victim.pid, "spin"].parts["runqueue"]
+            charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
+            assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
+            assert charged <= lost
+            ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
+            if all(0.98 <= ratio <= 1.02 for ratio in ratios[-1]):
+                return
+            # Something else was busy where the victim was not waiting: with the hog's time at nobody's cost.
+    raise AssertionError(ratios)
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: nothing can be moved to another")
+def test_a_wait_is_charged_on_every_cpu_that_it_was_spent_for(
+    kernel: KernelSide, relay: Path, tenants: tuple[Path, Path]
+) -> None:
+    mine, others = tenants
+    pair = (CPUS[0], CPUS[-1])
+    with (
+        Relay(relay, "spin", 4 * SPIN_MS, 20, cgroup=mine) as victim,
+        Relay(relay, "hog", cgroup=others, cpu=pair[0]) as one,
+        Relay(relay, "hog", cgroup=others, cpu=pair[1]) as other,
+    ):
+        told = Told(kernel)
+        victim.send("")
+        turn = 0
+        while told.read().rows[victim.pid, "spin"].calls < 20:
+            turn += 1
+            os.sched_setaffinity(victim.pid, {pair[turn % 2]})
+            time.sleep(0.003)
+        victim._answer()
+        told.read()
+    lost = told.rows[victim.pid, "spin"].parts["runqueue"]
+    charged = told.charged(victim.pid, "runqueue", "spin")
+    # On a CPU that changes hands all the time, the first of a long wait is not remembered: never too much.
+    assert 0.3 * lost <= sum(charged.values()) <= lost, (charged, lost)
+    assert charged[one.pid] > 0, (charged, lost)
+    assert charged[other.pid] > 0, (charged, lost)
+
+
+def test_threads_of_a_process_are_their_own_culprits(kernel: KernelSide, relay: Path) -> None:
+    with Relay(relay, "crowd", 200, 4, cpu=CPUS[0]) as program:
+        program("")
+        told = Told(kernel).read()
+    charged = told.charged(program.pid, "runqueue")
+    assert charged[program.pid] > 0, charged
+    assert told.rows[program.pid, "spin"].calls == 4
+
+
+def test_charges_of_who_is_gone_are_given_back(kernel: KernelSide, relay: Path) -> None:
+    charges = kernel._charges
+    assert isinstance(charges, Charges)
+    told = Told(kernel)
+
+    def hindered() -> bool:
+        victim("")
+        return hog.pid in told.read().charged(victim.pid, "runqueue")
+
+    with Relay(relay, "spin", 5, 4, cpu=CPUS[0]) as victim, Relay(relay, "hog", cpu=CPUS[0]) as hog:
+        wait_until(hindered, "time charged to the hog")
+    array = charges._charges
+
+    def kept(pid: int) -> bool:
+        return bool(((array["key"]["culprit_tgid"] == pid) & (array["times"] != 0)).any())
+
+    assert kept(hog.pid)
+    kernel.release(hog.pid)
+
+    def given_back() -> bool:
+        kernel.charges()
+        return not kept(hog.pid)
+
+    wait_until(given_back, "the charges of an ended process given back")
+    # What nobody adds to goes by itself.
+    clock = charges._clock
+    charges._clock = lambda: clock() + KEEP_SECONDS
+    kernel.charges()
+    charges._clock = lambda: clock() + 2 * KEEP_SECONDS
+
+    def forgotten() -> bool:
+        kernel.charges()
+        return not ((array["key"]["tgid"] == victim.pid) & (array["times"] != 0)).any()
+
+    wait_until(forgotten, "old charges given back")
