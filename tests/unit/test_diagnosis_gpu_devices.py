@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from diagnosis.engine import Diagnosis
 from diagnosis.facts import Facts
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.gpu.xids import XIDS
@@ -288,6 +289,19 @@ def test_clients_of_mps_are_told_as_such() -> None:
     (told,) = _neighbours(row(SYNC, 40, gpu=700), mps)
     assert "MPS" in told.links[1].text
     assert any("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in fix.text for fix in told.fixes)
+
+
+def test_a_neighbour_that_begins_opens_a_chain() -> None:
+    diagnosis = Diagnosis()
+    opened = None
+    for at in range(40):
+        shared = at >= 30
+        rows = _rows(row(SYNC, 40, gpu=700 if shared else 320), 5000 if shared else 10)
+        made = diagnosis.add(window(rows, devices=Devices((SHARED,)), start=1000.0 + at))
+        if opened is None and any(chain.cause == "gpu_neighbours" for chain in made.chains):
+            opened = at
+    assert opened is not None
+    assert 30 <= opened <= 32
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.causes import CAUSES
+from diagnosis.engine import Diagnosis
 from diagnosis.facts import Facts
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.gpu.usage import duration, figure, size
@@ -385,6 +386,18 @@ def test_a_leak_is_told() -> None:
     assert any("NVML" in text for text in told.unknown)
 
 
+def test_a_leak_opens_a_chain_of_its_own() -> None:
+    diagnosis = Diagnosis()
+    opened = None
+    for at in range(40):
+        use = ProcessUse(TRAIN, 100, "train.py", allocations=10, frees=9, held_bytes=(1 << 30) + at * 4 * MIB)
+        made = diagnosis.add(window(healthy_trainer(), processes=[use], start=1000.0 + at))
+        if opened is None and any(chain.cause == "memory_leak" for chain in made.chains):
+            opened = at
+    assert opened is not None
+    assert 19 <= opened <= 30
+
+
 def test_a_leak_says_when_the_device_is_full() -> None:
     device = Device(
         1,
@@ -559,13 +572,15 @@ def _random_windows(draw: st.DrawFn) -> Window:
         split_ns=split if draw(st.booleans()) else None,
     )
     seed = draw(st.integers(0, 1 << 32))
+    users = tuple(DeviceProcess(pid, "C", None, f"docker:{pid % 2}") for pid in (1, 2, 3))
+    devices = tuple(replace(device, processes=users) for device in random_devices(seed).devices)
     return Window(
         1000.0,
         draw(st.sampled_from([0.0, 1.0, 3.0])),
         "gpu7",
         rows,
         evidence=random_evidence(seed),
-        devices=random_devices(seed),
+        devices=Devices(devices),
         open_calls=tuple(
             OpenCall("docker:1", pid, pid, "p", "nccl", "ncclAllReduce", age)
             for pid, age in draw(st.lists(st.tuples(st.integers(1, 3), _NUMBERS), max_size=3))
@@ -576,9 +591,8 @@ def _random_windows(draw: st.DrawFn) -> Window:
 @given(_random_windows(), st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e12)), max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_no_window_makes_it_fail(made: Window, points: list[tuple[float, float]]) -> None:
-    series = {
-        (what, f"docker:{pid % 2}", pid): sorted(points) for what in ("held_bytes",) for pid in (1, 2, 3)
-    }
+    kept = ("held_bytes", "graphs_made", "graphs_launched", "kernels_per_s", "device_wait_ns")
+    series = {(what, f"docker:{pid % 2}", pid): sorted(points) for what in kept for pid in (1, 2, 3)}
     facts = Facts(made, series=series)
     told = list(gpu_causes(facts))
     assert told == list(gpu_causes(facts))
