@@ -54,7 +54,7 @@ def row(
     longest_ms: float | None = None,
     **split_ms: float,
 ) -> Spent:
-    """``calls`` of an operation that took ``split_ms`` and ``spent_ms`` together. Its name gives the layer."""
+    """``calls`` of an operation that took ``split_ms`` and ``spent_ms``. Its name gives the layer."""
     if not layer:
         host = operation in (HOST_GAP, HOST_WORK)
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
