@@ -19,7 +19,8 @@ import pytest
 from bench.faults.controllers import Limits, disk_of
 from demo.cgroups import Cgroups, container_id, container_path
 from probes.block_io import BlockIoNames
-from probes.host_events import PARTS, HostEvents, Part, RawBlockIo, RawUse, RawVictim
+from probes.host_events import HostEvents, RawBlockIo, RawUse, RawVictim
+from probes.host_parts import PARTS, Part
 from probes.owners import Owners
 from probes.pressure import Pressures
 from probes.process_names import ProcessNames

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from probes import host_layout
-from probes.host_events import PARTS
+from probes.host_parts import PARTS
 from probes.programs import source_text
 from tests.unit.test_layout import run_c
 
