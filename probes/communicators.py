@@ -112,8 +112,8 @@ class Communicators:
         nothing = np.zeros(len(entered), np.int64)
         if len(entered) < 2:
             return 0, nothing, nothing
-        upto = int(entered.min())
-        first = max(self._compared.get(communicator, 0), int(after.max()) - _OLDEST_FROM_END)
+        upto = int(np.min(entered))
+        first = max(self._compared.get(communicator, 0), int(np.max(after)) - _OLDEST_FROM_END)
         if first >= upto:
             return 0, nothing, nothing
         self._compared[communicator] = upto
