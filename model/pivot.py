@@ -128,13 +128,7 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
     whole = float(rows.total_ns[outermost].sum())
     seconds = window.seconds if window.seconds > 0 else 1.0
 
-    def has(kind: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which groups have a row of that kind."""
-        found = np.zeros(n, np.bool_)
-        found[group[kind & (group >= 0)]] = True
-        return found
-
-    between = has(host) & ~has(~host)
+    between = _with(host, group, n) & ~_with(~host, group, n)
     return Groups(
         by=tuple(by),
         keys=tuple(key for key, _ in order),
@@ -148,13 +142,20 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
         max_ns=longest,
         percentiles_ns=bounded(histograms.percentiles(PERCENTS), longest),
         share=np.where(between, np.nan, total / whole if whole else np.zeros(n)),
-        nested=has(~host & ~outermost) & ~has(outermost),
+        nested=_with(~host & ~outermost, group, n) & ~_with(outermost, group, n),
         between=between,
         rows=np.bincount(target, minlength=n),
         group_of_row=group,
         histograms=histograms,
         split_ns=None if rows.split_ns is None else add(rows.split_ns),
     )
+
+
+def _with(kind: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> NDArray[np.bool_]:
+    """Which of so many groups have a row of that kind; ``group`` is that of each row, -1 for none."""
+    found = np.zeros(groups, np.bool_)
+    found[group[kind & (group >= 0)]] = True
+    return found
 
 
 def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]:
