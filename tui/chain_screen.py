@@ -78,7 +78,7 @@ class ChainScreen(PageScreen):
     def action_chains(self) -> None:
         """To the row that the chain speaks of."""
         self.dismiss()
-        self.stalltop.main.look_at(self.chain)
+        self.stalltop.main.tables.look_at(self.chain)
 
     def action_copy_fix(self) -> None:
         """Copy the command that helps."""
