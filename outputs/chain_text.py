@@ -91,8 +91,9 @@ def branches(links: Sequence[Link], at: int, *, unicode: bool) -> tuple[str, str
 
 
 def step(link: Link, chain: Chain, window: Window) -> str:
-    """A link's text, and of whom or what it speaks where the text does not say that."""
-    process = f"{link.process} {link.pid}" if link.process and link.pid else link.process
+    """A link's text, and of whom or what it speaks, but for the chain's own process, where it says not."""
+    own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
+    process = "" if own else f"{link.process} {link.pid}" if link.process and link.pid else link.process
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
     known = (
         (process, link.process),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from model.chain import Chain, Link
+from model.chain import Chain
 from model.pivot import bounded
 from model.window import Window
 from outputs import figures
-from outputs.chain_text import branches, name_of, rate
-from tui.chains import MARK, ROLE, keys_of, loss, subject
+from outputs.chain_text import branches, name_of, rate, step
+from tui.chains import MARK, ROLE, keys_of, loss
 from tui.split import bar, legend
 from widgets.page import PageLine
 
@@ -28,7 +28,7 @@ def chain_page(chain: Chain, window: Window, *, unicode: bool, letters: bool) ->
     lines += _tree(chain, window, unicode)
     lines += _fixes(chain)
     factors = [link for link in chain.links if link.role == "factor"]
-    lines += _listed("What makes it worse", [_step(link, chain, window) for link in factors])
+    lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
     lines += _listed("What is not known", chain.unknown)
     return lines + _rows(chain, window, unicode=unicode, letters=letters)
 
@@ -85,22 +85,12 @@ def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
         front = f"  {share.rjust(5)} {rate(link.ns_per_s, unicode=unicode)} "
         lines.append(
             PageLine(
-                ((front, "label"), (branch, "dim"), (_step(link, chain, window), roles[link.role])),
+                ((front, "label"), (branch, "dim"), (step(link, chain, window), roles[link.role])),
                 indent=len(front) + len(branch),
                 hang=" " * len(front) + below,
             )
         )
     return lines
-
-
-def _step(link: Link, chain: Chain, window: Window) -> str:
-    """A link's text, with whom it speaks of where the text does not say it."""
-    own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid) and not link.device
-    if own or any(name in link.text for name in (link.process, link.device) if name):
-        return link.text
-    known = name_of(link.tenant, window) in link.text if link.tenant else True
-    whom = subject(link, link.tenant if known else chain.tenant, window)
-    return f"{link.text} ({whom})" if whom else link.text
 
 
 def _listed(heading: str, texts: Sequence[str]) -> list[PageLine]:

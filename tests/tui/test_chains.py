@@ -150,8 +150,8 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
     assert lines[at + 1 : at + 6] == [
         "         500ms/s time between calls",
         "  90.0%  450ms/s ├─ waits for a worker",
-        "  85.0%  425ms/s │  └─ the worker waits for a disk (loader 101)",
-        "  80.0%  400ms/s │     └─ serve loads the disk (dd 201)",
+        "  85.0%  425ms/s │  └─ the worker waits for a disk (loader 101, sda)",
+        "  80.0%  400ms/s │     └─ serve loads the disk (dd 201, sda)",
         "   5.0% 25.0ms/s └─ waits for a CPU",
     ]
     for word in (

@@ -44,7 +44,7 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
     assert "serve loses time between its calls to train (155ms/s, since " in lines[first]
     assert lines[first + 3 : first + 12] == [
         "         160ms/s time between calls",
-        "  97.0%  155ms/s └─ waits for a CPU (tritonserver 200)",
+        "  97.0%  155ms/s └─ waits for a CPU",
         "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
         "                       └─ writes without end (python3 100, train, nvme0n1)",
         "  worse through: two CPUs only",

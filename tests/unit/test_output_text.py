@@ -136,7 +136,7 @@ def test_what_is_wrong_and_why_stands_below_the_tables() -> None:
     assert lines[at + 1].startswith("HIGH      serve loses time between its calls to train (155ms/s, since ")
     assert lines[at + 2 : at + 8] == [
         "         160ms/s time between calls",
-        "  97.0%  155ms/s └─ waits for a CPU (tritonserver 200)",
+        "  97.0%  155ms/s └─ waits for a CPU",
         "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
         "                       └─ writes without end (python3 100, train, nvme0n1)",
         "  fix: keep train off the CPUs of serve",
