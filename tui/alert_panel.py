@@ -15,8 +15,8 @@ STARTING = "starting: loading probes and looking for CUDA processes"
 
 
 def most_lines(height: int) -> int:
-    """Lines of the list on a terminal of ``height`` rows: 1 of 24, 5 of 40, 10 of 60."""
-    return 1 if height < 30 else min(height // 4 - 5, 10)
+    """Lines of the list on a terminal of ``height`` rows: 3 of 24, 5 of 40, 7 of 60."""
+    return min(max(height // 8, 1), 10)
 
 
 class AlertPanel(AlertList, can_focus=True):

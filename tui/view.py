@@ -262,7 +262,7 @@ def _columns(by: Dimension, width: int, split: bool) -> tuple[Column, ...]:
         roomy = width >= (150 if split else 130 if by == "process" else 110)
         drawn = (Column("bar", "", 10, right=False),) if roomy else ()
         return (first, *second, *middle, *drawn, *parts, *last)
-    return (first, *middle, *last, *second, *parts)
+    return (first, *middle, *last[:2], *parts, *second, *last[2:])
 
 
 def _bar(share: float, *, unicode: bool) -> str:
