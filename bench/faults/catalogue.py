@@ -1,4 +1,4 @@
-"""All faults, by cause: importing this registers them."""
+"""All faults: importing this registers them."""
 
 from __future__ import annotations
 
@@ -7,5 +7,12 @@ from typing import Final
 from bench.faults import cuda, devices, host, loaders, ranks
 from bench.faults.fault import FAULTS
 
-ALL: Final = FAULTS
-MODULES: Final = (host, loaders, cuda, ranks, devices)
+GROUPS: Final = {
+    name: tuple(cause for cause, one in FAULTS.items() if one.script.__module__ in modules)
+    for name, modules in {
+        "host": (host.__name__, loaders.__name__),
+        "programs": (cuda.__name__, ranks.__name__),
+        "devices": (devices.__name__,),
+    }.items()
+}
+"""Causes by where the fault is."""

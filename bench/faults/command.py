@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bench.faults import catalogue
+from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS
 from bench.faults.healthy import run_healthy
 from bench.faults.judging import Outcome
-from bench.faults.score import Healthy, false_alarms, table
+from bench.faults.results import Results
+from bench.faults.score import Healthy
 from bench.faults.stage import Files
 from bench.faults.trial import run_trial
 from bench.faults.watcher import Watcher
-from bench.machine import machine
-from bench.table import Table
 from demo.build import Built, build
 from demo.caller import CallerFailed
 from model.errors import BadUsage, CannotTrace, Told
@@ -30,7 +28,9 @@ COMMON_TRIALS: Final = 20
 OTHER_TRIALS: Final = 5
 HEALTHY_MINUTES: Final = 30.0
 TOGETHER_TRIALS: Final = 10
-_HEALTHY_STRETCH_SECONDS: Final = 60.0
+SETTING_UP_SECONDS: Final = 1.6
+"""Of a trial, to start and to end its processes: only for the estimate."""
+DOCUMENT: Final = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
 _TOGETHER: Final = (
     ("cpu_contention", "lock_contention"),
     ("slow_disk", "cfs_throttling"),
@@ -49,6 +49,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--cause", action="append", metavar="CAUSE", help="only this one (may be repeated)")
     made.add_argument(
+        "--group",
+        action="append",
+        choices=GROUPS,
+        help="only those of this group (may be repeated)",
+    )
+    made.add_argument(
         "--trials",
         type=int,
         metavar="N",
@@ -58,19 +64,24 @@ def parser() -> argparse.ArgumentParser:
         "--together",
         type=int,
         metavar="N",
-        help="trials with two faults at once (default: %(default)s)",
-        default=TOGETHER_TRIALS,
+        help=f"trials with two faults at once (default: {TOGETHER_TRIALS}, with --cause or --group 0)",
     )
     made.add_argument(
         "--healthy",
         type=float,
         metavar="MINUTES",
-        help=f"without a fault (default: {HEALTHY_MINUTES:g}, with --cause 0)",
+        help=f"without a fault (default: {HEALTHY_MINUTES:g}, with --cause or --group 0)",
     )
     made.add_argument(
         "--seed", type=int, default=1, help="of everything that chance decides (default: %(default)s)"
     )
     made.add_argument("--quick", action="store_true", help="one trial of each, one minute healthy")
+    made.add_argument(
+        "--within",
+        type=float,
+        metavar="MINUTES",
+        help="start no other trial where it would end later than that",
+    )
     made.add_argument(
         "--patience",
         type=float,
@@ -80,6 +91,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--list", action="store_true", help="say what is injected for each cause, and exit")
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial there")
+    made.add_argument("--write-docs", action="store_true", help="put the figures into docs/faults.md")
     return made
 
 
@@ -90,27 +102,51 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         for cause, about in injected().items():
             say(f"{cause:22}{about}")
         return 0
-    causes = options.cause or list(FAULTS)
-    unknown = [cause for cause in causes if cause not in FAULTS]
-    if unknown:
-        raise BadUsage(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
+    trials, minutes = planned(options)
     if os.geteuid() != 0:
         raise CannotTrace("injecting faults needs root", "run with sudo")
-    minutes = options.healthy if options.healthy is not None else 0.0 if options.cause else HEALTHY_MINUTES
-    if options.quick:
-        minutes = min(minutes, 1.0)
-    together = 0 if options.cause else min(options.together, 1) if options.quick else options.together
-    trials: list[tuple[str, ...]] = [(cause,) for cause in causes for _ in range(_trials(cause, options))]
-    trials += [_TOGETHER[number % len(_TOGETHER)] for number in range(together)]
-    say(machine())
-    results = Results(options.seed, options.out)
+    results = Results(options.seed, options.out, tuple(arguments), len(trials), minutes)
+    say(results.machine)
+    estimate = sum(map(trial_seconds, trials)) / 60 + minutes
+    print(f"faults: {len(trials)} trials, {minutes:g} min healthy: {estimate:.0f} min", file=sys.stderr)
     try:
-        run(results, build(), trials, minutes, options.patience)
+        run(results, build(), trials, minutes, options.patience, options.within)
     finally:
         # An interrupted run has results, too.
         for made in results.tables():
             say("\n" + made.text().rstrip())
+        if options.write_docs and results.tables():
+            results.write_docs(DOCUMENT)
     return 0
+
+
+def planned(options: argparse.Namespace) -> tuple[list[tuple[str, ...]], float]:
+    """The causes of each trial, in turns so that a run that is ended early has some of all, and minutes of
+    healthy tenants. Raises BadUsage."""
+    chosen = [*(options.cause or ()), *(cause for group in options.group or () for cause in GROUPS[group])]
+    causes = list(dict.fromkeys(chosen)) or list(FAULTS)
+    unknown = [cause for cause in causes if cause not in FAULTS]
+    if unknown:
+        raise BadUsage(f"no fault has the cause {unknown[0]}", f"there are: {', '.join(FAULTS)}")
+    minutes = options.healthy if options.healthy is not None else 0.0 if chosen else HEALTHY_MINUTES
+    together = options.together if options.together is not None else 0 if chosen else TOGETHER_TRIALS
+    if options.quick:
+        minutes, together = min(minutes, 1.0), min(together, 1)
+    counts = {cause: _trials(cause, options) for cause in causes}
+    trials: list[tuple[str, ...]] = [
+        (cause,)
+        for turn in range(max(counts.values(), default=0))
+        for cause, count in counts.items()
+        if turn < count
+    ]
+    return trials + [_TOGETHER[number % len(_TOGETHER)] for number in range(together)], minutes
+
+
+def trial_seconds(causes: Sequence[str]) -> float:
+    """How long a trial takes, about."""
+    faults = [FAULTS[cause] for cause in causes]
+    healthy = max(fault.healthy_seconds for fault in faults)
+    return SETTING_UP_SECONDS + healthy + 0.5 + max(fault.watch_seconds for fault in faults)
 
 
 def injected() -> dict[str, str]:
@@ -125,84 +161,55 @@ def _trials(cause: str, options: argparse.Namespace) -> int:
     return usual if options.trials is None else int(options.trials)
 
 
-class Results:
-    """What came of all trials so far: written to ``path``, if any, after each of them."""
-
-    def __init__(self, seed: int, path: Path | None) -> None:
-        self.seed = seed
-        self.outcomes: list[Outcome] = []
-        self.healthy: list[Healthy] = []
-        self._path = path
-
-    def write(self) -> None:
-        """Write the file anew."""
-        if self._path is not None:
-            fresh = self._path.with_name(self._path.name + ".new")
-            fresh.write_text(json.dumps(document(self.seed, self.outcomes, self.healthy), indent=1) + "\n")
-            fresh.replace(self._path)
-
-    def tables(self) -> list[Table]:
-        """What they say."""
-        one = [outcome for outcome in self.outcomes if not outcome.others]
-        several = [outcome for outcome in self.outcomes if outcome.others]
-        made = []
-        if one:
-            made.append(table(one, f"faults: one at a time, {len(one)} trials"))
-        if several:
-            made.append(table(several, "faults: two tenants, a fault each, at the same time"))
-        if self.outcomes or self.healthy:
-            made.append(false_alarms(self.outcomes, self.healthy))
-        return made
-
-
 def run(
-    results: Results, built: Built, trials: Sequence[tuple[str, ...]], minutes: float, patience: float
+    results: Results,
+    built: Built,
+    trials: Sequence[tuple[str, ...]],
+    minutes: float,
+    patience: float = 0.0,
+    within: float | None = None,
 ) -> None:
-    """All trials one after the other, then ``minutes`` of healthy tenants."""
+    """All trials one after the other, then ``minutes`` of healthy tenants: as ``within`` minutes
+    allow, of which the healthy ones come off first."""
     chance = random.Random(results.seed)
-    left = minutes * 60
+    last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
     files = Files()
     try:
         with Watcher() as watcher:
             for number, causes in enumerate(trials):
                 seed = chance.randrange(1 << 32)
                 began = time.monotonic()
+                if last is not None and began + trial_seconds(causes) > last:
+                    continue
                 try:
                     found = run_trial(watcher, built, files, causes, seed, patience_seconds=patience)
                 except (Told, CallerFailed, OSError) as error:  # it could not be set up: told, and not scored
-                    found = [Outcome(cause, seed, error=str(error)) for cause in causes]
+                    others = {cause: tuple(c for c in causes if c != cause) for cause in causes}
+                    found = [Outcome(cause, seed, others=others[cause], error=str(error)) for cause in causes]
                 results.outcomes += found
                 results.write()
                 _tell(number, len(trials), found, time.monotonic() - began)
-            while left > 0:
-                seconds = min(left, _HEALTHY_STRETCH_SECONDS)
-                results.healthy.append(run_healthy(watcher, built, files, chance.randrange(1 << 32), seconds))
-                results.write()
-                left -= seconds
-                said = results.healthy[-1].alarms or "quiet"
-                print(f"faults: healthy, {left / 60:.1f} min left: {said}", file=sys.stderr)
+            if minutes:
+                healthy = Healthy(seed=chance.randrange(1 << 32))
+                results.healthy.append(healthy)
+
+                def tell() -> None:
+                    results.write()
+                    said = f"{healthy.alarms or 'quiet'}, disturbed {len(healthy.disturbed)}"
+                    print(f"faults: healthy {healthy.seconds / 60:.1f} min: {said}", file=sys.stderr)
+
+                run_healthy(watcher, built, files, healthy, minutes * 60, tell)
     finally:
         files.close()
-
-
-def document(seed: int, outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> dict[str, Any]:
-    """Everything, as JSON."""
-    return {
-        "machine": machine(),
-        "seed": seed,
-        "trials": [outcome.plain() for outcome in outcomes],
-        "healthy": [
-            {"seed": one.seed, "seconds": one.seconds, "alarms": one.alarms, "disturbed": one.disturbed}
-            for one in healthy
-        ],
-    }
 
 
 def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> None:
     for outcome in found:
         said = outcome.error or f"found {outcome.found or 'nothing'}" + (
-            f", at fault {'right' if outcome.culprit_right else 'wrong'}" if outcome.culprit_expected else ""
+            "" if outcome.right or outcome.found != outcome.cause else ", blames wrongly"
         )
+        if outcome.open_before:
+            said += ", open before"
         root = "" if outcome.root_seconds is None else f", root after {outcome.root_seconds:.1f} s"
         early = f", early: {outcome.early}" if outcome.early else ""
         print(
@@ -211,6 +218,3 @@ def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> Non
         )
         for line in outcome.said:
             print(f"    {line}", file=sys.stderr)
-
-
-assert catalogue.ALL  # the faults are registered by being imported

@@ -36,9 +36,9 @@ class Fault:
     """One of the commonest causes on a host: more trials."""
     watch_seconds: float = 8.0
     """How long it is watched after it began."""
-    healthy_seconds: float = 4.0
-    """How long all is well before it begins: enough for a first picture; more where it shows only against
-    what is normal."""
+    healthy_seconds: float = 3.0
+    """How long all is well before it begins: as much as a diagnosis looks back; more where it shows
+    only against what is normal."""
 
 
 FAULTS: Final[dict[str, Fault]] = {}
@@ -46,7 +46,7 @@ FAULTS: Final[dict[str, Fault]] = {}
 
 
 def fault(
-    cause: str, *, common: bool = False, watch_seconds: float = 8.0, healthy_seconds: float = 4.0
+    cause: str, *, common: bool = False, watch_seconds: float = 8.0, healthy_seconds: float = 3.0
 ) -> Callable[[Script], Script]:
     """Register a script as the fault that ``cause`` names."""
     if cause not in CAUSES or cause in FAULTS:

@@ -1,56 +1,145 @@
-"""Healthy tenants of every kind, at random: nothing may be said about them."""
+"""Healthy tenants of every kind, which come, go and change what they do: nothing may be said about them."""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
-from bench.faults.judging import early_alarms
+from bench.faults.judging import Alarms
 from bench.faults.loaders import BATCH
+from bench.faults.ranks import job
 from bench.faults.score import Healthy
-from bench.faults.stage import Files, Stage
+from bench.faults.stage import Files, Place, Stage
 from bench.faults.watcher import Watcher
-from bench.faults.workloads import latencies, loading_trainer, noise, step, trainer
+from bench.faults.workloads import fill_limit, latencies, loading_trainer, noise, step, trainer
 from demo.build import Built
+from demo.caller import Caller
+from demo.latencies import Latency
 
-SETTLE_SECONDS: Final = 1.5
-"""From the start of the tenants until what they do is no longer their start."""
-
-
-def run_healthy(watcher: Watcher, built: Built, files: Files, seed: int, seconds: float) -> Healthy:
-    """Watch a random choice of healthy tenants for ``seconds``."""
-    with Stage(built, files, random.Random(seed)) as stage:
-        files.device.show()
-        noise(stage)
-        tenants(stage)
-        time.sleep(SETTLE_SECONDS)
-        watcher.begin()
-        time.sleep(seconds)
-        seen = watcher.seen()
-        alarms, disturbed = early_alarms(seen, stage.places)
-        return Healthy(sum(look.window.seconds for look in seen), alarms, disturbed, seed)
+_MOST: Final = 3
+"""Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""
+_LONG_SECONDS: Final = 12.0
+_PHASES: Final = (
+    f"!800 {step(20)}",
+    f"!400 {step(8)} ~25000",
+    f"!1500 {step(40)} ~9000",
+    f"{step(4)} ~60000",
+)
+"""Training, evaluation, a larger model, an idle server."""
 
 
-def tenants(stage: Stage) -> None:
-    """Two or three of the programs that trials hurt, none of them hurt."""
-    chance = stage.chance
-    kinds = chance.sample(("trainer", "loading", "reader", "locker", "server"), 2)
-    for kind in kinds:
-        place = stage.tenant(kind)
+@dataclass(slots=True)
+class _Tenant:
+    place: Place
+    main: Caller | None = None
+    """The process that can change what it does."""
+
+
+@dataclass(slots=True)
+class _Host:
+    """All healthy tenants of a stretch."""
+
+    stage: Stage
+    told: list[str] = field(default_factory=list)
+    going: list[_Tenant] = field(default_factory=list)
+    number: int = 0
+    long: Caller | None = None
+    """Where a step takes long."""
+
+    def begin(self) -> None:
+        """Those that stay: ranks in step, a loader whose page cache fills its memory limit, one with long
+        waits, and two of those that do not stay."""
+        noise(self.stage)
+        job(self.stage, 2)
+        full = self.stage.tenant("full", ("memory",))
+        loading_trainer(self.stage, full, f"{BATCH} {fill_limit(full)}", sync_ms=15)
+        slow = self.stage.tenant("simulation")
+        durations = {
+            **latencies(8),
+            "cuCtxSynchronize": Latency("poll", "lognormal", _LONG_SECONDS * 1e9, 0.05),
+        }
+        self.long = self.stage.process(slow, "simulate", latencies=durations)
+        self.come()
+        self.come()
+
+    def change(self) -> None:
+        """Something that happens on every host."""
+        choices: list[Callable[[], None]] = [self.wait_long, self.other_phase]
+        choices += [self.come] if len(self.going) < _MOST else []
+        choices += [self.go] if len(self.going) > 1 else []
+        self.stage.chance.choice(choices)()
+
+    def wait_long(self) -> None:
+        """A step of the device that takes long, as it always does in this program."""
+        assert self.long is not None
+        self.told.append("long synchronize")
+        self.long.do("finish")
+        self.long.start("cudaLaunchKernel:30 cudaDeviceSynchronize", cycles=1)
+
+    def other_phase(self) -> None:
+        """A tenant goes on with other steps."""
+        able = [one.main for one in self.going if one.main is not None]
+        if able:
+            self.told.append("phase")
+            self.stage.chance.choice(able).change(self.stage.chance.choice(_PHASES))
+
+    def go(self) -> None:
+        """A tenant ends."""
+        self.told.append("end")
+        gone = self.going.pop(self.stage.chance.randrange(len(self.going)))
+        for caller in gone.place.callers:
+            caller.close()
+
+    def come(self) -> None:
+        """A tenant starts: one of the programs that trials hurt, not hurt."""
+        chance = self.stage.chance
+        kind = chance.choice(("trainer", "loading", "reader", "locker", "server"))
+        self.number += 1
+        self.told.append(f"start {kind}")
+        place = self.stage.tenant(f"{kind} {self.number}")
+        one = _Tenant(place)
         if kind == "trainer":
-            trainer(stage, place, compute_ms=chance.uniform(0.5, 2), sync_ms=chance.uniform(5, 15))
+            one.main = trainer(
+                self.stage, place, compute_ms=chance.uniform(0.5, 2), sync_ms=chance.uniform(5, 15)
+            )
         elif kind == "loading":
-            loading_trainer(stage, place, BATCH, workers=chance.randint(1, 2), sync_ms=chance.uniform(6, 12))
+            loading_trainer(self.stage, place, BATCH, sync_ms=chance.uniform(8, 15))
         elif kind == "reader":
-            trainer(stage, place, before="@read:data:65536", sync_ms=10)
+            trainer(self.stage, place, before="@read:data:65536", sync_ms=10)
         elif kind == "locker":
-            trainer(stage, place, before="@lock:shared:100", sync_ms=8)
-            stage.process(place, "checkpointer", "@lock:shared:100 ~20000")
+            trainer(self.stage, place, before=f"@lock:shared{self.number}:100", sync_ms=8)
+            self.stage.process(place, "checkpointer", f"@lock:shared{self.number}:100 ~20000")
         else:
-            stage.process(
+            one.main = self.stage.process(
                 place,
                 "serve.py",
                 f"{step(12)} ~{chance.randint(4_000, 30_000)}",
                 latencies=latencies(2, "futex"),
             )
+        self.going.append(one)
+
+
+def run_healthy(
+    watcher: Watcher, built: Built, files: Files, into: Healthy, seconds: float, tell: Callable[[], None]
+) -> None:
+    """Watch healthy tenants for ``seconds`` by one diagnosis, which sees them start as well. What is said is
+    added to ``into``, and ``tell`` called, each time that something changes."""
+    with Stage(built, files, random.Random(into.seed)) as stage:
+        files.device.show()
+        said = Alarms(stage.places)
+        watcher.begin()
+        host = _Host(stage)
+        host.begin()
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, stage.chance.uniform(6, 14)))
+            for look in watcher.taken():
+                said.add(look)
+                into.seconds += look.window.seconds
+            into.alarms, into.disturbed, into.events = said.counted, said.disturbed, tuple(host.told)
+            tell()
+            if time.monotonic() < end:
+                host.change()

@@ -11,7 +11,7 @@ from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
 from bench.faults.network import Link
 from bench.faults.stage import Stage
-from bench.faults.workloads import latencies, step, trainer
+from bench.faults.workloads import disk_victim, latencies, step, trainer
 
 CPUS: Final = len(os.sched_getaffinity(0))
 _MIB: Final = 1 << 20
@@ -65,11 +65,10 @@ def cpu_pinning(stage: Stage) -> Iterator[Truth]:
 @fault("slow_disk", common=True)
 def slow_disk(stage: Stage) -> Iterator[Truth]:
     """It reads from a disk that another tenant loads, or that its own limit makes slow."""
-    how = stage.one_of("how", ("neighbour", "neighbour", "limit"))
-    victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
+    how, victim, more = disk_victim(stage)
     size = stage.chance.choice((65_536, 131_072, 262_144))
     stage.notes["read_bytes"] = size
-    trainer(stage, victim, before=f"@read:data:{size}", sync_ms=6)
+    trainer(stage, victim, before=f"@read:data:{size} {more}".rstrip(), sync_ms=6)
     loader = stage.tenant("disk-load") if how == "neighbour" else None
     yield Truth(victim, loader)
     if loader is None:

@@ -8,7 +8,7 @@ from typing import Final
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Stage
-from bench.faults.workloads import loading_trainer
+from bench.faults.workloads import disk_victim, loading_trainer
 
 BATCH: Final = "@read:data:131072:2 !700"
 """What a worker does for a batch."""
@@ -17,9 +17,8 @@ BATCH: Final = "@read:data:131072:2 !700"
 @fault("loader_disk", common=True)
 def loader_disk(stage: Stage) -> Iterator[Truth]:
     """The workers read from a disk that another tenant loads, or that the tenant's limit makes slow."""
-    how = stage.one_of("how", ("neighbour", "neighbour", "limit"))
-    victim = stage.tenant("victim", ("blkio",) if how == "limit" else ())
-    loading_trainer(stage, victim, BATCH, workers=stage.whole("workers", 1, 2))
+    how, victim, more = disk_victim(stage)
+    loading_trainer(stage, victim, f"{BATCH} {more}".rstrip(), workers=stage.whole("workers", 1, 2))
     loader = stage.tenant("disk-load") if how == "neighbour" else None
     yield Truth(victim, loader)
     if loader is None:

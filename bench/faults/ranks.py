@@ -18,7 +18,7 @@ _TRACED_SECONDS: Final = 1.5
 """From loading NCCL to making a communicator: one that is older than the probes cannot be compared."""
 
 
-def _job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
+def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
     """Processes that go from step to step together, each in a container of its own."""
     meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
     meeting.touch()
@@ -42,7 +42,7 @@ def _job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
 def nccl_straggler(stage: Stage) -> Iterator[Truth]:
     """One rank needs longer for its part of every step: all others wait for it."""
     ranks = stage.whole("ranks", 2, 3)
-    places, callers = _job(stage, ranks)
+    places, callers = job(stage, ranks)
     late = stage.whole("late_rank", 0, ranks - 1)
     pause_us = stage.whole("late_us", 15_000, 60_000)
     waiting = places[(late + 1) % ranks]
@@ -54,7 +54,7 @@ def nccl_straggler(stage: Stage) -> Iterator[Truth]:
 def nccl_hang(stage: Stage) -> Iterator[Truth]:
     """One rank no longer comes: all others wait for ever."""
     ranks = stage.whole("ranks", 2, 3)
-    places, callers = _job(stage, ranks)
+    places, callers = job(stage, ranks)
     gone = stage.whole("gone_rank", 0, ranks - 1)
     yield Truth(places[(gone + 1) % ranks], places[gone])
     callers[gone].change("~600000000")

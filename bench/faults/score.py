@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from bench.faults.judging import Outcome
 from bench.table import Table
 
 HEAD: Final = (
-    *("cause", "trials", "top-1 %", "named %", "precision %", "culprit %", "detected s", "root s", "instead"),
+    *("cause", "trials", "top-1 %", "raw %", "named %", "precision %", "culprit %"),
+    *("detected s", "root s", "early", "not set up", "instead"),
 )
 
 
@@ -23,8 +25,10 @@ class Healthy:
     alarms: tuple[str, ...] = ()
     """What was said though nothing was wrong."""
     disturbed: tuple[str, ...] = ()
-    """What was said about others on this host that took part in nothing."""
+    """What was said about others on this host that took part in nothing, and did as much."""
     seed: int = 0
+    events: tuple[str, ...] = ()
+    """What its tenants went through."""
 
 
 def table(outcomes: Sequence[Outcome], title: str) -> Table:
@@ -39,7 +43,7 @@ def table(outcomes: Sequence[Outcome], title: str) -> Table:
 
 
 def false_alarms(outcomes: Sequence[Outcome], healthy: Sequence[Healthy]) -> Table:
-    """Alarms where nothing was wrong: in the healthy stretches, and before the faults of trials."""
+    """Alarms where nothing was wrong: in the healthy stretch, and before the faults of trials."""
     made = Table(
         "faults: healthy tenants under noise", ("when", "minutes", "alarms", "an hour", "disturbed by others")
     )
@@ -81,24 +85,30 @@ def _first_of_trials(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _line(cause: str, own: Sequence[Outcome], everything: Sequence[Outcome]) -> tuple[str, ...]:
-    own = [outcome for outcome in own if not outcome.error]
-    top = [outcome for outcome in own if outcome.found == outcome.cause]
-    said = own if cause == "all" else [outcome for outcome in everything if outcome.found == cause]
-    found = [outcome for outcome in said if outcome.found]
+    scored = [outcome for outcome in own if outcome.scored]
+    top = [outcome for outcome in scored if outcome.found == outcome.cause]
+    raw = [outcome for outcome in scored if outcome.found_raw == outcome.cause]
+    found = [
+        outcome
+        for outcome in everything
+        if outcome.scored and outcome.found and cause in ("all", outcome.found)
+    ]
     right = [
         outcome for outcome in found if outcome.found == outcome.cause or outcome.found in outcome.others
     ]
-    blamed = [outcome for outcome in own if outcome.culprit_expected]
-    instead = sorted({outcome.found or "nothing" for outcome in own if outcome not in top})
+    instead = sorted({outcome.found or "nothing" for outcome in scored if outcome not in top})
     return (
         cause,
-        str(len(own)),
-        _percent(len(top), len(own)),
-        _percent(sum(outcome.named for outcome in own), len(own)),
+        str(len(scored)),
+        _percent(len(top), len(scored)),
+        _percent(len(raw), len(scored)),
+        _percent(sum(outcome.named for outcome in scored), len(scored)),
         _percent(len(right), len(found)),
-        _percent(sum(outcome.culprit_right for outcome in blamed), len(blamed)),
-        _median([outcome.detected_seconds for outcome in own]),
-        _median([outcome.root_seconds for outcome in own]),
+        _percent(sum(outcome.culprit_right for outcome in scored), len(scored)),
+        _median([outcome.detected_seconds for outcome in scored]),
+        _median([outcome.root_seconds for outcome in scored]),
+        str(sum(outcome.open_before and not outcome.error for outcome in own)),
+        str(sum(bool(outcome.error) for outcome in own)),
         ", ".join(instead) if cause != "all" else "",
     )
 
@@ -108,5 +118,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _median(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{statistics.median(known):.1f}" if known else "-"
+    """Of all trials: one without such a time took for ever. With how many had one."""
+    if not values:
+        return "-"
+    median = statistics.median(math.inf if value is None else value for value in values)
+    known = sum(value is not None for value in values)
+    return f"{'never' if math.isinf(median) else f'{median:.1f}'} ({known}/{len(values)})"

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,10 @@ from demo.tenants import write_file
 
 FILE_MIB: Final = 192
 """Size of each file of `Files`: more than any trial's memory limit."""
+STREAM: Final = "stream"
+"""A file with no end, nearly: whoever reads it fills the page cache with what is hardly ever read again."""
+_STREAM_BYTES: Final = 1 << 36
+"""None of it on the disk: it is all hole."""
 _RUNTIMES: Final = ("docker", "podman", "containerd", "cri-o")
 
 
@@ -39,6 +43,8 @@ class Files:
         try:
             for name in ("data", "load"):
                 write_file(self.folder / name, FILE_MIB)
+            with (self.folder / STREAM).open("wb") as file:
+                file.truncate(_STREAM_BYTES)
             self.device: Final = StandInDevice(self.folder)
         except BaseException:
             self.close()
@@ -66,11 +72,6 @@ class Place:
     limits: Limits | None = None
     callers: list[Caller] = field(default_factory=list)
 
-    @property
-    def pids(self) -> frozenset[int]:
-        """Its processes."""
-        return frozenset(caller.pid for caller in self.callers)
-
 
 class Stage:
     """One trial's. Closing it ends and removes everything."""
@@ -88,7 +89,7 @@ class Stage:
         self.folder: Final = Path(tempfile.mkdtemp(prefix="trial-", dir=files.folder))
         """Of this trial: its queues, locks and tables."""
         self._ends.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        for name in ("data", "load"):
+        for name in ("data", "load", STREAM):
             (self.folder / name).symlink_to(files.folder / name)
 
     def __enter__(self) -> Stage:
@@ -147,7 +148,6 @@ class Stage:
         *,
         threads: int = 1,
         latencies: Mapping[str, Latency] | None = None,
-        cpus: Iterable[int] = (),
         own_network: bool = False,
     ) -> Caller:
         """A new process of a tenant, going through ``items`` if any."""
@@ -164,8 +164,6 @@ class Stage:
         )
         place.callers.append(caller)
         caller.answer()
-        if cpus:
-            os.sched_setaffinity(caller.pid, cpus)
         if items:
             caller.start(items, threads=threads)
         return caller

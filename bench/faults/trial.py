@@ -67,6 +67,6 @@ def _all_right(
     for outcome, truth in zip(outcomes, truths, strict=True):
         judged = replace(outcome)
         judge(judged, truth, seen, injected, places)
-        if judged.found != judged.cause or judged.culprit_right != judged.culprit_expected:
+        if not judged.right:
             return False
     return True

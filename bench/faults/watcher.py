@@ -62,6 +62,14 @@ class Watcher:
                 raise self._failure
             return list(self._seen)
 
+    def taken(self) -> list[Seen]:
+        """The same, and forget it: the diagnosis goes on. Raises what ended the watch."""
+        with self._lock:
+            seen, self._seen = self._seen, []
+            if self._failure is not None:
+                raise self._failure
+            return seen
+
     def close(self) -> None:
         """End it."""
         self._end.set()

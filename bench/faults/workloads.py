@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.faults.stage import Place, Stage
+from bench.faults.stage import STREAM, Place, Stage
 from demo.caller import Caller
 from demo.latencies import Latency
 
+_FULL_MIB: Final = 64
+"""A limit that page cache fills within a second or two; the programs themselves need a third of it."""
 LAUNCH: Final = Latency("spin", "lognormal", 3_000.0, 0.3)
 COPY: Final = Latency("spin", "lognormal", 9_000.0, 0.3)
 
@@ -52,6 +54,24 @@ def loading_trainer(
     ]
     main = trainer(stage, place, before=f"@take:batches:{2 * workers}", compute_ms=0.5, sync_ms=sync_ms)
     return main, made
+
+
+def disk_victim(stage: Stage) -> tuple[str, Place, str]:
+    """A tenant that a disk will be slow for: by whose fault (``neighbour`` or ``limit``), the tenant, and
+    what it has to do besides. Its memory may have a limit that its page cache fills: that is no fault."""
+    how = stage.one_of("how", ("neighbour", "neighbour", "limit"))
+    memory = stage.one_of("memory", ("free", "full"))
+    controllers = (*(("blkio",) if how == "limit" else ()), *(("memory",) if memory == "full" else ()))
+    victim = stage.tenant("victim", controllers)
+    return how, victim, fill_limit(victim) if memory == "full" else ""
+
+
+def fill_limit(place: Place) -> str:
+    """What a tenant with a memory limit does to be at it all the time, as any is that reads more than its
+    limit: it streams through a file. Returns the item to do it with."""
+    assert place.limits is not None
+    place.limits.memory(_FULL_MIB << 20)
+    return f"@cached:{STREAM}:262144"
 
 
 def noise(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.faults.command import parser as faults_parser
 from tui import cli
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,7 +33,7 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documented_options_exist(document: Path) -> None:
-    known = options_of(cli.parser()) | OTHERS
+    known = options_of(cli.parser()) | options_of(faults_parser()) | OTHERS
     # Options of the benchmarks' own command are its own business.
     text = re.sub(r"\./bench/run[^`\n]*", "", document.read_text())
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))

@@ -1,0 +1,71 @@
+"""Tenants of the host that take no part in a trial: what is rightly said of them is not what was asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from bench.faults.stage import Place
+from bench.faults.watcher import Seen
+from diagnosis.engine import LOOK_SECONDS
+from model.chain import Chain, Link
+from model.window import Window
+
+COVERED: Final = 0.9
+"""Part of what somebody is charged with that own use has to account for: the two are not measured over the
+very same time."""
+
+
+def is_excused(looks: Sequence[Seen], chain: Chain, places: Sequence[Place]) -> bool:
+    """Whether ``chain``, open in the last look, may be left out: whom it blames first is no part of the
+    trial, and had by its own measured use as much of the CPU or of the disk as it is charged with.
+
+    Without that proof the chain counts, and is wrong. The tracer, which runs in this process, is no outsider.
+    """
+    first = next(iter(chain.culprits), None)
+    if first is None or not first.tenant or first.pid == os.getpid():
+        return False
+    if is_here(looks[-1].window, first.tenant, places) or first.ns_per_s is None:
+        return False
+    windows = list(_recent(looks))
+    seconds = sum(window.seconds for window in windows)
+    used = sum(_disk_ns(window, first) if first.device else _cpu_ns(window, first) for window in windows)
+    return seconds > 0 and used > 0 and used / seconds >= COVERED * first.ns_per_s
+
+
+def is_here(window: Window, tenant: str, places: Sequence[Place]) -> bool:
+    """Whether the window's tenant is one of these."""
+    return any(is_about(window, tenant, place) for place in places)
+
+
+def is_about(window: Window, tenant: str, place: Place) -> bool:
+    """Whether the window's tenant is that one."""
+    found = window.tenants.get(tenant)
+    return found is not None and found.container_id == place.identity
+
+
+def _recent(looks: Sequence[Seen]) -> Iterator[Window]:
+    """What the diagnosis looked at: the last seconds."""
+    count, seconds = 0, 0.0
+    while count < len(looks) and seconds < LOOK_SECONDS:
+        count += 1
+        seconds += looks[-count].window.seconds
+    return (look.window for look in islice(reversed(looks), count))
+
+
+def _cpu_ns(window: Window, culprit: Link) -> int:
+    """CPU time by the culprit's process; by its tenant where it stands for several."""
+    if not culprit.pid:
+        return sum(use.cpu_ns for use in window.evidence.tenants if use.tenant == culprit.tenant)
+    return sum(use.cpu_ns for use in window.evidence.processes if use.pid == culprit.pid)
+
+
+def _disk_ns(window: Window, culprit: Link) -> int:
+    """Time of its requests within the device."""
+    return sum(
+        io.service_ns
+        for io in window.evidence.block_io
+        if (io.tenant, io.pid, io.device) == (culprit.tenant, culprit.pid, culprit.device)
+    )

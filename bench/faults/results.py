@@ -1,0 +1,123 @@
+"""What came of all trials of a run: as a file, as tables, and as text for the documentation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bench.faults.judging import Outcome
+from bench.faults.score import Healthy, false_alarms, table
+from bench.machine import machine
+from bench.table import Table
+
+BEGIN: Final = "<!-- figures: written by ./bench/run faults --write-docs -->"
+END: Final = "<!-- end of figures -->"
+
+
+@dataclass(slots=True)
+class Results:
+    """All so far: written to ``path``, if any, after each of them."""
+
+    seed: int
+    path: Path | None = None
+    command: Sequence[str] = ()
+    planned: int = 0
+    """Trials."""
+    planned_minutes: float = 0.0
+    """Healthy."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    healthy: list[Healthy] = field(default_factory=list)
+    machine: str = field(default_factory=machine)
+    began: float = field(default_factory=time.time)
+
+    def write(self) -> None:
+        """Write the file anew."""
+        if self.path is not None:
+            fresh = self.path.with_name(self.path.name + ".new")
+            fresh.write_text(json.dumps(self.document(), indent=1) + "\n")
+            fresh.replace(self.path)
+
+    def document(self) -> dict[str, Any]:
+        """Everything, as JSON."""
+        return {
+            "machine": self.machine,
+            "command": list(self.command),
+            "seed": self.seed,
+            "trials": [outcome.plain() for outcome in self.outcomes],
+            "healthy": [asdict(one) for one in self.healthy],
+        }
+
+    def tables(self) -> list[Table]:
+        """What they say."""
+        one = [outcome for outcome in self.outcomes if not outcome.others]
+        several = [outcome for outcome in self.outcomes if outcome.others]
+        made = []
+        if one:
+            made.append(table(one, f"faults: one at a time, {len(one)} trials"))
+        if several:
+            made.append(table(several, "faults: two tenants, a fault each, at the same time"))
+        if self.outcomes or self.healthy:
+            made.append(false_alarms(self.outcomes, self.healthy))
+        return made
+
+    def text(self) -> str:
+        """What was run, when, on what, the tables, and every trial and alarm that was wrong: as Markdown."""
+        done = len({(outcome.seed, outcome.others or outcome.cause) for outcome in self.outcomes})
+        if any(outcome.others for outcome in self.outcomes):
+            done = len({outcome.seed for outcome in self.outcomes})
+        minutes = sum(one.seconds for one in self.healthy) / 60
+        load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+        when = time.strftime("%H:%M UTC", time.gmtime())
+        ended = (
+            "" if done >= self.planned and minutes >= 0.95 * self.planned_minutes else " It was ended early."
+        )
+        tables = "\n\n".join(made.text().rstrip() for made in self.tables())
+        return (
+            f"`./bench/run faults {shlex.join(self.command)}`: {done} of {self.planned} trials and "
+            f"{minutes:.1f} of {self.planned_minutes:g} minutes of healthy tenants, until {when}.{ended} "
+            f"Load at the end {load}, the suite itself included.\n\n"
+            f"```\n{self.machine}\n\n{tables}\n```\n\n{self._failures()}"
+        )
+
+    def _failures(self) -> str:
+        lines = [
+            f"* `{outcome.cause}`, seed {outcome.seed}{_noted(outcome)}: {_what(outcome)}"
+            for outcome in self.outcomes
+            if not outcome.right
+        ]
+        lines += [f"* before `{one.cause}`: {said}" for one in self.outcomes for said in one.early]
+        lines += [f"* healthy: {said}" for one in self.healthy for said in one.alarms]
+        if not lines:
+            return "No trial was judged wrong, and nothing was said that should not have been.\n"
+        return (
+            "What was not right, in the words of the diagnosis:\n\n" + "\n".join(dict.fromkeys(lines)) + "\n"
+        )
+
+    def write_docs(self, document: Path) -> None:
+        """Put `text` between the marks of ``document``. Raises ValueError where it has none."""
+        before, began, rest = document.read_text().partition(BEGIN)
+        _, ended, after = rest.partition(END)
+        if not began or not ended:
+            raise ValueError(f"{document} has no place for figures")
+        document.write_text(f"{before}{BEGIN}\n\n{self.text()}\n{END}{after}")
+
+
+def _noted(outcome: Outcome) -> str:
+    return "".join(f", {name} {value}" for name, value in outcome.notes.items())
+
+
+def _what(outcome: Outcome) -> str:
+    if outcome.error:
+        return f"could not be set up: {outcome.error}"
+    if outcome.open_before:
+        return "its cause was named before the fault began: not counted"
+    said = "; ".join(outcome.said) or "nothing was said"
+    if outcome.found == outcome.cause:
+        return f"the cause is right, whom it blames is wrong. {said}"
+    return f"found {outcome.found or 'nothing'}. {said}"
