@@ -7,6 +7,7 @@ from dataclasses import replace
 from diagnosis.engine import Diagnosis
 from model.errors import described
 from model.source import Source
+from model.tenant import Tenant
 from model.window import Window
 
 
@@ -16,6 +17,7 @@ class Diagnosed:
     def __init__(self, source: Source, diagnosis: Diagnosis) -> None:
         self._source = source
         self._diagnosis = diagnosis
+        self._named: dict[str, Tenant] = {}
 
     def read(self) -> Window:
         """The next window of the source, diagnosed.
@@ -25,11 +27,19 @@ class Diagnosed:
         """
         window = self._source.read()
         try:
-            return self._diagnosis.add(window)
+            return self._with_names(self._diagnosis.add(window))
         except Exception as error:
             unknown = f"causes: looking for them failed with {described(error)}"
             evidence = replace(window.evidence, unknown=(*window.evidence.unknown, unknown))
             return replace(window, evidence=evidence)
+
+    def _with_names(self, window: Window) -> Window:
+        """``window`` with the tenants that its chains speak of, also where they have ended meanwhile."""
+        known = {**self._named, **window.tenants}
+        spoken = {chain.tenant for chain in window.chains}
+        spoken |= {link.tenant for chain in window.chains for link in chain.links}
+        self._named = {name: known[name] for name in spoken if name in known}
+        return replace(window, tenants={**self._named, **window.tenants})
 
     def close(self) -> None:
         """Close the source."""

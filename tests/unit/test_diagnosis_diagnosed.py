@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -61,3 +62,15 @@ def test_a_source_that_fails_is_no_matter_of_the_diagnosis() -> None:
         diagnosed.read()
     diagnosed.close()
     assert source.closed
+
+
+def test_a_tenant_that_has_ended_keeps_its_name_while_a_chain_speaks_of_it() -> None:
+    class Ending(Source):
+        def read(self) -> Window:
+            one = super().read()
+            return one if self.reads <= 3 else replace(window([], start=one.start), tenants={})
+
+    diagnosed = Diagnosed(Ending(), Diagnosis(rules=(lost,)))
+    windows = [diagnosed.read() for _ in range(8)]
+    assert windows[7].chains
+    assert windows[7].tenants == {"docker:aa": windows[0].tenants["docker:aa"]}
