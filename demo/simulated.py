@@ -290,7 +290,7 @@ class SimulatedSource:
                     temperature_celsius=round(hot),
                     sm_clock_mhz=1755 if hot > 80 else 1980,
                     sm_clock_max_mhz=1980,
-                    throttle_reasons=("SW thermal slowdown",) if hot > 80 else (),
+                    throttle_reasons=("thermal, software",) if hot > 80 else (),
                     processes=tuple(DeviceProcess(pid, "C", each, who) for pid, who in sorted(holders)),
                 )
             )

@@ -168,11 +168,12 @@ def evidence(
     keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast, now: Moment
 ) -> Evidence:
     """What else was measured, of rows that are complete."""
+    processes = _processes(keys, split_ns, seconds, cast, now)
     return Evidence(
         charges=tuple(_charges(keys, split_ns, cast, now)),
         block_io=tuple(_block_io(keys, split_ns, seconds, cast, now)),
-        tenants=tuple(_tenants(keys, split_ns)),
-        processes=tuple(_processes(keys, split_ns, seconds, cast, now)),
+        tenants=tuple(_tenants(processes)),
+        processes=tuple(processes),
         ranks=tuple(_ranks(keys, calls, cast)),
     )
 
@@ -246,11 +247,11 @@ def _block_io(
     return found
 
 
-def _tenants(keys: Sequence[RowKey], split_ns: U64) -> list[TenantUse]:
+def _tenants(processes: Sequence[ProcessUse]) -> list[TenantUse]:
+    """What their processes used, those that make no traced call included."""
     cpu: dict[str, int] = {}
-    for key, parts in zip(keys, split_ns, strict=True):
-        if not key.nested:
-            cpu[key.tenant] = cpu.get(key.tenant, 0) + int(parts[SPLITS.index("running")])
+    for process in processes:
+        cpu[process.tenant] = cpu.get(process.tenant, 0) + process.cpu_ns
     return [
         TenantUse(tenant, cpu_ns=cpu_ns, memory_used_bytes=24 << 30, memory_limit_bytes=64 << 30)
         for tenant, cpu_ns in cpu.items()

@@ -14,6 +14,7 @@ from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from model.window import LOSSES, SPLITS, RowKey, Window
+from probes.nvml import THROTTLE_REASONS
 
 
 def clock(step: float = 1.0) -> Callable[[], float]:
@@ -135,6 +136,36 @@ def test_splits_add_up_and_charges_stay_within_them() -> None:
         assert {HOST_GAP, HOST_WORK} <= {key.operation for key in rows.keys}
         assert {record.tenant for record in window.evidence.processes} <= set(window.tenants)
         assert {record.tenant for record in window.evidence.block_io} <= set(window.tenants)
+
+
+def test_whoever_is_charged_has_used_as_much() -> None:
+    charged_cpu = False
+    for window in windows(90):
+        evidence = window.evidence
+        used = {process.pid: process.cpu_ns for process in evidence.processes}
+        by_tenant: dict[str, int] = {}
+        for process in evidence.processes:
+            by_tenant[process.tenant] = by_tenant.get(process.tenant, 0) + process.cpu_ns
+        assert {use.tenant: use.cpu_ns for use in evidence.tenants} == by_tenant
+        taken: dict[int, int] = {}
+        for charge in evidence.charges:
+            if charge.kind == "runqueue":
+                taken[charge.culprit_pid] = taken.get(charge.culprit_pid, 0) + charge.ns
+        assert all(ns <= used[pid] for pid, ns in taken.items())
+        charged_cpu |= bool(taken)
+    assert charged_cpu
+
+
+def test_reasons_of_devices_are_those_of_the_driver() -> None:
+    known = {name for _, name in THROTTLE_REASONS}
+    shown = {
+        reason
+        for window in windows(90)
+        for device in window.devices.devices
+        for reason in device.throttle_reasons
+    }
+    assert shown
+    assert shown <= known
 
 
 def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:
