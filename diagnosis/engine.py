@@ -13,8 +13,8 @@ from diagnosis.normals import Normals
 from diagnosis.rules import RULES
 from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
-from diagnosis.verdict import chain_of, main_ones, most_lost_first, suspicions
-from model.chain import Chain
+from diagnosis.verdict import chain_of, main_ones, suspicions
+from model.chain import Chain, worst_first
 from model.merging import merge
 from model.window import Window
 
@@ -158,7 +158,7 @@ class Diagnosis:
 
     def _chains(self) -> tuple[Chain, ...]:
         chains = [followed.chain for followed in self._followed.values() if followed.chain is not None]
-        return (*sorted(chains, key=most_lost_first), *reversed(self._closed.values()))
+        return (*sorted(chains, key=worst_first), *reversed(self._closed.values()))
 
 
 def explain(
@@ -177,7 +177,7 @@ def explain(
         chain_of(identity, suspicion, since=window.start, seen=window.end)
         for identity, suspicion in found.items()
     ]
-    return tuple(sorted(chains, key=most_lost_first))
+    return tuple(sorted(chains, key=worst_first))
 
 
 def _stays_seconds(followed: _Followed) -> float:

@@ -105,11 +105,6 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
     return min(by_share, cause.least, key=SEVERITIES.index)
 
 
-def most_lost_first(chain: Chain) -> tuple[int, float, float]:
-    """Sort key of open chains: of those equally bad, the one that takes most is most likely the root."""
-    return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s, chain.since
-
-
 def _weighed(suspicion: Suspicion) -> bool:
     """Whether a suspicion is to be measured by its loss alone."""
     cause = CAUSES[suspicion.cause]

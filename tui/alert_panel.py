@@ -38,7 +38,7 @@ class AlertPanel(AlertList, can_focus=True):
         found = self.found = listed(
             window,
             notes,
-            before=self.found.order,
+            before=self.found.sorted_by,
             silenced=self.silenced,
             show_silenced=self._silenced_shown,
             unicode=self.unicode,

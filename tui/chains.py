@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from model.chain import SEVERITIES, Chain, Link, Severity
+from model.chain import SEVERITIES, Chain, Link, Severity, worst_first
 from model.pivot import Dimension, part_of
 from model.window import RowKey, Window
 from outputs import figures
@@ -29,6 +30,10 @@ _WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
 _WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
 """Where other warnings stand among chains: after those of the severity with the number below it."""
 
+CLEARLY: Final = 2.0
+"""A loss so many times, or so few, as large as before is another one."""
+_NOT_SHOWN: Final[Mapping[str, float]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -42,8 +47,8 @@ class Listed:
     """Open chains that are left out, or would be."""
     aside: tuple[AlertRow, ...] = ()
     """What is worth a line only where all is listed."""
-    order: tuple[str, ...] = ()
-    """Ids of all chains, as they are sorted now."""
+    sorted_by: Mapping[str, float] = field(default_factory=dict)
+    """By the id of each open chain, the loss that it is sorted by now, ms a second."""
 
     @property
     def open(self) -> tuple[Chain, ...]:
@@ -51,17 +56,22 @@ class Listed:
         return tuple(chain for chain in self.chains if chain.open)
 
 
-def steady(chains: Iterable[Chain], before: Sequence[str] = ()) -> tuple[Chain, ...]:
-    """Open chains first, then by severity, then the newest; ties stay in the order ``before`` (ids).
+def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SHOWN) -> dict[str, float]:
+    """The loss that each open chain is sorted by, by id: as ``before`` until it is clearly another one. So a
+    loss at the edge of a step makes no line jump from window to window."""
 
-    Loss changes with every window and decides between those only that were not shown before.
-    """
-    place = {chain_id: at for at, chain_id in enumerate(before)}
+    def kept(chain: Chain) -> float:
+        now, then = chain.lost_ms_per_s, before.get(chain.id, chain.lost_ms_per_s)
+        return then if then / CLEARLY <= now <= then * CLEARLY else now
 
-    def rank(chain: Chain) -> tuple[bool, int, float, int, float]:
-        worst = SEVERITIES.index(chain.severity) if chain.open else 0
-        newest = -chain.since if chain.open else -chain.seen
-        return not chain.open, worst, newest, place.get(chain.id, len(place)), -chain.lost_ms_per_s
+    return {chain.id: kept(chain) for chain in chains if chain.open}
+
+
+def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
+    """``chains``, the worst first, sorted by ``losses`` where they have them: see ``steady_losses``."""
+
+    def rank(chain: Chain) -> tuple[bool, int, int, float, str]:
+        return worst_first(replace(chain, lost_ms_per_s=losses.get(chain.id, chain.lost_ms_per_s)))
 
     return tuple(sorted(chains, key=rank))
 
@@ -70,13 +80,15 @@ def listed(
     window: Window | None,
     notes: Sequence[str] = (),
     *,
-    before: Sequence[str] = (),
+    before: Mapping[str, float] = _NOT_SHOWN,
     silenced: Collection[str] = (),
     show_silenced: bool = False,
     unicode: bool = True,
 ) -> Listed:
-    """All that is wrong in ``window``. ``before`` is the order of the chains' ids so far."""
-    chains = steady(window.chains if window is not None else (), before)
+    """All that is wrong in ``window``. ``before`` is what the list before this one was sorted by."""
+    found = window.chains if window is not None else ()
+    losses = steady_losses(found, before)
+    chains = steady(found, losses)
     shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
     ranked: list[tuple[float, AlertRow]] = []
     for chain in shown:
@@ -101,7 +113,7 @@ def listed(
         chains=tuple(shown),
         silenced=sum(chain.open and chain.id in silenced for chain in chains),
         aside=tuple(aside),
-        order=tuple(chain.id for chain in chains),
+        sorted_by=losses,
     )
 
 

@@ -9,9 +9,10 @@ import pytest
 from model.chain import SEVERITIES, Link
 from model.device import Device, Devices
 from model.window import Missing, OpenCall
+from outputs.document import document
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
 from tui.chain_page import chain_page
-from tui.chains import MARK, ROLE, chains_of, counts, listed, marks, steady
+from tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from tui.view import Step, View, table
 from widgets.page import PageLine
 
@@ -25,14 +26,36 @@ def test_the_worst_comes_first_then_the_newest_and_what_is_over_last() -> None:
     assert steady([OVER, STORM, STARVED, newer, LATE]) == (LATE, STARVED, newer, STORM, OVER)
 
 
-def test_loss_alone_moves_nothing() -> None:
-    one, other = replace(STORM, id="one"), replace(STORM, id="other", lost_ms_per_s=99.0)
-    order = [found.id for found in steady([one, other])]
-    assert order == ["other", "one"]
-    louder = replace(one, lost_ms_per_s=500.0)
-    assert [found.id for found in steady([louder, other], order)] == order
-    worse = replace(one, severity="high")
-    assert [found.id for found in steady([worse, other], order)] == ["one", "other"]
+def test_the_screen_lists_chains_as_documents_do() -> None:
+    chains = [
+        replace(STORM, id=str(lost), lost_ms_per_s=lost, since=lost) for lost in (5.0, 80.0, 40.0, 900.0)
+    ]
+    one = faulty(*chains, OVER, LATE)
+    printed = [found["id"] for found in document(one)["chains"]]
+    assert [found.id for found in listed(one).chains] == printed
+    assert printed == [LATE.id, "900.0", "80.0", "40.0", "5.0", OVER.id]
+
+
+def test_only_a_loss_that_is_clearly_another_one_moves_a_line() -> None:
+    def shown(*losses: float, before: Listed | None = None) -> Listed:
+        chains = [
+            replace(STORM, id=name, lost_ms_per_s=lost) for name, lost in zip("ab", losses, strict=True)
+        ]
+        return listed(faulty(*chains), before=before.sorted_by if before else {})
+
+    first = shown(40.0, 99.0)
+    assert [found.id for found in first.chains] == ["a", "b"]  # of one step: as large as each other
+    edge = shown(40.0, 101.0, before=first)
+    assert edge.chains == shown(40.0, 101.0, before=edge).chains
+    assert [found.id for found in edge.chains] == ["a", "b"]
+    assert [found.id for found in shown(40.0, 101.0).chains] == ["b", "a"]
+    # Small steps do not add up unseen: it is the loss that it was sorted by that counts.
+    assert [found.id for found in shown(40.0, 250.0, before=edge).chains] == ["b", "a"]
+    worse = (
+        replace(STORM, id="a", severity="high", lost_ms_per_s=1.0),
+        replace(STORM, id="b", lost_ms_per_s=9.0),
+    )
+    assert [found.id for found in steady(worse, first.sorted_by)] == ["a", "b"]
 
 
 def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
