@@ -9,14 +9,14 @@ from typing import Final
 
 from diagnosis.causes import CAUSES
 from diagnosis.facts import Facts
-from diagnosis.normals import Normals
+from diagnosis.normals import Normal, Normals
 from diagnosis.rules import RULES
 from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
 from diagnosis.verdict import chain_of, main_ones, suspicions
 from model.chain import Chain, worst_first
 from model.merging import merge
-from model.window import Window
+from model.window import RowKey, Window
 
 LOOK_SECONDS: Final = 3.0
 """How much of the past rules look at: some steps of a usual training loop, and still soon after a fault."""
@@ -68,13 +68,13 @@ class Diagnosis:
         self._recent: deque[Window] = deque()
         self._followed: dict[str, _Followed] = {}
         self._closed: dict[str, Chain] = {}
-        """By id, the one that closed last at the end."""
+        """By id."""
 
     def add(self, window: Window) -> Window:
         """``window``, the newest one, with the chains open at its end and those that closed before.
 
-        A chain's id occurs once. Open ones come first, the worst of them first; then those that closed, the
-        last one first.
+        An id occurs once: when a chain opens anew, what it was before stays under ``ID@SINCE``. Open ones
+        come first, the worst of them first; then those that closed, the last one first.
         """
         self._parts.append(window)
         if sum(part.seconds for part in self._parts) >= NEWEST_SECONDS:
@@ -85,7 +85,11 @@ class Diagnosis:
 
     def _look(self, newest: Window) -> None:
         if self._recent and newest.host != self._recent[-1].host:
+            # Process ids and causes of one host say nothing about those of another.
             self._recent.clear()
+            self._followed.clear()
+            self._closed.clear()
+            self._series = Series()
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
@@ -102,13 +106,14 @@ class Diagnosis:
         self._learn(facts, now_seen, lately)
 
     def _facts(self, window: Window) -> Facts:
-        normal = self.normals.of(window.rows.keys, window.tenants)
+        normal = _normal(self.normals, window)
         return Facts(
             window,
             normal=normal.percentiles,
             usual=normal.usual_ns,
             series=self._series.points,
             own_pid=self._own_pid,
+            longest_ns=self._series.longest_ns,
         )
 
     def _follow(self, newest: Window, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
@@ -132,14 +137,19 @@ class Diagnosis:
         before = self._closed.pop(identity, None) if followed.chain is None else None
         if before is not None and newest.end - before.seen < RESUMED_SECONDS:
             followed.since = before.since
+        elif before is not None:
+            self._keep(replace(before, id=f"{identity}@{before.since:.0f}"))
         followed.chain = chain_of(identity, suspicion, since=followed.since, seen=newest.end)
 
     def _unseen(self, identity: str, followed: _Followed) -> None:
         del self._followed[identity]
         if followed.chain is not None and CAUSES[followed.cause].fault:
-            self._closed[identity] = replace(followed.chain, open=False)
-            while len(self._closed) > MOST_CLOSED:
-                del self._closed[next(iter(self._closed))]
+            self._keep(replace(followed.chain, open=False))
+
+    def _keep(self, chain: Chain) -> None:
+        self._closed[chain.id] = chain
+        while len(self._closed) > MOST_CLOSED:
+            del self._closed[min(self._closed, key=lambda identity: self._closed[identity].seen)]
 
     def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
         """Learn what is normal from this window, but for the tenants that suffer now."""
@@ -158,7 +168,10 @@ class Diagnosis:
 
     def _chains(self) -> tuple[Chain, ...]:
         chains = [followed.chain for followed in self._followed.values() if followed.chain is not None]
-        return (*sorted(chains, key=worst_first), *reversed(self._closed.values()))
+        return (*sorted(chains, key=worst_first), *self._history())
+
+    def _history(self) -> list[Chain]:
+        return sorted(self._closed.values(), key=lambda chain: -chain.seen)
 
 
 def explain(
@@ -170,7 +183,7 @@ def explain(
     """
     if len({key.host for key in window.rows.keys}) > 1:
         return ()
-    normal = (normals or Normals()).of(window.rows.keys, window.tenants)
+    normal = _normal(normals or Normals(), window)
     facts = Facts(window, normal=normal.percentiles, usual=normal.usual_ns)
     found = main_ones(suspicions(facts, rules))
     chains = [
@@ -178,6 +191,15 @@ def explain(
         for identity, suspicion in found.items()
     ]
     return tuple(sorted(chains, key=worst_first))
+
+
+def _normal(normals: Normals, window: Window) -> Normal:
+    """What is known of a window's rows, and of the calls that are open at its end."""
+    calls = (
+        RowKey(window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+        for call in window.open_calls
+    )
+    return normals.of(dict.fromkeys((*window.rows.keys, *calls)), window.tenants)
 
 
 def _stays_seconds(followed: _Followed) -> float:

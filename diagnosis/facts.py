@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from diagnosis.families import Family, kind_of
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, BlockIo, Charge, ProcessUse, Rank, TenantUse
 from model.pivot import PERCENTS, bounded
-from model.window import SPLITS, RowKey, Window
+from model.window import SPLITS, OpenCall, RowKey, Window
 
 NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}
 
@@ -46,6 +47,7 @@ class Row:
 
 
 _NONE_USUAL: Final[Mapping[RowKey, Mapping[str, float]]] = {}
+_NONE_LONGEST: Final[Mapping[RowKey, int]] = {}
 
 
 class Facts:
@@ -59,9 +61,10 @@ class Facts:
         series: Mapping[tuple[str, str, int], Sequence[tuple[float, float]]] = NO_SERIES,
         own_pid: int = 0,
         usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
+        longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
     ) -> None:
         """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives,
-        ``usual`` what becomes ``Row.usual_ns``."""
+        ``usual`` what becomes ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
@@ -75,6 +78,8 @@ class Facts:
         self._process = {use.pid: use for use in evidence.processes}
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
+        self._normal = normal or {}
+        self._longest_ns = longest_ns
 
     @property
     def callers(self) -> tuple[int, ...]:
@@ -144,6 +149,21 @@ class Facts:
             known = max(sum(row.total_ns * self.within(row) for row in rows), self.seconds * 1e9)
             self._wall_ns[pid] = known
         return known
+
+    def longest_ns(self, call: OpenCall) -> int | None:
+        """How long calls like an open one took at most in the last minutes, or normally take; of the same
+        process, and of the same family where none of the same operation came back. None: nothing is known."""
+        key = RowKey(self.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+        known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}
+        for other, longest_ns in self._longest_ns.items():
+            if other.pid == call.pid:
+                known[other] = max(longest_ns, known.get(other, 0))
+        normal_ns = self._normal[key][1] if key in self._normal else 0
+        if normal_ns or key in known:
+            return max(normal_ns, known.get(key, 0))
+        family = kind_of(call.layer, call.operation).family
+        alike = [ns for other, ns in known.items() if kind_of(other.layer, other.operation).family is family]
+        return max(alike, default=None) if family is not Family.OTHER else None
 
     def trend(self, what: str, tenant: str, pid: int = 0) -> Sequence[tuple[float, float]]:
         """(Unix time, value) over the last minutes, oldest first: ``held_bytes`` of a process and others that

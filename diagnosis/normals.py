@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ class Workload(NamedTuple):
     """What a normal belongs to: outlives process ids and container ids."""
 
     tenant: str
-    """Its kind and name."""
+    """Its kind, and its namespace, pod and name."""
     process: str
     layer: str
     operation: str
@@ -41,6 +42,11 @@ _SLOWEST: Final = 1 / 100
 """Weight of a new window once a normal is old: it follows a workload that changes within minutes."""
 MOST_WORKLOADS: Final = 4096
 """Kept; the ones not seen for longest leave first."""
+
+_SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+_REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
+"""What Kubernetes appends to the names of pods: a hash of their ReplicaSet, and five random characters. Both
+without vowels (rand.SafeEncodeString)."""
 
 _P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
 _COLUMNS = _SPLIT + len(SPLITS)
@@ -138,7 +144,11 @@ class Normals:
 def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
     """What the normal of a row belongs to."""
     tenant = tenants.get(key.tenant)
-    name = f"{tenant.kind} {tenant.name}" if tenant is not None and tenant.name else key.tenant
+    name = key.tenant
+    if tenant is not None and tenant.name:
+        # Containers of different pods have the same name; the pods of one Deployment are one workload.
+        parts = tenant.namespace, _REPLICA.sub("", tenant.pod), tenant.name
+        name = f"{tenant.kind} {'/'.join(filter(None, parts))}"
     return Workload(name, key.process, key.layer, key.operation)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
-from model.window import SPLITS, Window
+from model.window import SPLITS, RowKey, Window
 
 Key = tuple[str, str, int]
 """What, tenant, process id (0: the tenant as a whole)."""
@@ -26,6 +26,8 @@ class Series:
         self._points: dict[Key, deque[tuple[float, float]]] = {}
         self._counts: dict[Key, int] = {}
         """What is counted since the process was first seen doing it; as long as its series."""
+        self._longest: dict[RowKey, tuple[int, float]] = {}
+        """The longest outermost call of an operation, and when it came back."""
 
     def add(self, window: Window) -> None:
         """Take in the newest window."""
@@ -50,6 +52,23 @@ class Series:
             if not points:
                 del self._points[key]
         self._counts = {key: count for key, count in self._counts.items() if key in self._points}
+        self._add_longest(window)
+
+    def _add_longest(self, window: Window) -> None:
+        rows = window.rows
+        for key, calls, max_ns in zip(rows.keys, rows.calls.tolist(), rows.max_ns.tolist(), strict=True):
+            known = self._longest.get(key)
+            if not calls or not key.outermost or (known is None and len(self._longest) >= MOST_SERIES):
+                continue
+            if known is None or max_ns >= known[0]:
+                self._longest[key] = max_ns, window.end
+        oldest = window.end - LENGTH_SECONDS
+        self._longest = {key: known for key, known in self._longest.items() if known[1] >= oldest}
+
+    @property
+    def longest_ns(self) -> Mapping[RowKey, int]:
+        """The longest call of each operation within ``LENGTH_SECONDS``."""
+        return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
 
     @property
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:

@@ -14,7 +14,7 @@ from diagnosis import engine
 from diagnosis.causes import CAUSES
 from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
-from diagnosis.normals import KNOWN_WINDOWS, Normals
+from diagnosis.normals import KNOWN_WINDOWS, Normals, Workload, workload_of
 from diagnosis.rules import RULES
 from diagnosis.suspicion import Suspicion
 from diagnosis.verdict import severity_of
@@ -111,9 +111,18 @@ def test_a_chain_that_comes_back_soon_goes_on() -> None:
 def test_a_chain_that_comes_back_late_begins_anew() -> None:
     losses = (0.6, 0.6, 0.6, *[0.0] * 60, 0.6, 0.6, 0.6)
     last = ticks(Diagnosis(rules=[Script(*losses)]), len(losses))[-1]
-    (chain,) = last.chains
+    chain, before = last.chains
     assert chain.open
     assert chain.since == 63.0
+    # What was before stays in the history, under an id of its own.
+    assert (before.open, before.since, before.cause) == (False, 0.0, chain.cause)
+    assert before.id == f"{chain.id}@0"
+
+
+def test_another_host_begins_anew() -> None:
+    diagnosis = Diagnosis(rules=[Script(*[0.6] * 4)])
+    assert open_at(ticks(diagnosis, 4)) == [False, True, True, True]
+    assert diagnosis.add(replace(window([row()], start=4.0), host="gpu8")).chains == ()
 
 
 def test_the_history_is_bounded_and_newest_first() -> None:
@@ -220,6 +229,27 @@ def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:
     assert not any(open_at(looks))
     looks = [diagnosis.add(tick(at, 800)) for at in range(8, 12)]
     assert [chain.cause for chain in looks[-1].chains if chain.open] == ["lock_contention"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        pytest.param("llm-7d9f8b6c5d-x2k4z", "llm-7d9f8b6c5d-q8w9v", True, id="of one Deployment"),
+        pytest.param("llm-7d9f8b6c5d-x2k4z", "llm-5c4f7b9d8x-q8w9v", True, id="of its next version"),
+        pytest.param("agent-x2k4z", "agent-q8w9v", True, id="of one DaemonSet"),
+        pytest.param("train-0", "train-1", False, id="of one StatefulSet: each has its own work"),
+        pytest.param("llm-x2k4z", "chat-q8w9v", False, id="of two"),
+    ],
+)
+def test_containers_of_one_name_share_a_normal_only_within_one_kind_of_pod(
+    one: str, other: str, shared: bool
+) -> None:
+    def workload(pod: str, namespace: str = "prod") -> Workload:
+        tenant = replace(made.TENANTS[TRAIN], kind="pod", pod=pod, namespace=namespace)
+        return workload_of(row().key, {TRAIN: tenant})
+
+    assert (workload(one) == workload(other)) is shared
+    assert workload(one) != workload(one, "staging")
 
 
 def test_normals_survive_a_round_trip_through_json() -> None:
