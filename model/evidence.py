@@ -78,6 +78,12 @@ class TenantUse:
     reclaim_ns: int = 0
     """Time its threads spent in direct reclaim, of the host's or of its own limit."""
     oom_kills: int = 0
+    refaults: int = 0
+    """Pages of files that it read again soon after they had been dropped for lack of room."""
+    limit_hits: int = 0
+    """Allocations that met the limit of its cgroup or of an ancestor, and had to free memory first."""
+    limit_kills: int = 0
+    """Of ``oom_kills``, those for such a limit and not for want of memory in the whole host."""
     forks: int = 0
     execs: int = 0
     exits: int = 0
@@ -90,6 +96,16 @@ class TenantUse:
     memory_limit_bytes: int | None = None
     memory_cgroup: str = ""
     """Path of the cgroup that has this limit."""
+    cpu_folder: str = ""
+    """Directory whose files set the quota, such as ``/sys/fs/cgroup/cpu/docker/ab``: of ``quota_cgroup``, or
+    without a quota of the tenant's own cgroup. Empty where it has none."""
+    cpu_version: int = 0
+    """1 or 2, of cgroups: which files these are. 0 without a directory."""
+    memory_folder: str = ""
+    """The same for the limit of memory."""
+    memory_version: int = 0
+    cpuset: str = ""
+    """CPUs that its cgroup may use, as the kernel lists them; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +220,7 @@ SUMS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("requests", "bytes", "queued_ns", "service_ns"),
     TenantUse: (
         *("cpu_ns", "periods", "throttled_periods", "throttled_ns", "reclaims", "reclaim_ns"),
-        *("oom_kills", "forks", "execs", "exits"),
+        *("oom_kills", "refaults", "limit_hits", "limit_kills", "forks", "execs", "exits"),
     ),
     ProcessUse: (
         *("cpu_ns", "minor_faults", "major_faults", "retransmits_v4", "retransmits_v6"),

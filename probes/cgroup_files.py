@@ -46,6 +46,14 @@ class Figures:
     used_bytes: int | None = None
     limit_bytes: int | None = None
     oom_kills: int = 0
+    """Of processes below it too with cgroup v2, of its own with v1."""
+    refaults: int | None = None
+    """Of the cgroups below it too."""
+    limit_hits: int = 0
+    """Of its own limit: by whoever is in it or below it."""
+    limit_failures: int = 0
+    """Of these, those in which nothing could be freed: somebody is killed. With v1 all ``limit_hits``."""
+    cpuset: str = ""
     io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
 
 
@@ -54,13 +62,14 @@ class Directory:
 
     def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
         self.path = path
+        self.place = place
+        self.version = 1 if any(controllers) else 2
         try:
             self.inode = os.stat(place).st_ino
         except OSError:
             self.inode = 0
         self.before = Figures()
         self.now = Figures()
-        self._place = place
         self._controllers = controllers
         self._fds: dict[str, int] = {}
         self._looks = 0
@@ -80,12 +89,16 @@ class Directory:
         """How much the counter rose between the last two looks."""
         return max((getattr(self.now, name) or 0) - (getattr(self.before, name) or 0), 0)
 
+    def has(self, name: str) -> bool:
+        """Whether the file was there at the last look."""
+        return self._fds.get(name, -1) >= 0
+
     def text(self, name: str) -> str:
         """Content of a small file; empty where it is not there, or the cgroup is gone."""
         fd = self._fds.get(name)
         if fd is None:
             try:
-                fd = os.open(f"{self._place}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+                fd = os.open(f"{self.place}/{name}", os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 fd = -1
             self._fds[name] = fd
@@ -131,6 +144,12 @@ def _v1_memory(directory: Directory, into: Figures) -> None:
     into.limit_bytes = limit if limit is not None and limit < UNLIMITED_BYTES else None
     into.used_bytes = directory.number("memory.usage_in_bytes")
     into.oom_kills = directory.counters("memory.oom_control").get("oom_kill", 0)
+    into.refaults = directory.counters("memory.stat").get("total_workingset_refault_file")
+    into.limit_hits = into.limit_failures = directory.number("memory.failcnt") or 0
+
+
+def _v1_cpuset(directory: Directory, into: Figures) -> None:
+    into.cpuset = directory.text("cpuset.effective_cpus").strip()
 
 
 def _v1_blkio(directory: Directory, into: Figures) -> None:
@@ -156,7 +175,14 @@ def _v2(directory: Directory, into: Figures) -> None:
     if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
         into.quota = int(quota[0]) / int(quota[1])
     into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
-    into.oom_kills = directory.counters("memory.events").get("oom_kill", 0)
+    events = directory.counters("memory.events")
+    into.oom_kills = events.get("oom_kill", 0)
+    own = directory.counters("memory.events.local") or events  # before Linux 5.2 there are the sums only
+    into.limit_hits, into.limit_failures = own.get("max", 0), own.get("oom", 0)
+    pages = directory.counters("memory.stat")
+    # Before Linux 5.9 only those of files were counted, and the name did not say so.
+    into.refaults = pages.get("workingset_refault_file", pages.get("workingset_refault"))
+    into.cpuset = directory.text("cpuset.cpus.effective").strip()
     for line in directory.text("io.max").splitlines():
         name, _, words = line.partition(" ")
         device = _device(name)
@@ -180,6 +206,7 @@ READERS: Final = {
     "cpu": _v1_cpu,
     "cpuacct": _v1_cpuacct,
     "memory": _v1_memory,
+    "cpuset": _v1_cpuset,
     "blkio": _v1_blkio,
     "": _v2,
 }
@@ -198,7 +225,8 @@ class Hierarchy:
         """The cgroup at ``path`` and its ancestors, the root left out: it limits nothing."""
         names = path.strip("/").split("/")
         paths = ["/" + "/".join(names[:depth]) for depth in range(len(names), 0, -1)]
-        return [self._directory(path) for path in paths if path.startswith(self._mount.root) and path != "/"]
+        root = self._mount.root.rstrip("/")
+        return [self._directory(path) for path in paths if f"{path}/".startswith(f"{root}/") and path != "/"]
 
     def _directory(self, path: str) -> Directory:
         found = self.directories.get(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, Final, Protocol
 
 from model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
@@ -31,6 +32,13 @@ SEVERAL: Final = "others"
 """The name for culprits that are told together, since each of them took little."""
 NOT_FOLLOWED: Final = -1
 """``ProcessUse.link`` of a process that neither calls nor wakes one that does."""
+
+
+PRESSED: Final = tuple(
+    {field.name for field in fields(Pressed)}
+    & {field.name for field in fields(TenantUse)} - {"cpu_ns", "oom_kills"}
+)
+"""What a tenant's cgroups say and nobody else."""
 
 
 class KernelSource(Protocol):
@@ -216,25 +224,14 @@ class EvidenceReader:
             for name in ("reclaims", "reclaim_ns", "forks", "execs", "exits"):
                 counted[name] += getattr(done, name)
         kills = Counter(event.tenant for event in events)
-        return tuple(
-            TenantUse(
-                tenant=tenant,
-                cpu_ns=of.cpu_ns if of.cpu_ns is not None else cpu_ns[tenant],
-                periods=of.periods,
-                throttled_periods=of.throttled_periods,
-                throttled_ns=of.throttled_ns,
-                oom_kills=max(of.oom_kills, kills[tenant]),
-                cpu_quota=of.cpu_quota,
-                quota_cgroup=of.quota_cgroup,
-                memory_used_bytes=of.memory_used_bytes,
-                memory_limit_bytes=of.memory_limit_bytes,
-                memory_cgroup=of.memory_cgroup,
-                **counts[tenant],
-            )
-            for tenant in sorted(pressed.keys() | counts.keys() | kills.keys())
-            if tenant
-            for of in (pressed.get(tenant, Pressed()),)
-        )
+        found = []
+        for tenant in sorted((pressed.keys() | counts.keys() | kills.keys()) - {""}):
+            of = pressed.get(tenant, Pressed())
+            figures: dict[str, Any] = {name: getattr(of, name) for name in PRESSED} | counts[tenant]
+            figures["cpu_ns"] = of.cpu_ns if of.cpu_ns is not None else cpu_ns[tenant]
+            figures["oom_kills"] = max(of.oom_kills, kills[tenant])
+            found.append(TenantUse(tenant, **figures))
+        return tuple(found)
 
     def _retransmits(
         self, raw: Collection[RawRetransmits], watched: Collection[int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from probes.cgroup_files import READERS, Directory, Hierarchy, IoLimit
 from probes.cgroups import UNIFIED, mounts
@@ -35,11 +35,19 @@ class Pressed:
     throttled_periods: int = 0
     throttled_ns: int = 0
     oom_kills: int = 0
+    refaults: int = 0
+    limit_hits: int = 0
+    limit_kills: int = 0
     cpu_quota: float | None = None
     quota_cgroup: str = ""
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_cgroup: str = ""
+    cpu_folder: str = ""
+    cpu_version: int = 0
+    memory_folder: str = ""
+    memory_version: int = 0
+    cpuset: str = ""
     io_limits: IoLimits = field(default_factory=dict)
 
 
@@ -169,6 +177,8 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         key=lambda directory: (directory.now.used_bytes or 0) / (directory.now.limit_bytes or 1),
         default=None,
     )
+    cpu_from, memory_from = quota or _home(places, "cpu"), memory or _home(places, "memory")
+    kills = _oom_kills(places)
     used = [memory.now.used_bytes] if memory else _own(places, "used_bytes", ("memory",))
     usage = _own(places, "usage_ns", ("cpuacct",), rise=True)
     return Pressed(
@@ -176,14 +186,47 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         periods=throttled.rise("periods") if throttled else 0,
         throttled_periods=throttled.rise("throttled_periods") if throttled else 0,
         throttled_ns=throttled.rise("throttled_ns") if throttled else 0,
-        oom_kills=_oom_kills(places),
+        oom_kills=kills,
+        refaults=sum(_own(places, "refaults", ("memory",), rise=True)),
+        limit_hits=sum(directory.rise("limit_hits") for directory in every),
+        # With both in one second the limit is taken for the reason: the two are not counted together.
+        limit_kills=kills if any(directory.rise("limit_failures") for directory in every) else 0,
         cpu_quota=quota.now.quota if quota else None,
         quota_cgroup=clean(quota.path, _PATH_LENGTH) if quota else "",
         memory_used_bytes=sum(filter(None, used)) if used else None,
         memory_limit_bytes=memory.now.limit_bytes if memory else None,
         memory_cgroup=clean(memory.path, _PATH_LENGTH) if memory else "",
+        **_folder("cpu", cpu_from),
+        **_folder("memory", memory_from),
+        cpuset=_cpuset(places),
         io_limits=_tightest(every),
     )
+
+
+def _home(places: Iterable[_Place], controller: str) -> Directory | None:
+    """The tenant's own cgroup in the hierarchy that has the controller."""
+    own = [place for place in places if place.within]
+    legacy = [place for place in own if controller in place.names]
+    unified = [place for place in own if place.names == UNIFIED and place.within[-1].has(f"{controller}.max")]
+    return next((place.within[-1] for place in (*legacy, *unified)), None)
+
+
+def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
+    """Fields that say where its files are: nothing where the path is not fit to show and to be typed."""
+    if directory is None or clean(directory.place, _PATH_LENGTH) != directory.place:
+        return {}
+    return {f"{controller}_folder": directory.place, f"{controller}_version": directory.version}
+
+
+def _cpuset(places: Iterable[_Place]) -> str:
+    """CPUs of the tenant's own cgroup, or of the one its processes are in; empty where these differ."""
+    found = set()
+    for place in places:
+        above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain
+        # A cgroup without the controller of cgroup v2 has the CPUs of its ancestor.
+        found.add(next((directory.now.cpuset for directory in above if directory.now.cpuset), ""))
+    found.discard("")
+    return found.pop() if len(found) == 1 else ""
 
 
 def _each(directories: Iterable[Directory]) -> list[Directory]:

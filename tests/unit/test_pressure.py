@@ -261,3 +261,123 @@ def test_whose_a_block_cgroup_is(v1: Host) -> None:
 )
 def test_the_least_time_that_a_limit_allows(limit: IoLimit, moved: int, requests: int, least_ns: int) -> None:
     assert limit.least_ns(moved, requests) == least_ns
+
+
+def test_files_read_again_and_hits_of_the_limit(v2: Host) -> None:
+    def memory(path: str, refaults: int, hits: int, own_hits: int) -> None:
+        v2.unified(
+            path,
+            memory__stat=f"workingset_refault_anon 5\nworkingset_refault_file {refaults}\n",
+            memory__events=f"max {hits}\n",
+            memory__events__local=f"max {own_hits}\n",
+        )
+
+    memory("/pod", 90, 70, 4)
+    memory("/pod/a", 10, 3, 3)
+    v2.join(10, "/pod/a")
+    pressures = Pressures(v2.root)
+    first = look(pressures)
+    memory("/pod", 900, 99, 6)
+    memory("/pod/a", 17, 6, 6)
+    second = look(pressures)
+    assert (first.refaults, first.limit_hits) == (0, 0)
+    assert second.refaults == 7, "its own, not those of others at the same ancestor"
+    assert second.limit_hits == 5, "what met a limit that binds it, not what met that of another child"
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "limit_kills"),
+    [
+        ("max 9\noom 4\n", "max 0\noom 0\n", 1),
+        ("max 0\noom 3\n", "max 9\noom 1\n", 1),
+        ("max 9\noom 3\n", "max 9\noom 0\n", 0),  # the host had no memory left
+    ],
+)
+def test_a_kill_by_a_limit_is_told_from_one_by_the_host(
+    v2: Host, own: str, above: str, limit_kills: int
+) -> None:
+    v2.unified("/pod", memory__events__local="max 0\noom 0\n")
+    v2.unified("/pod/a", memory__events__local="max 0\noom 3\n")
+    v2.join(10, "/pod/a")
+    pressures = Pressures(v2.root)
+    look(pressures)
+    v2.unified("/pod", memory__events="oom 7\noom_kill 2\n", memory__events__local=above)
+    v2.unified("/pod/a", memory__events="oom 7\noom_kill 2\n", memory__events__local=own)
+    pressed = look(pressures)
+    assert (pressed.oom_kills, pressed.limit_kills) == (1, limit_kills)
+
+
+def test_with_cgroup_v1_a_kill_is_the_limit_s_where_that_was_met(v1: Host) -> None:
+    def memory(refaults: int, hits: int, kills: int) -> None:
+        v1.files(
+            "memory",
+            "/docker/a",
+            memory__stat=f"workingset_refault_file 1\ntotal_workingset_refault_file {refaults}\n",
+            memory__failcnt=f"{hits}\n",
+            memory__oom_control=f"oom_kill {kills}\n",
+        )
+
+    v1.join(10, "/docker/a")
+    pressures = Pressures(v1.root)
+    told = []
+    for figures in ((10, 4, 0), (15, 4, 1), (15, 9, 2)):
+        memory(*figures)
+        pressed = look(pressures, "/docker/a")
+        told.append((pressed.refaults, pressed.limit_hits, pressed.oom_kills, pressed.limit_kills))
+    assert told == [(0, 0, 0, 0), (5, 0, 1, 0), (0, 5, 1, 1)]
+
+
+def test_where_limits_are_set(v2: Host, tmp_path: Path) -> None:
+    v2.unified("/pod", cpu__max="150000 100000\n")
+    v2.unified("/pod/a")
+    v2.unified("/pod/a/inner")
+    v2.join(10, "/pod/a/inner")
+    pressed = look(Pressures(v2.root))
+    mounted = v2.root / "sys/fs/cgroup/unified"
+    assert (pressed.cpu_folder, pressed.cpu_version) == (f"{mounted}/pod", 2)
+    assert (pressed.memory_folder, pressed.memory_version) == (f"{mounted}/pod/a", 2)
+    assert pressed.quota_cgroup == "/pod"
+
+
+def test_where_limits_are_set_with_both_versions(tmp_path: Path) -> None:
+    host = Host(tmp_path, "", "cpu,cpuacct", "cpuset", "memory")
+    host.files("", "/docker/a", cgroup__procs="")
+    host.files("cpu,cpuacct", "/docker/a", cpu__stat="")
+    host.files("cpuset", "/docker/a", cpuset__effective_cpus="0-3,8\n")
+    host.files("memory", "/docker/a", memory__limit_in_bytes="1000\n", memory__usage_in_bytes="9\n")
+    host.join(10, "/docker/a")
+    pressed = look(Pressures(tmp_path), "/docker/a")
+    mounted = tmp_path / "sys/fs/cgroup"
+    assert (pressed.cpu_folder, pressed.cpu_version) == (f"{mounted}/cpu,cpuacct/docker/a", 1)
+    assert (pressed.memory_folder, pressed.memory_version) == (f"{mounted}/memory/docker/a", 1)
+    assert pressed.cpuset == "0-3,8"
+
+
+def test_a_directory_that_cannot_be_typed_is_not_told(v2: Host) -> None:
+    v2.unified("/po\x1bd", cpu__max="150000 100000\n")
+    v2.join(10, "/po\x1bd")
+    pressed = look(Pressures(v2.root), own="/po\x1bd")
+    assert (pressed.cpu_folder, pressed.cpu_version, pressed.quota_cgroup) == ("", 0, "/pod")
+
+
+def test_the_cpus_of_a_cgroup(v2: Host) -> None:
+    v2.unified("/pod", cpuset__cpus__effective="2-3\n")
+    v2.unified("/pod/a", cpuset__cpus__effective="2\n")
+    v2.unified("/pod/a/inner")
+    v2.unified("/other")
+    v2.join(10, "/pod/a/inner")
+    v2.join(11, "/other")
+    pressures = Pressures(v2.root)
+    assert look(pressures).cpuset == "2"
+    assert look(pressures, own="").cpuset == "2", "the next above that has the controller"
+    assert look(pressures, own="/other", pids=(11,)).cpuset == ""
+
+
+def test_a_root_is_not_the_beginning_of_a_name(tmp_path: Path) -> None:
+    host = Host(tmp_path, "")
+    host.write(
+        "proc/self/mountinfo", "30 25 0:30 /docker/ab /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    )
+    host.unified("c", cpu__max="50000 100000\n")
+    host.join(10, "/docker/abc")
+    assert look(Pressures(tmp_path), own="/docker/abc") == Pressed()
