@@ -28,9 +28,13 @@ WAITS: Final = {
 """What a thread does in a part of its split."""
 
 
+_SINGULAR: Final = {"others": "the rest"}
+"""Culprits that are told together, as a subject of the sentences about one."""
+
+
 def named(facts: Facts, who: Who) -> str:
     """A process as a person reads it, with its tenant."""
-    process = f"{who.process} (pid {who.pid})" if who.pid else who.process
+    process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
     return f"{process} of {facts.name(who.tenant)}" if who.tenant else process
 
 
