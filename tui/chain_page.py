@@ -131,7 +131,9 @@ def _rows(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list
         numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), unicode=unicode)]
         numbers += [figures.duration(int(ns), unicode=unicode) for ns in durations]
         split = bar(None if rows.split_ns is None else rows.split_ns[at], unicode=unicode, letters=letters)
-        name = f"{key.operation}  {name_of(key.tenant, window)}: {key.process} {key.pid}"
+        name = key.operation
+        if (key.tenant, key.pid) != (chain.tenant, chain.pid):
+            name += f"  {name_of(key.tenant, window)}: {key.process} {key.pid}"
         lines.append(
             PageLine(
                 (("        " + " ".join(numbers) + "  ", "text"), *split, ("  " + name, "text")), indent=48

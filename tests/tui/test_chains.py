@@ -183,6 +183,7 @@ def test_the_page_draws_the_tree_with_figures_culprits_and_fixes() -> None:
         *("ionice -c 3 -p 201", "RRRRRRRRRR  host gap", "ncclAllReduce  serve: tritonserver 200"),
     ):
         assert word in whole, word
+    assert "host gap  train" not in whole  # its own process needs no name
     assert whole.index("one worker only") > whole.index("What makes it worse")
     assert whole.index("What to do") < whole.index("What makes it worse")
     plain = "\n".join(text(chain_page(STARVED, faulty(STARVED), unicode=False, letters=True)))
