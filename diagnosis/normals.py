@@ -147,7 +147,9 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
     name = key.tenant
     if tenant is not None and tenant.name:
         # Containers of different pods have the same name; the pods of one Deployment are one workload.
-        parts = tenant.namespace, _REPLICA.sub("", tenant.pod), tenant.name
+        pod = tenant.pod
+        own = tenant.name.removeprefix(f"{pod}/") if pod else tenant.name
+        parts = tenant.namespace, _REPLICA.sub("", pod), own
         name = f"{tenant.kind} {'/'.join(filter(None, parts))}"
     return Workload(name, key.process, key.layer, key.operation)
 

@@ -241,11 +241,13 @@ def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:
         pytest.param("llm-x2k4z", "chat-q8w9v", False, id="of two"),
     ],
 )
+@pytest.mark.parametrize("named_by_pod", [True, False])
 def test_containers_of_one_name_share_a_normal_only_within_one_kind_of_pod(
-    one: str, other: str, shared: bool
+    one: str, other: str, shared: bool, named_by_pod: bool
 ) -> None:
     def workload(pod: str, namespace: str = "prod") -> Workload:
         tenant = replace(made.TENANTS[TRAIN], kind="pod", pod=pod, namespace=namespace)
+        tenant = replace(tenant, name=f"{pod}/{tenant.name}" if named_by_pod else tenant.name)
         return workload_of(row().key, {TRAIN: tenant})
 
     assert (workload(one) == workload(other)) is shared
