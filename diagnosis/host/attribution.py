@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
 from diagnosis.families import Family, kind_of
-from diagnosis.host import memory, processors
+from diagnosis.host import block, memory, processors
 from diagnosis.host.sockets import loses_segments
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import RowKey
@@ -222,7 +222,9 @@ class Attribution:
             self._ran_late(wait, who, ns, by)
         elif part == "disk":
             cause = "loader_disk" if wait.path else "slow_disk"
-            if memory.thrashes(self._facts, who.tenant):
+            if memory.thrashes(self._facts, who.tenant, who.pid) and not block.loaded_by_others(
+                self._facts, who.tenant, who.pid
+            ):
                 cause = "reclaim"
             self._lost(cause, wait, part, ns, {})
         elif part == "memory":

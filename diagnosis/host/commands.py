@@ -1,21 +1,28 @@
 """What to type on the host, with the actual names: by the tool that runs the tenant, which keeps to it later.
 
 A cgroup's files are written only where nothing is known to own the cgroup: what owns it would undo that.
+Where neither a tool nor the file is known there is no command.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Final
 
 from diagnosis.facts import Facts
+from model.evidence import TenantUse
 from model.tenant import Tenant
 
 PERIOD_US: Final = 100_000
 """The kernel's own default period of a CPU quota."""
 MIB: Final = 1 << 20
+LEAST_CPUS: Final = 0.01
+"""Less is refused by most tools."""
 _UPDATE: Final = {"docker": "docker update", "podman": "podman update"}
 """By the tenant's runtime."""
+_USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
+"""Below this cgroup a user's own systemd has the units and the containers."""
 
 
 def move_to_cpus(pid: int, cpus: str) -> str:
@@ -23,40 +30,101 @@ def move_to_cpus(pid: int, cpus: str) -> str:
     return f"taskset -acp {cpus} {pid}"
 
 
+def lower_priority(pid: int) -> str:
+    """Let others go before all threads of a process."""
+    return f"renice -n 19 -p $(ls /proc/{pid}/task)"
+
+
 def idle_io(pid: int) -> str:
-    """Let a process use a disk only when nobody else does."""
-    return f"ionice -c3 -p {pid}"
+    """Let all threads of a process use a disk only when nobody else does."""
+    return f"ionice -c3 -p $(ls /proc/{pid}/task)"
+
+
+def in_network_of(pid: int, command: str) -> str:
+    """``command`` as it is seen by a process: a container has interfaces and connections of its own."""
+    return f"nsenter -t {pid} -n {command}"
 
 
 def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> str:
-    """Let a tenant use so many CPUs, no less than a hundredth of one; empty where no command does that.
-    ``now_by`` is the cgroup that has the limit now."""
-    cpus = max(cpus, 0.01)
-    found = facts.window.tenants.get(tenant)
+    """Let a tenant use so many CPUs; empty where no command does that. ``now_by`` is the cgroup that has the
+    limit now."""
+    cpus = max(cpus, LEAST_CPUS)
+    found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    if found.runtime in _UPDATE and found.container_id:
-        return f"{_UPDATE[found.runtime]} --cpus {cpus:.2f} {_container(found)}"
+    if update := _update(found):
+        return f"{update} --cpus {cpus:.2f} {_container(found)}"
     if unit := _unit(found):
-        return f"systemctl set-property --runtime {unit} CPUQuota={cpus:.0%}"
-    if path := _own_cgroup(found):
-        return f"echo '{round(cpus * PERIOD_US)} {PERIOD_US}' > {path}/cpu.max"
+        return f"{unit} CPUQuota={cpus:.0%}"
+    if use is None or _above(found, use.quota_cgroup) or not (folder := _own(found, use.cpu_folder)):
+        return ""
+    quota_us = round(cpus * PERIOD_US)
+    if use.cpu_version == 2:
+        return f"echo '{quota_us} {PERIOD_US}' > {folder}/cpu.max"
+    if use.cpu_version == 1:
+        period = f"echo {PERIOD_US} > {folder}/cpu.cfs_period_us"
+        return f"{period} && echo {quota_us} > {folder}/cpu.cfs_quota_us"
     return ""
 
 
 def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:
     """Let a tenant use so much memory; empty where no command does that."""
     mib = max(round(size_bytes / MIB), 1)
-    found = facts.window.tenants.get(tenant)
+    found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    if found.runtime in _UPDATE and found.container_id:
-        return f"{_UPDATE[found.runtime]} --memory {mib}m --memory-swap {mib}m {_container(found)}"
+    if update := _update(found):
+        return f"{update} --memory {mib}m --memory-swap {mib}m {_container(found)}"
     if unit := _unit(found):
-        return f"systemctl set-property --runtime {unit} MemoryMax={mib}M"
-    if path := _own_cgroup(found):
-        return f"echo {mib}M > {path}/memory.max"
+        return f"{unit} MemoryMax={mib}M"
+    if use is None or _above(found, use.memory_cgroup) or not (folder := _own(found, use.memory_folder)):
+        return ""
+    name = _MEMORY_FILES.get(use.memory_version)
+    return f"echo {mib}M > {folder}/{name}" if name else ""
+
+
+def set_cpus(facts: Facts, tenant: str, cpus: str) -> str:
+    """Let a tenant's cgroup run on ``cpus``; empty where no command does that."""
+    found = facts.window.tenants.get(tenant)
+    if found is None:
+        return ""
+    if update := _update(found):
+        return f"{update} --cpuset-cpus {cpus} {_container(found)}"
+    if unit := _unit(found):
+        return f"{unit} AllowedCPUs={cpus}"
     return ""
+
+
+def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, write: bool) -> str:
+    """Let a tenant read, or write, so much of a block device a second; empty where no command does that."""
+    found = facts.window.tenants.get(tenant)
+    if found is None:
+        return ""
+    path, rate = shlex.quote(f"/dev/{device}"), max(round(bytes_per_s), 1)
+    # Docker sets such limits when it makes a container, and at no other time.
+    if found.runtime == "podman" and (update := _update(found)):
+        return f"{update} --device-{'write' if write else 'read'}-bps {path}:{rate} {_container(found)}"
+    if unit := _unit(found):
+        return f"{unit} 'IO{'Write' if write else 'Read'}BandwidthMax=/dev/{device} {rate}'"
+    return ""
+
+
+_MEMORY_FILES: Final = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_QUOTA_FILES: Final = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
+
+
+def memory_file(use: TenantUse | None) -> str:
+    """What has a tenant's memory limit, in brackets: the file where it is known; empty where nothing is."""
+    if use is None or not use.memory_cgroup:
+        return ""
+    return f" ({_MEMORY_FILES.get(use.memory_version, 'memory limit')} of cgroup {use.memory_cgroup})"
+
+
+def quota_file(use: TenantUse | None) -> str:
+    """The same for its CPU quota."""
+    if use is None or not use.quota_cgroup:
+        return ""
+    return f" ({_QUOTA_FILES.get(use.cpu_version, 'CPU quota')} of cgroup {use.quota_cgroup})"
 
 
 def _above(tenant: Tenant, cgroup: str) -> bool:
@@ -64,19 +132,28 @@ def _above(tenant: Tenant, cgroup: str) -> bool:
     return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
+def _update(tenant: Tenant) -> str:
+    """How to change a container; empty where nothing does, or only its user can."""
+    if not tenant.container_id or _USER_MANAGER.search(tenant.cgroup_path):
+        return ""
+    return _UPDATE.get(tenant.runtime, "")
+
+
 def _container(tenant: Tenant) -> str:
     return shlex.quote(tenant.container_id[:12])
 
 
 def _unit(tenant: Tenant) -> str:
-    """The systemd unit that a tenant is; empty for anything else."""
+    """How to change the systemd unit that a tenant is; empty for anything else."""
     name = tenant.cgroup_path.rpartition("/")[2]
-    return shlex.quote(name) if tenant.kind == "unit" and name.endswith((".service", ".scope")) else ""
-
-
-def _own_cgroup(tenant: Tenant) -> str:
-    """The folder of a tenant's cgroup where nothing is known to own it, in the tree of cgroup v2."""
-    owned = bool(tenant.runtime or tenant.pod)
-    if owned or not tenant.cgroup_id or tenant.cgroup_path in ("", "/"):
+    if tenant.kind != "unit" or not name.endswith((".service", ".scope")):
         return ""
-    return shlex.quote(f"/sys/fs/cgroup/{tenant.cgroup_path.strip('/')}")
+    manager = _USER_MANAGER.search(tenant.cgroup_path)
+    whose = f" --user -M {manager[1]}@" if manager else ""
+    return f"systemctl{whose} set-property --runtime {shlex.quote(name)}"
+
+
+def _own(tenant: Tenant, folder: str) -> str:
+    """``folder``, where nothing is known to own that cgroup; empty otherwise."""
+    owned = bool(tenant.runtime or tenant.pod) or tenant.cgroup_path in ("", "/")
+    return "" if owned else shlex.quote(folder) if folder else ""

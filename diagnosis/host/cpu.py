@@ -6,14 +6,17 @@ from typing import Final
 
 from diagnosis.facts import Facts
 from diagnosis.host import commands
-from diagnosis.host.attribution import Loss
+from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
-from diagnosis.host.processors import cpus_of, idle_elsewhere, list_of
+from diagnosis.host.processors import cpus_of, cpuset_of, idle_elsewhere, list_of
 from diagnosis.host.wording import blamed, by_tenant, named, ranked
 from model.chain import Fix, Link
 
 KNOWN: Final = 0.8
 """Part of a loss with a culprit: less is said to be incomplete."""
+LEAST_QUOTA: Final = 0.5
+"""CPUs. A quota below that stops a tenant most of the time, for the little that it takes: no remedy for a
+neighbour that uses less than a CPU."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
@@ -22,11 +25,12 @@ def contention(facts: Facts, loss: Loss) -> Description:
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
     for who in [who for who, _ in culprits if who.pid][:1]:
-        fixes.append(_other_cpus(facts, loss, who.pid, who.process, facts.name(who.tenant)))
+        fixes.append(_other_cpus(facts, loss, who))
         use = facts.use(who.tenant)
-        used = use.cpu_ns / facts.seconds / 1e9 if use is not None and use.cpu_ns else 1.0
-        text = f"or halve the CPU time of {facts.name(who.tenant)} by a quota"
-        fixes.append(Fix(text, commands.limit_cpus(facts, who.tenant, used / 2)))
+        half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
+        if half >= LEAST_QUOTA:
+            text = f"or halve the CPU time of {facts.name(who.tenant)}, by a quota of {half:.2f} CPUs"
+            fixes.append(Fix(text, commands.limit_cpus(facts, who.tenant, half)))
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
@@ -36,9 +40,9 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def _other_cpus(facts: Facts, loss: Loss, pid: int, process: str, tenant: str) -> Fix:
+def _other_cpus(facts: Facts, loss: Loss, culprit: Who) -> Fix:
     """Keep a culprit away from the CPUs of the victim."""
-    system, culprit = facts.window.system, facts.process(pid)
+    system = facts.window.system
     cpus = system.cpus if system is not None else 0
     everywhere = frozenset(range(cpus))
     victim = facts.process(loss.last.pid)
@@ -46,10 +50,13 @@ def _other_cpus(facts: Facts, loss: Loss, pid: int, process: str, tenant: str) -
     theirs = everywhere - mine if mine else frozenset()
     if not theirs and cpus > 1:
         theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    if culprit is not None and not theirs:
-        return Fix(f"lower the priority of {process} (pid {pid}) of {tenant}", f"renice -n 19 -p {pid}")
+    # The kernel refuses CPUs outside of the cgroup's.
+    theirs &= cpuset_of(facts, culprit.tenant) or everywhere
+    name, process = facts.name(culprit.tenant), culprit.process
+    if not theirs:
+        return Fix(f"lower the priority of {process} of {name}", commands.lower_priority(culprit.pid))
     where = list_of(theirs)
-    return Fix(f"keep {process} of {tenant} on CPUs {where}", commands.move_to_cpus(pid, where))
+    return Fix(f"keep {process} of {name} on CPUs {where}", commands.move_to_cpus(culprit.pid, where))
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:
@@ -59,21 +66,23 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
     system = facts.window.system
     cpus = (victim.allowed_cpus if victim is not None else 0) or (system.cpus if system is not None else 0)
     threads = max((use.threads for who, _ in culprits if (use := facts.process(who.pid))), default=0)
-    tenant = facts.use(loss.victim.tenant)
+    tenant = facts.use(loss.last.tenant)
+    quota = tenant.cpu_quota if tenant is not None else None
     factors = []
     if threads and cpus:
         factors.append(_factor(loss, f"{threads} threads may run on {cpus} CPUs"))
-    if tenant is not None and tenant.cpu_quota:
-        factors.append(_factor(loss, f"its quota is {round(tenant.cpu_quota, 2):g} CPUs"))
+    if quota:
+        factors.append(_factor(loss, f"its quota is {round(quota, 2):g} CPUs"))
     own = facts.name(loss.victim.tenant)
-    each = max(int(cpus), 1)
+    most = min(float(cpus), quota) if quota else float(cpus)
+    each = max(int(most), 1)
     return Description(
         summary=f"{own} waits for CPUs that its own threads hold",
         links=(*blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2), *factors),
         fixes=(
             Fix(
-                f"run fewer computing threads in {own}: no more than the {each} CPUs it may use",
-                f"OMP_NUM_THREADS={each} MKL_NUM_THREADS={each}",
+                f"run fewer computing threads in {own}: it may use {most:.2g} CPUs with all its processes; "
+                f"start it with OMP_NUM_THREADS={each} MKL_NUM_THREADS={each} or less"
             ),
             Fix("start fewer DataLoader workers: num_workers below the number of CPUs"),
         ),
@@ -89,8 +98,17 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     cgroup = use.quota_cgroup if use is not None else ""
     used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
-    # What it used, and what it could not run while it was stopped.
+    # What it used, and what it could not run while it was stopped: the latter is summed up over CPUs, and
+    # several threads of it may have had to share one.
     needed = (quota or used) + max(stopped, 0.25)
+    cpus = facts.window.system.cpus if facts.window.system is not None else 0
+    fewer = Fix("or run fewer threads: OMP_NUM_THREADS, num_workers")
+    raised = f"raise the CPU limit of {facts.name(who.tenant)}{commands.quota_file(use)}"
+    if cpus and needed >= cpus:
+        needed = float(cpus)
+        text = f"{raised} to the {cpus} CPUs that the host has, or lift it"
+    else:
+        text = f"{raised} to {needed:.1f} CPUs or more"
     share = use.throttled_periods / use.periods if use is not None and use.periods else None
     of = f" of {round(quota, 2):g} CPUs" if quota else ""
     where = f" of cgroup {cgroup}" if cgroup else ""
@@ -106,13 +124,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} is stopped by its CPU quota{of}",
         links=(culprit,),
-        fixes=(
-            Fix(
-                f"raise the CPU limit of {facts.name(who.tenant)} to {needed:.1f} CPUs or more",
-                commands.limit_cpus(facts, who.tenant, needed, now_by=cgroup),
-            ),
-            Fix("or run fewer threads: OMP_NUM_THREADS, num_workers"),
-        ),
+        fixes=(Fix(text, commands.limit_cpus(facts, who.tenant, needed, now_by=cgroup)), fewer),
         confidence=0.95,
     )
 
@@ -123,7 +135,6 @@ def pinning(facts: Facts, loss: Loss) -> Description:
     process = facts.process(who.pid)
     idle = idle_elsewhere(facts, who.pid)
     allowed = process.allowed if process is not None else ""
-    better = list_of(idle | cpus_of(allowed))
     culprits = ranked(loss.culprits, loss.ns)
     reason = Link(
         "reason",
@@ -136,12 +147,27 @@ def pinning(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{named(facts, who)} is pinned to CPUs {allowed} while others are idle",
         links=(reason, *blamed(facts, loss, "runs on the same CPUs", culprits, len(loss.path) + 3)),
-        fixes=(
-            Fix(f"let {who.process} run on CPUs {better}", commands.move_to_cpus(who.pid, better)),
-            Fix("or widen the container's CPU set (cpuset.cpus)"),
-        ),
+        fixes=_more_cpus(facts, who, cpus_of(allowed), idle),
         confidence=_explained(loss),
     )
+
+
+def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[int]) -> tuple[Fix, ...]:
+    """Let a process use idle CPUs: by itself where its cgroup may use them, else with its cgroup."""
+    name, cpuset = facts.name(who.tenant), cpuset_of(facts, who.tenant)
+    all_of_them = list_of(idle | allowed)
+    tenant = facts.window.tenants.get(who.tenant)
+    path = f" {tenant.cgroup_path}" if tenant is not None and tenant.cgroup_path else ""
+    wider = Fix(
+        f"widen the CPU set of {name} (cpuset.cpus of cgroup{path}) to {all_of_them}",
+        commands.set_cpus(facts, who.tenant, all_of_them),
+    )
+    if cpuset and not cpuset & idle:
+        return (wider,)
+    within = list_of((idle & cpuset if cpuset else idle) | allowed)
+    own = Fix(f"let {who.process} run on CPUs {within}", commands.move_to_cpus(who.pid, within))
+    # An unknown CPU set may be what binds it, and then refuses other CPUs.
+    return (own,) if cpuset >= idle else (own, wider)
 
 
 def tracer(facts: Facts, loss: Loss) -> Description:

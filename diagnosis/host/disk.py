@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.host import commands
+from diagnosis.host import block, commands, memory
 from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
 from diagnosis.host.wording import MOST_CULPRITS, named
 from model.chain import Fix, Link
-from model.evidence import BlockIo
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """Mean time of a request from which a device counts as slow: a solid-state disk with room takes less than one
 millisecond."""
 OFTEN: Final = 0.2
 """Part of a caller's time in reads and writes that is too much on a fast device as well."""
-OTHERS_LOAD: Final = 0.3
-"""Part of a device's time that others take before they are to blame for its waits."""
-OTHERS_BUSY: Final = 0.3
-"""How much of the time they keep it busy, at least: a device with little to do makes nobody wait."""
 HELD_BACK: Final = 0.7
 """Part of its requests' time that they wait before the device gets them: a limit holds them, or the queue."""
 SURE: Final = 0.9
+UNSURE: Final = SURE / 2
+"""Where the process itself had no request at a block device."""
+_NO_BLOCK_IO: Final = (
+    "no block I/O of its own was seen (a network file system, such as NFS, or FUSE has none)"
+)
+_LIMIT_FILES: Final = "io.max; with cgroup v1 blkio.throttle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +39,58 @@ class Load:
     unknown: tuple[str, ...] = ()
     request_ns: float = 0.0
     """Mean time of its requests there."""
+    sure: float = SURE
+    """How sure it is that this is the device."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
     """The device that the process at the root of ``loss`` waits for, and who loads it."""
     who, depth = loss.last, len(loss.path) + 2
-    own = _by_device(facts.io_of(who.pid)) or _by_device(
-        io for io in facts.window.evidence.block_io if io.tenant == who.tenant
-    )
-    if not own:
-        return Load("", (), (), ("which device it waits for: its block I/O was not seen",))
-    device = max(own, key=lambda name: sum(io.queued_ns + io.service_ns for io in own[name]))
-    requests = sum(io.requests for io in own[device]) or 1
-    queued = sum(io.queued_ns for io in own[device])
-    service = sum(io.service_ns for io in own[device])
+    device = block.device_of(facts, who.tenant, who.pid)
+    if device is None:
+        return Load("", (), (), (f"which device it waits for: {_NO_BLOCK_IO}",), sure=UNSURE)
+    unknown: tuple[str, ...] = ()
+    whose = "its" if device.own else "the tenant's"
+    if not device.own:
+        unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
     reason = Link(
         "reason",
-        f"{device} takes {(queued + service) / requests / 1e6:.1f} ms for each of its requests",
-        share=1.0,
-        ns_per_s=facts.per_second(queued + service),
+        f"{device.name} takes {device.request_ns / 1e6:.1f} ms for each of {whose} requests",
+        share=1.0 if device.own else None,
+        ns_per_s=facts.per_second(device.queued_ns + device.service_ns),
         tenant=who.tenant,
         pid=who.pid,
         process=who.process,
-        device=device,
+        device=device.name,
         depth=depth,
     )
-    users = _users(facts, device)
-    total = sum(users.values()) or 1.0
-    others = {user: ns for user, ns in users.items() if user.tenant != who.tenant}
-    if sum(others.values()) < max(OTHERS_LOAD * total, OTHERS_BUSY * facts.seconds * 1e9):
-        others = {}
-    culprits = _culprits(facts, device, others or _of_tenant(users, who.tenant), total, depth + 1)
-    fixes = [_slower(facts, culprits[0])] if others else []
-    if not others:
-        fixes.append(Fix(f"spread the load of {device}: nobody else uses it much"))
-        if queued > HELD_BACK * (queued + service):
-            limit = (
-                "its requests wait before the device gets them: a limit of its cgroup (io.max) may hold them"
-            )
-            culprits = [Link("factor", limit, device=device, tenant=who.tenant, depth=1), *culprits]
-            fixes = [Fix(f"raise or lift the I/O limit of {facts.name(who.tenant)} (io.max, blkio.throttle)")]
-    return Load(device, (reason, *culprits), tuple(fixes), request_ns=(queued + service) / requests)
+    users = {Who(*user): ns for user, ns in block.users(facts, device.name).items()}
+    others = {Who(*user): ns for user, ns in block.others(facts, device.name, who.tenant).items()}
+    to_blame = others or {user: ns for user, ns in users.items() if user.tenant == who.tenant}
+    culprits = _culprits(facts, device.name, to_blame, sum(users.values()) or 1.0, depth + 1)
+    links = [reason, *culprits]
+    if others:
+        fixes = _slower(facts, culprits[0])
+        if memory.thrashes(facts, who.tenant, who.pid):
+            text = f"{facts.name(who.tenant)} is at its memory limit: it reads again what was dropped"
+            links.append(Link("factor", text, tenant=who.tenant, depth=1))
+    elif device.queued_ns > HELD_BACK * (device.queued_ns + device.service_ns):
+        limit = "its requests wait before the device gets them: a limit of its cgroup on I/O may hold them"
+        links.insert(1, Link("factor", limit, device=device.name, tenant=who.tenant, depth=1))
+        name = facts.name(who.tenant)
+        fixes = [Fix(f"raise or lift the I/O limit of {name} on {device.name} ({_LIMIT_FILES})")]
+    else:
+        name = facts.name(who.tenant)
+        text = f"nobody else uses {device.name} much: move some of what {name} reads and writes"
+        fixes = [Fix(f"{text} to another device, or to a faster one")]
+    return Load(
+        device.name,
+        tuple(links),
+        tuple(fixes),
+        unknown,
+        request_ns=device.request_ns,
+        sure=SURE if device.own else UNSURE,
+    )
 
 
 def slow(facts: Facts, loss: Loss) -> Description | None:
@@ -94,30 +105,9 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
             *found.fixes,
             Fix("read and write in threads that do not call the GPU, ahead of time"),
         ),
-        confidence=SURE if found.device else SURE / 2,
+        confidence=found.sure,
         unknown=found.unknown,
     )
-
-
-def _by_device(records: Iterable[BlockIo]) -> dict[str, list[BlockIo]]:
-    found: dict[str, list[BlockIo]] = {}
-    for io in records:
-        found.setdefault(io.device, []).append(io)
-    return found
-
-
-def _users(facts: Facts, device: str) -> dict[Who, float]:
-    """Who keeps a device busy: time of its requests within the device, ns of the window."""
-    users: dict[Who, float] = {}
-    for io in facts.window.evidence.block_io:
-        if io.device == device:
-            user = Who(io.tenant, io.pid, io.process)
-            users[user] = users.get(user, 0.0) + io.service_ns
-    return users
-
-
-def _of_tenant(users: dict[Who, float], tenant: str) -> dict[Who, float]:
-    return {user: ns for user, ns in users.items() if user.tenant == tenant}
 
 
 def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, depth: int) -> list[Link]:
@@ -143,10 +133,17 @@ def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, 
     ]
 
 
-def _slower(facts: Facts, culprit: Link) -> Fix:
+def _slower(facts: Facts, culprit: Link) -> list[Fix]:
     """Let the one who loads the device most use it less."""
-    name = facts.name(culprit.tenant)
+    name, device = facts.name(culprit.tenant), culprit.device
+    rate, write = block.bytes_per_second(facts, device, culprit.tenant)
+    command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""
+    verb = "writes to" if write else "reads from"
+    limit = f"limit what {name} {verb} {device}, {rate / 1e6:,.1f} MB/s now ({_LIMIT_FILES})"
     if not culprit.pid:
-        return Fix(f"limit what {name} writes to {culprit.device} (io.max)")
-    text = f"let {culprit.process} of {name} use {culprit.device} only when nobody else does"
-    return Fix(text, commands.idle_io(culprit.pid))
+        return [Fix(limit, command)]
+    text = f"let {culprit.process} of {name} use {device} only when nobody else does"
+    return [
+        Fix(text, commands.idle_io(culprit.pid)),
+        Fix(f"where {device} has no I/O scheduler (none), or writes are buffered, rather {limit}", command),
+    ]

@@ -8,57 +8,84 @@ from typing import Final
 from diagnosis.facts import Facts
 from diagnosis.gpu.nccl import waits_for_ranks
 from diagnosis.host import commands
-from diagnosis.host.faults import MORE_MEMORY
+from diagnosis.host.faults import MIB, less_for_others, more_memory, users_of_host
+from diagnosis.host.memory import at_limit
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
-"""A call that is open for longer is longer than any step or copy that one waits for on purpose."""
+"""A call that is open for less is no hang: nobody would look into it so soon."""
+HUNG_TIMES: Final = 10
+"""Times what such calls of the process took before: long steps and loads are long again and again."""
+UNKNOWN_HUNG_NS: Final = 60_000_000_000
+"""Where none came back yet: the first one may load and compile device code for tens of seconds."""
 COST_PERCENT: Final = 5.0
 """Of one CPU: what tracing may take before it is a cause."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
-    """The kernel killed a process."""
-    for event in facts.window.evidence.events:
-        if event.kind != "oom_kill":
-            continue
-        use = facts.use(event.tenant)
-        name = facts.name(event.tenant)
-        limit = use.memory_limit_bytes if use is not None else None
-        why = f"{name} reached its memory limit" if limit else "the host ran out of memory"
-        if limit:
-            why += f" of {limit / (1 << 20):,.0f} MiB"
-        cgroup = f" (memory.max of {use.memory_cgroup})" if use is not None and use.memory_cgroup else ""
-        more = ""
-        if use is not None and limit:
-            more = commands.limit_memory(facts, event.tenant, MORE_MEMORY * limit, now_by=use.memory_cgroup)
-        yield Suspicion(
-            cause="oom_kill",
-            tenant=event.tenant,
-            summary=f"{event.process} (pid {event.pid}) of {name} was killed for lack of memory",
-            lost_ns_per_s=0.0,
-            confidence=1.0,
-            links=(
-                Link(
-                    "effect",
-                    f"{event.process} was killed",
-                    tenant=event.tenant,
-                    pid=event.pid,
-                    process=event.process,
-                    depth=0,
-                ),
-                Link("culprit", why, tenant=event.tenant, pid=event.pid, process=event.process),
+    """The kernel killed a process: by its event, or else by the count of the tenant's cgroup."""
+    events = [event for event in facts.window.evidence.events if event.kind == "oom_kill"]
+    for event in events:
+        yield _killed(facts, event.tenant, event.pid, event.process)
+    told = {event.tenant for event in events}
+    for use in facts.window.evidence.tenants:
+        if use.oom_kills and use.tenant not in told:
+            yield _killed(facts, use.tenant, 0, "")
+
+
+def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
+    name, use = facts.name(tenant), facts.use(tenant)
+    limit = use.memory_limit_bytes if use is not None else None
+    about_memory = use is not None and (limit is not None or use.memory_used_bytes is not None)
+    links: list[Link] = []
+    unknown: tuple[str, ...] = ()
+    smaller = Fix("or let it need less: smaller batches, fewer workers, fewer batches ahead")
+    if use is not None and (use.limit_kills or (limit and (use.limit_hits or at_limit(facts, tenant)))):
+        of = f" of {limit / MIB:,.0f} MiB" if limit else ""
+        why = f"{name} reached its memory limit{of}"
+        raised = Fix(f"raise the memory limit of {name}{commands.memory_file(use)}")
+        fixes = [more_memory(facts, tenant, use) if limit else raised, smaller]
+        if not use.limit_kills:
+            unknown = ("whether the kill was for this limit: that it was met is all that is known",)
+    elif about_memory:
+        of = f": {name} met no limit of its own" if limit else f": {name} has no memory limit of its own"
+        why = f"the host, or a cgroup above, ran out of memory{of}"
+        links = users_of_host(facts)
+        fixes = [less_for_others(facts), smaller]
+        unknown = ("how much each had at the moment of the kill",)
+    else:
+        why = "memory ran out"
+        fixes = [
+            Fix("see whose memory ran out: constraint= in the kernel's log", "dmesg | grep -i oom"),
+            smaller,
+        ]
+        unknown = ("whether the limit of its cgroup or the host's memory ran out",)
+    who = f"{process} (pid {pid}) of {name}" if pid else f"a process of {name}"
+    return Suspicion(
+        cause="oom_kill",
+        tenant=tenant,
+        summary=f"{who} was killed for lack of memory",
+        lost_ns_per_s=0.0,
+        confidence=1.0,
+        links=(
+            Link(
+                "effect",
+                f"{process or 'a process'} was killed",
+                tenant=tenant,
+                pid=pid,
+                process=process,
+                depth=0,
             ),
-            fixes=(
-                Fix(f"raise the memory limit of {name}{cgroup}", more),
-                Fix("or let it need less: smaller batches, fewer workers, fewer batches ahead"),
-            ),
-            pid=event.pid,
-            process=event.process,
-            unknown=() if limit else ("whose memory filled the host",),
-        )
+            Link("culprit", why, tenant=tenant, pid=pid, process=process),
+            *links,
+        ),
+        fixes=tuple(fixes),
+        pid=pid,
+        process=process,
+        unknown=unknown,
+    )
 
 
 def hung_call(facts: Facts) -> Iterator[Suspicion]:
@@ -68,50 +95,62 @@ def hung_call(facts: Facts) -> Iterator[Suspicion]:
         if call.nested or call.ended or call.age_ns < HUNG_NS or waits_for_ranks(facts, call):
             continue
         known = oldest.get(call.tenant)
-        if known is None or call.age_ns > known.age_ns:
+        if (known is None or call.age_ns > known.age_ns) and call.age_ns >= _hung_from_ns(facts, call):
             oldest[call.tenant] = call
     for call in oldest.values():
-        key = RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
-        name = facts.name(call.tenant)
-        yield Suspicion(
-            cause="hung_call",
-            tenant=call.tenant,
-            summary=f"{call.process} (pid {call.pid}) of {name} does not return from {call.operation}",
-            lost_ns_per_s=1e9,
-            share=0.0,
-            confidence=0.9,
-            links=(
-                Link(
-                    "effect",
-                    f"{call.operation} is open for {call.age_ns / 1e9:.0f} s",
-                    ns_per_s=1e9,
-                    tenant=call.tenant,
-                    pid=call.pid,
-                    process=call.process,
-                    depth=0,
-                ),
-                Link(
-                    "mechanism",
-                    f"thread {call.tid} has not come back from the driver",
-                    share=1.0,
-                    tenant=call.tenant,
-                    pid=call.pid,
-                    process=call.process,
-                ),
+        yield _hung(facts, call)
+
+
+def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
+    """The age from which on an open call hangs."""
+    longest_ns = facts.longest_ns(call)
+    return UNKNOWN_HUNG_NS if longest_ns is None else max(HUNG_NS, HUNG_TIMES * longest_ns)
+
+
+def _hung(facts: Facts, call: OpenCall) -> Suspicion:
+    key = RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+    name = facts.name(call.tenant)
+    longest_ns = facts.longest_ns(call)
+    before = f"; such calls took {longest_ns / 1e9:.3g} s at most" if longest_ns is not None else ""
+    return Suspicion(
+        cause="hung_call",
+        tenant=call.tenant,
+        summary=f"{call.process} (pid {call.pid}) of {name} does not return from {call.operation}",
+        lost_ns_per_s=1e9,
+        share=0.0,
+        confidence=0.9,
+        links=(
+            Link(
+                "effect",
+                f"{call.operation} is open for {call.age_ns / 1e9:.0f} s{before}",
+                ns_per_s=1e9,
+                tenant=call.tenant,
+                pid=call.pid,
+                process=call.process,
+                depth=0,
             ),
-            fixes=(
-                Fix(
-                    "see where it stands",
-                    f"cat /proc/{call.pid}/task/{call.tid}/stack; py-spy dump -p {call.pid}",
-                ),
-                Fix("look for errors of the device", "dmesg | grep -i -e xid -e nvrm"),
+            Link(
+                "mechanism",
+                f"thread {call.tid} has not come back from the driver",
+                share=1.0,
+                tenant=call.tenant,
+                pid=call.pid,
+                process=call.process,
             ),
-            effect=key,
-            rows=(key,),
-            pid=call.pid,
-            process=call.process,
-            unknown=("what it waits for",),
-        )
+        ),
+        fixes=(
+            Fix(
+                "see where it stands",
+                f"cat /proc/{call.pid}/task/{call.tid}/stack; py-spy dump -p {call.pid}",
+            ),
+            Fix("look for errors of the device", "dmesg | grep -i -e xid -e nvrm"),
+        ),
+        effect=key,
+        rows=(key,),
+        pid=call.pid,
+        process=call.process,
+        unknown=("what it waits for",),
+    )
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:

@@ -8,8 +8,9 @@ from diagnosis.facts import Facts
 from diagnosis.host import commands, disk
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
-from diagnosis.host.memory import at_limit
+from diagnosis.host.memory import at_limit, largest_users
 from model.chain import Fix, Link
+from model.evidence import TenantUse
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
@@ -25,8 +26,8 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
     name = facts.name(who.tenant)
     depth = len(loss.path) + 2
     if use is None or not at_limit(facts, who.tenant) or use.memory_limit_bytes is None:
-        links = [Link("reason", "the host is short of memory", tenant="", depth=depth)]
-        fixes = [Fix("give the largest memory users of the host limits of their own (memory.max)")]
+        links = [Link("reason", "the host is short of memory", tenant="", depth=depth), *users_of_host(facts)]
+        fixes = [less_for_others(facts)]
     else:
         used, limit = use.memory_used_bytes or 0, use.memory_limit_bytes
         links = [
@@ -41,12 +42,15 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
                 depth=depth,
             )
         ]
-        cgroup = f" (memory.max of {use.memory_cgroup})" if use.memory_cgroup else ""
-        more = commands.limit_memory(facts, who.tenant, MORE_MEMORY * limit, now_by=use.memory_cgroup)
         fixes = [
-            Fix(f"raise the memory limit of {name}{cgroup}", more),
+            more_memory(facts, who.tenant, use),
             Fix("or keep less in memory: smaller caches, fewer workers; page cache counts into the limit"),
         ]
+        if use.refaults:
+            text = (
+                f"{facts.per_second(use.refaults):,.0f} pages a second are read again after they were dropped"
+            )
+            links.append(Link("factor", text, tenant=who.tenant))
     if use is not None and use.reclaims:
         text = f"{facts.per_second(use.reclaims):,.0f} direct reclaims a second"
         links.append(Link("factor", text, ns_per_s=facts.per_second(use.reclaim_ns), tenant=who.tenant))
@@ -56,6 +60,41 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
         fixes=tuple(fixes),
         confidence=SURE if use is not None and use.reclaims else PROBABLE,
     )
+
+
+def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
+    """Raise the memory limit of a tenant, as far as the host has memory."""
+    limit, system = use.memory_limit_bytes or 0, facts.window.system
+    total = (system.memory_total_bytes or 0) if system is not None else 0
+    wanted = MORE_MEMORY * limit
+    text = f"raise the memory limit of {facts.name(tenant)}{commands.memory_file(use)}"
+    if 0 < total <= limit:
+        return Fix(
+            f"the limit is as large as the host's memory of {total / MIB:,.0f} MiB: more helps only there"
+        )
+    if 0 < total < wanted:
+        wanted = total
+        text += f", at most to the {total / MIB:,.0f} MiB that the host has"
+    return Fix(text, commands.limit_memory(facts, tenant, wanted, now_by=use.memory_cgroup))
+
+
+def users_of_host(facts: Facts) -> list[Link]:
+    """Who uses most of the host's memory."""
+    return [
+        Link(
+            "factor",
+            f"{facts.name(tenant)} uses {size_bytes / MIB:,.0f} MiB of the host's memory",
+            tenant=tenant,
+        )
+        for tenant, size_bytes in largest_users(facts)
+    ]
+
+
+def less_for_others(facts: Facts) -> Fix:
+    """What helps where the host has too little memory."""
+    names = ", ".join(facts.name(tenant) for tenant, _ in largest_users(facts))
+    largest = f" ({names})" if names else ""
+    return Fix(f"give the largest memory users of the host{largest} limits of their own, or run fewer there")
 
 
 def read_back(facts: Facts, loss: Loss) -> Description:
@@ -87,7 +126,7 @@ def read_back(facts: Facts, loss: Loss) -> Description:
             Fix("read files ahead (readahead, MAP_POPULATE, mlock), or copy them to memory once"),
             Fix("raise the memory limit, or run fewer programs on this host")
             if not swapped
-            else Fix("keep the process out of swap: memory.swap.max=0, or more memory"),
+            else Fix(f"keep {who.process} out of swap (mlock, or no swap for its cgroup), or add memory"),
         ),
         confidence=SURE,
     )

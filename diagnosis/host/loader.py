@@ -49,7 +49,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
             Fix("more DataLoader workers (num_workers) and more batches ahead (prefetch_factor)"),
             Fix("keep the data in memory or on a local, faster disk"),
         ),
-        confidence=SURE if found.device else SURE / 2,
+        confidence=found.sure,
         unknown=found.unknown,
     )
 

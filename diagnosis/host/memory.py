@@ -6,8 +6,16 @@ from typing import Final
 
 from diagnosis.facts import Facts
 
+PAGE_BYTES: Final = 4096
+"""Kernels with larger pages count these: there a refault is worth more than it is taken for."""
+READ_BACK: Final = 0.5
+"""Part of what a tenant reads from disks that it had read shortly before: then its memory is too small."""
+RECLAIM_OF_WAIT: Final = 0.25
+"""Part of a wait that direct reclaim takes from which on it counts: below that it goes on beside it."""
 AT_LIMIT: Final = 0.95
 """A cgroup that uses more of its limit has to free memory for what it reads next: page cache counts in."""
+MOST_USERS: Final = 3
+"""Of the host's memory, named."""
 FAULTS_A_SECOND: Final = 20.0
 """Major faults a second: each waits for the disk, and a program that starts has a few."""
 
@@ -20,17 +28,45 @@ def at_limit(facts: Facts, tenant: str) -> bool:
     return use.memory_used_bytes >= AT_LIMIT * use.memory_limit_bytes
 
 
-def thrashes(facts: Facts, tenant: str) -> bool:
-    """Whether what a tenant reads pushes out what it reads next: it is at its limit, and reclaims."""
+def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
+    """Whether the memory limit of a tenant is why ``pid`` waits for disks or memory: it is at the limit and
+    reclaims, and what was dropped is read back, or reclaim takes as long as the waits.
+
+    A full limit and some reclaim say nothing: page cache fills every limit, and a program that reads more
+    than that reclaims all the time at no cost.
+    """
     use = facts.use(tenant)
-    return use is not None and use.reclaims > 0 and at_limit(facts, tenant)
+    if use is None or use.reclaims <= 0 or not at_limit(facts, tenant):
+        return False
+    read_bytes = sum(
+        io.bytes for io in facts.window.evidence.block_io if io.tenant == tenant and not io.write
+    )
+    if use.refaults and use.refaults * PAGE_BYTES >= READ_BACK * read_bytes:
+        return True
+    rows = facts.rows_of(pid)
+    waited_ns = sum(row.split_ns.get(part, 0) for row in rows for part in ("disk", "memory"))
+    return use.reclaim_ns >= RECLAIM_OF_WAIT * waited_ns
 
 
 def cause_of_wait(facts: Facts, tenant: str, pid: int) -> str:
     """The cause of a wait for memory; empty where nothing tells."""
-    if thrashes(facts, tenant):
+    if thrashes(facts, tenant, pid):
         return "reclaim"
     process, use = facts.process(pid), facts.use(tenant)
     if process is not None and facts.per_second(process.major_faults) >= FAULTS_A_SECOND:
         return "major_faults"
     return "reclaim" if use is not None and use.reclaim_ns > 0 else ""
+
+
+def largest_users(facts: Facts) -> list[tuple[str, int]]:
+    """Tenants that use most memory of the host, as far as it is known: (id, bytes), the largest first."""
+    resident: dict[str, int] = {}
+    for process in facts.window.evidence.processes:
+        if process.tenant:
+            resident[process.tenant] = resident.get(process.tenant, 0) + process.rss_bytes
+    for use in facts.window.evidence.tenants:
+        # Of a cgroup it is exact, page cache included.
+        if use.memory_used_bytes is not None:
+            resident[use.tenant] = use.memory_used_bytes
+    found = sorted(resident.items(), key=lambda item: (-item[1], item[0]))
+    return [(tenant, size_bytes) for tenant, size_bytes in found if size_bytes][:MOST_USERS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from diagnosis.facts import Facts
+from diagnosis.host import commands
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
 from model.chain import Fix, Link
@@ -36,10 +37,19 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
             ),
         ),
         fixes=(
-            Fix("look for drops on the way, and for an MTU that does not fit", "ip -s link; tc -s qdisc"),
-            Fix("see which connections lose segments", "ss -tino state established"),
+            Fix(
+                "see which connections lose segments, to whom, and by which interface",
+                commands.in_network_of(who.pid, "ss -tinp state established"),
+            ),
+            Fix(
+                "look for drops on that interface, and for an MTU that does not fit",
+                commands.in_network_of(who.pid, "ip -s link"),
+            ),
             Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
         ),
         confidence=PROBABLE,
-        unknown=("RDMA traffic passes the host's TCP by and is not seen",),
+        unknown=(
+            "which interface and which peer: segments are counted by process",
+            "RDMA traffic passes the host's TCP by and is not seen",
+        ),
     )

@@ -38,6 +38,12 @@ def list_of(cpus: frozenset[int]) -> str:
     return ",".join(parts)
 
 
+def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
+    """CPUs that the tenant's cgroup may use; none where that is not known."""
+    use = facts.use(tenant)
+    return cpus_of(use.cpuset) if use is not None else frozenset()
+
+
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
     """CPUs with room that ``pid`` may not run on, while those that it may are busy; none otherwise."""
     process, system = facts.process(pid), facts.window.system

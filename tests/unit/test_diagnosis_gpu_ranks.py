@@ -203,7 +203,7 @@ def test_what_is_no_hang(ranks: list[Rank], calls: list[OpenCall]) -> None:
 def test_a_hang_is_told_once() -> None:
     made = window(
         evidence=Evidence(ranks=(rank(0, WAITING), rank(1, LATE))),
-        open_calls=[_call(WAITING, 30), _call(300, 30)],
+        open_calls=[_call(WAITING, 30), _call(300, 90)],
     )
     facts = Facts(made)
     assert {one.pid for one in gpu_causes(facts) if one.cause == "nccl_hang"} == {WAITING}

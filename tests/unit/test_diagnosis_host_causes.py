@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
 from diagnosis.host import commands, processors
 from diagnosis.normals import KNOWN_WINDOWS, Normals
-from model.chain import Chain
+from model.chain import Chain, Fix
 from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
 from model.tenant import Tenant
 from model.window import OpenCall, Window
@@ -28,6 +30,7 @@ from tests.unit.evidence_windows import (
 )
 
 MS = 1_000_000
+USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
 MIB = 1 << 20
 LAUNCHES = row("cudaLaunchKernel", 1000, running=10)
 
@@ -133,6 +136,35 @@ def loader_disk() -> Window:
     )
 
 
+def loader_disk_at_the_memory_limit() -> Window:
+    """Page cache fills the limit, and a neighbour loads the disk: lifting the limit would not help."""
+    use = TenantUse(
+        TRAIN,
+        reclaims=400,
+        refaults=40 * 32,
+        memory_used_bytes=64 * MIB,
+        memory_limit_bytes=64 * MIB,
+    )
+    return plus(loader_disk(), window(tenants=[use]))
+
+
+def loader_disk_of_more_than_its_limit() -> Window:
+    """It reads once what does not fit: dropping that costs next to nothing, and it is not read again."""
+    use = TenantUse(
+        TRAIN,
+        reclaims=40,
+        reclaim_ns=5 * MS,
+        refaults=40,
+        memory_used_bytes=64 * MIB,
+        memory_limit_bytes=64 * MIB,
+    )
+    alone = plus(
+        plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
+        window(evidence=Evidence(block_io=(io(TRAIN, 101, "worker", 800),))),
+    )
+    return plus(alone, window(tenants=[use]))
+
+
 def loader_disk_limited() -> Window:
     return plus(
         plus(worker_gap(600), work(disk=900, running=100)),
@@ -226,12 +258,25 @@ def reclaim() -> Window:
                 TRAIN,
                 reclaims=400,
                 reclaim_ns=100 * MS,
+                refaults=2_000 * 32,
                 memory_used_bytes=63 * MIB,
                 memory_limit_bytes=64 * MIB,
                 memory_cgroup="/docker/train",
             )
         ],
     )
+
+
+def reclaim_that_takes_time() -> Window:
+    """Where refaults are not counted, the time that reclaim takes tells."""
+    use = TenantUse(
+        TRAIN,
+        reclaims=400,
+        reclaim_ns=400 * MS,
+        memory_used_bytes=63 * MIB,
+        memory_limit_bytes=64 * MIB,
+    )
+    return window([LAUNCHES, row(HOST_GAP, 40, running=390, disk=600)], tenants=[use])
 
 
 def major_faults() -> Window:
@@ -263,13 +308,39 @@ def oom_kill() -> Window:
     return window(
         [LAUNCHES],
         evidence=Evidence(events=(event,)),
-        tenants=[TenantUse(TRAIN, memory_limit_bytes=96 * MIB, memory_used_bytes=40 * MIB)],
+        tenants=[
+            TenantUse(
+                TRAIN,
+                limit_hits=4,
+                limit_kills=1,
+                memory_limit_bytes=96 * MIB,
+                memory_used_bytes=40 * MIB,
+                memory_cgroup="/docker/train",
+                memory_version=2,
+            )
+        ],
     )
 
 
+def oom_kill_without_an_event() -> Window:
+    return replace_evidence(oom_kill(), events=(), oom_kills=1)
+
+
+def replace_evidence(one: Window, *, events: tuple[Event, ...], **use: Any) -> Window:
+    """``one`` with other events, and with changes to what its tenants use."""
+    tenants = tuple(replace(known, **use) for known in one.evidence.tenants)
+    return replace(one, evidence=replace(one.evidence, events=events, tenants=tenants))
+
+
+def waiting(seconds: float, longest_ms: float | None, operation: str = "cuStreamSynchronize") -> Window:
+    """A wait for the device that is open for so long, and the longest that came back."""
+    call = OpenCall(TRAIN, 100, 104, "train.py", "driver", operation, round(seconds * 1e9))
+    before = [] if longest_ms is None else [row("cuStreamSynchronize", 1, gpu=longest_ms)]
+    return window([LAUNCHES, *before], open_calls=[call])
+
+
 def hung_call() -> Window:
-    call = OpenCall(TRAIN, 100, 104, "train.py", "driver", "cuStreamSynchronize", 42_000 * MS)
-    return window([LAUNCHES], open_calls=[call])
+    return waiting(42, 20)
 
 
 def tracer() -> Window:
@@ -294,7 +365,11 @@ FAULTS = {
     "major_faults": (major_faults, TRAIN, 100),
     "lock_contention": (lock_contention, SERVE, 140),
     "tcp_retransmits": (tcp_retransmits, TRAIN, 100),
+    "reclaim that takes time": (reclaim_that_takes_time, TRAIN, 100),
     "oom_kill": (oom_kill, TRAIN, 150),
+    "oom_kill without an event": (oom_kill_without_an_event, TRAIN, 0),
+    "loader_disk at the memory limit": (loader_disk_at_the_memory_limit, BATCH, 900),
+    "loader_disk that reads more than its limit": (loader_disk_of_more_than_its_limit, TRAIN, 101),
     "tracer": (tracer, "", 0),
 }
 
@@ -385,7 +460,13 @@ def test_a_hung_call_is_told_without_a_culprit() -> None:
         # It used 0.3 CPUs and was stopped for 690 ms of a second.
         ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
         ("cpu_pinning", "taskset -acp 0-3 100"),
-        ("loader_disk", "ionice -c3 -p 900"),
+        ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
+        # It reads 52.4 MB a second from vda.
+        (
+            "loader_disk",
+            "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
+        ),
+        ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
         ("reclaim", "docker update --memory 128m --memory-swap 128m abababababab"),
         ("oom_kill", "docker update --memory 192m --memory-swap 192m abababababab"),
     ],
@@ -404,13 +485,16 @@ def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
             "systemctl set-property --runtime cron.service MemoryMax=64M",
         ),
         (
-            Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path="/odd 'one"),
-            """echo '50000 100000' > '/sys/fs/cgroup/odd '"'"'one'/cpu.max""",
-            """echo 64M > '/sys/fs/cgroup/odd '"'"'one'/memory.max""",
+            Tenant("user:train", "train", "unit", "user", cgroup_path=f"{USER}/train.service"),
+            "systemctl --user -M 1000@ set-property --runtime train.service CPUQuota=50%",
+            "systemctl --user -M 1000@ set-property --runtime train.service MemoryMax=64M",
         ),
-        # A kubelet would undo it; and of a tree of cgroup v1 the files are elsewhere.
+        # The engine of the system does not know a user's containers.
+        (Tenant("podman:ab", "x", "container", "podman", "ab", cgroup_path=f"{USER}/libpod-ab"), "", ""),
+        # A kubelet would undo it.
         (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
-        (Tenant("cgroup:/odd", "odd", cgroup_path="/odd"), "", ""),
+        # Which files a cgroup has is known only where they were read.
+        (Tenant("cgroup:9", "odd", cgroup_id=9, cgroup_path="/odd"), "", ""),
         (None, "", ""),
     ],
 )
@@ -422,6 +506,199 @@ def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str,
     # The limit of a cgroup above is not the tenant's to lift.
     assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
     assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "cpus", "memory"),
+    [
+        (
+            1,
+            "echo 100000 > {cpu}/cpu.cfs_period_us && echo 50000 > {cpu}/cpu.cfs_quota_us",
+            "echo 64M > {memory}/memory.limit_in_bytes",
+        ),
+        (2, "echo '50000 100000' > {cpu}/cpu.max", "echo 64M > {memory}/memory.max"),
+        (0, "", ""),
+    ],
+)
+def test_files_of_a_cgroup_are_those_of_its_version(version: int, cpus: str, memory: str) -> None:
+    path = "/odd 'one"
+    tenant = Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path=path)
+    use = TenantUse(
+        tenant.id,
+        cpu_folder=f"/sys/fs/cgroup/cpu{path}",
+        cpu_version=version,
+        memory_folder=f"/sys/fs/cgroup/memory{path}",
+        memory_version=version,
+    )
+    about = Facts(replace(window(tenants=[use]), tenants={tenant.id: tenant}))
+    folders = {"cpu": shlex.quote(use.cpu_folder), "memory": shlex.quote(use.memory_folder)}
+    assert commands.limit_cpus(about, tenant.id, 0.5) == cpus.format(**folders)
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == memory.format(**folders)
+    # The folder of a limit that is another cgroup's is that cgroup's.
+    above = replace(use, quota_cgroup="/", memory_cgroup="/")
+    about = Facts(replace(window(tenants=[above]), tenants={tenant.id: tenant}))
+    assert commands.limit_cpus(about, tenant.id, 0.5) == ""
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == ""
+
+
+def fixes_of(one: Window) -> list[Fix]:
+    return list(faults(explain(one))[0].fixes)
+
+
+def used_by(tenant: str, **use: Any) -> Window:
+    return window(tenants=[TenantUse(tenant, **use)], cpus=(100, 100, 100, 100))
+
+
+@pytest.mark.parametrize(("used", "quota"), [(0.1, False), (0.9, False), (1.1, True), (2.0, True)], ids=str)
+def test_a_neighbour_that_uses_little_is_given_no_quota(used: float, quota: bool) -> None:
+    low = replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9))
+    assert any("--cpus" in fix.command for fix in fixes_of(low)) is quota
+    assert fixes_of(low)[0].command.startswith("taskset")
+
+
+def test_a_quota_is_raised_to_no_more_than_the_host_has() -> None:
+    # Time in which threads were stopped is summed up over all CPUs.
+    fix, *_ = fixes_of(replace_evidence(cfs_throttling(), events=(), throttled_ns=30_000 * MS))
+    assert fix.command == "docker update --cpus 4.00 abababababab"
+    assert "that the host has" in fix.text
+
+
+def test_a_memory_limit_is_raised_to_no_more_than_the_host_has() -> None:
+    def raised(limit_bytes: int) -> Fix:
+        return fixes_of(replace_evidence(oom_kill(), events=(), oom_kills=1, memory_limit_bytes=limit_bytes))[
+            0
+        ]
+
+    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 65536m abababababab"
+    assert "that the host has" in raised(48 << 30).text
+    assert raised(64 << 30).command == ""
+    assert "(memory.max of cgroup /docker/train)" in raised(1 << 30).text
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(None, 4), (2.0, 2), (0.5, 1), (9.0, 4)])
+def test_own_threads_are_held_against_the_quota_as_well(quota: float | None, threads: int) -> None:
+    fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
+    assert f"OMP_NUM_THREADS={threads} " in fix.text
+    # It is the environment of the next start: nothing to type.
+    assert fix.command == ""
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "command"),
+    [
+        ("", "taskset -acp 2-3 900"),
+        ("0-3", "taskset -acp 2-3 900"),
+        ("1-2", "taskset -acp 2 900"),
+        ("0-1", "renice -n 19 -p $(ls /proc/900/task)"),
+    ],
+)
+def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, command: str) -> None:
+    fix, *_ = fixes_of(replace_evidence(cpu_contention(), events=(), cpuset=cpuset))
+    assert fix.command == command
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "expected"),
+    [
+        ("", ["taskset -acp 0-3 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("0-3", ["taskset -acp 0-3 100"]),
+        ("1-2", ["taskset -acp 1-2 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("2", ["docker update --cpuset-cpus 0-3 abababababab"]),
+    ],
+)
+def test_pinning_tells_a_cpu_set_from_an_affinity(cpuset: str, expected: list[str]) -> None:
+    fixes = fixes_of(
+        plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
+    )
+    assert [fix.command for fix in fixes] == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "said", "raises"),
+    [
+        ({}, "trainer reached its memory limit of 96 MiB", True),
+        ({"limit_kills": 0}, "trainer reached its memory limit of 96 MiB", True),
+        ({"limit_kills": 0, "limit_hits": 0}, "met no limit of its own", False),
+        ({"limit_kills": 0, "limit_hits": 0, "memory_limit_bytes": None}, "has no memory limit", False),
+        (
+            {"limit_kills": 0, "limit_hits": 0, "memory_limit_bytes": None, "memory_used_bytes": None},
+            "memory ran out",
+            False,
+        ),
+    ],
+    ids=["limit killed", "limit met", "limit not met", "no limit", "nothing known"],
+)
+def test_a_kill_is_blamed_on_a_limit_only_where_it_was_met(
+    use: dict[str, Any], said: str, raises: bool
+) -> None:
+    made = oom_kill()
+    (chain,) = faults(explain(replace_evidence(made, events=made.evidence.events, **use)))
+    assert said in chain.culprits[0].text
+    assert any("--memory" in fix.command for fix in chain.fixes) is raises
+    assert bool(chain.unknown) is not ("limit_kills" not in use)
+
+
+def test_a_host_without_memory_names_who_uses_most() -> None:
+    made = replace_evidence(
+        oom_kill(), events=oom_kill().evidence.events, limit_kills=0, limit_hits=0, memory_limit_bytes=None
+    )
+    others = window(tenants=[TenantUse(BATCH, memory_used_bytes=40 << 30)])
+    (chain,) = faults(explain(plus(made, others)))
+    assert [link.text for link in chain.links if link.role == "factor"] == [
+        "batch-job uses 40,960 MiB of the host's memory",
+        "trainer uses 40 MiB of the host's memory",
+    ]
+    assert "batch-job" in chain.fixes[0].text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "longest_ms", "told"),
+    [
+        pytest.param(11, 20, True, id="as never before"),
+        pytest.param(9, 20, False, id="not for long"),
+        pytest.param(11, 11_000, False, id="a long step"),
+        pytest.param(120, 11_000, True, id="much longer than a long step"),
+        pytest.param(30, None, False, id="the first one"),
+        pytest.param(61, None, True, id="the first one, that nothing explains"),
+    ],
+)
+def test_a_call_hangs_where_such_calls_took_far_less(
+    seconds: float, longest_ms: float | None, told: bool
+) -> None:
+    chains = faults(explain(waiting(seconds, longest_ms)))
+    assert [chain.cause for chain in chains] == ["hung_call"] * told
+
+
+def test_calls_of_the_same_family_tell_of_one_that_never_came_back() -> None:
+    (chain,) = faults(explain(waiting(12, 20, operation="cuCtxSynchronize")))
+    assert chain.cause == "hung_call"
+
+
+def test_long_steps_are_remembered() -> None:
+    """A step of 12 s: nothing of it is in the windows in which it is open."""
+    diagnosis = Diagnosis()
+    look = diagnosis.add(waiting(0.5, 12_000))
+    for second in range(1, 14):
+        look = diagnosis.add(replace(waiting(second, None), start=1_000.0 + second))
+        assert not faults(look.chains)
+    # A process of the same program that started later has the normals, and nothing else.
+    normals = Normals()
+    for _ in range(KNOWN_WINDOWS):
+        normals.learn(Facts(waiting(0.5, 12_000)))
+    assert not faults(explain(waiting(100, None), normals=normals))
+    assert faults(explain(waiting(121, None), normals=normals))
+
+
+def test_a_device_of_the_tenant_is_told_as_a_guess() -> None:
+    """The process itself reads from a file system that has no block device."""
+    one = plus(
+        plus(worker_gap(600), work(disk=800, running=100, runqueue=10)),
+        window(evidence=Evidence(block_io=(io(TRAIN, 150, "logger", 100),))),
+    )
+    (chain,) = faults(explain(one))
+    assert chain.confidence < 0.5
+    assert any("network file system" in line for line in chain.unknown)
+    assert next(link for link in chain.links if link.device == "vda").share is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""Block I/O by device: which one a process waits for, and who keeps it busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis.facts import Facts
+from model.evidence import BlockIo
+
+OTHERS_LOAD: Final = 0.3
+"""Part of a device's time that others take before they are to blame for its waits."""
+OTHERS_BUSY: Final = 0.3
+"""How much of the time they keep it busy, at least: a device with little to do makes nobody wait."""
+
+User = tuple[str, int, str]
+"""Tenant, process id (0: writeback of the tenant's pages) and process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that a process waits for."""
+
+    name: str
+    own: bool
+    """Whether the process has requests there itself; else it is its tenant's."""
+    requests: int
+    queued_ns: int
+    service_ns: int
+
+    @property
+    def request_ns(self) -> float:
+        """Mean time of a request."""
+        return (self.queued_ns + self.service_ns) / (self.requests or 1)
+
+
+def device_of(facts: Facts, tenant: str, pid: int) -> Device | None:
+    """The device that has most of the time of a process's requests, or else of its tenant's."""
+    own = _by_device(facts.io_of(pid))
+    found = own or _by_device(io for io in facts.window.evidence.block_io if io.tenant == tenant)
+    if not found:
+        return None
+    name = max(found, key=lambda name: sum(io.queued_ns + io.service_ns for io in found[name]))
+    return Device(
+        name,
+        own=bool(own),
+        requests=sum(io.requests for io in found[name]),
+        queued_ns=sum(io.queued_ns for io in found[name]),
+        service_ns=sum(io.service_ns for io in found[name]),
+    )
+
+
+def users(facts: Facts, device: str) -> dict[User, float]:
+    """Who keeps a device busy: time of its requests within the device, ns of the window."""
+    found: dict[User, float] = {}
+    for io in facts.window.evidence.block_io:
+        if io.device == device:
+            user = io.tenant, io.pid, io.process
+            found[user] = found.get(user, 0.0) + io.service_ns
+    return found
+
+
+def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
+    """Those of ``users`` that are of other tenants, where they load the device enough to make others wait."""
+    using = users(facts, device)
+    found = {user: ns for user, ns in using.items() if user[0] != tenant}
+    least = max(OTHERS_LOAD * sum(using.values()), OTHERS_BUSY * facts.seconds * 1e9)
+    return found if sum(found.values()) >= least else {}
+
+
+def loaded_by_others(facts: Facts, tenant: str, pid: int) -> bool:
+    """Whether other tenants load the device that a process waits for."""
+    device = device_of(facts, tenant, pid)
+    return device is not None and bool(others(facts, device.name, tenant))
+
+
+def bytes_per_second(facts: Facts, device: str, tenant: str) -> tuple[float, bool]:
+    """What a tenant moves to or from a device, whichever is more; and whether that is writing."""
+    moved = {False: 0, True: 0}
+    for io in facts.window.evidence.block_io:
+        if io.device == device and io.tenant == tenant:
+            moved[io.write] += io.bytes
+    write = moved[True] > moved[False]
+    return facts.per_second(moved[write]), write
+
+
+def _by_device(records: Iterable[BlockIo]) -> dict[str, list[BlockIo]]:
+    found: dict[str, list[BlockIo]] = {}
+    for io in records:
+        found.setdefault(io.device, []).append(io)
+    return found
