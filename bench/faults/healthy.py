@@ -53,7 +53,8 @@ class _Host:
         """Those that stay: ranks in step, a loader whose page cache fills its memory limit, one with long
         waits, and two of those that do not stay."""
         noise(self.stage)
-        job(self.stage, 2)
+        # All ranks compute at the same time: with much to do, on two CPUs, one would wait for the other.
+        job(self.stage, 2, compute_us=200, launches=10)
         full = self.stage.tenant("full", ("memory",))
         loading_trainer(self.stage, full, f"{BATCH} {fill_limit(full)}", sync_ms=15)
         slow = self.stage.tenant("simulation")
@@ -139,6 +140,8 @@ def run_healthy(
             for look in watcher.taken():
                 said.add(look)
                 into.seconds += look.window.seconds
+                if look.window.system is not None:
+                    into.busy_seconds += look.window.system.cpu_percent / 100 * look.window.seconds
             into.alarms, into.disturbed, into.events = said.counted, said.disturbed, tuple(host.told)
             tell()
             if time.monotonic() < end:

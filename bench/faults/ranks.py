@@ -18,7 +18,9 @@ _TRACED_SECONDS: Final = 1.5
 """From loading NCCL to making a communicator: one that is older than the probes cannot be compared."""
 
 
-def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
+def job(
+    stage: Stage, ranks: int, *, compute_us: int = 700, launches: int = 30
+) -> tuple[list[Place], list[Caller]]:
     """Processes that go from step to step together, each in a container of its own."""
     meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
     meeting.touch()
@@ -34,7 +36,7 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
     for rank, caller in enumerate(callers):
         caller.do(f"join {meeting.name} {rank} {ranks}")
     for caller in callers:
-        caller.start(f"!700 cudaLaunchKernel:30 {_COLLECTIVE}")
+        caller.start(f"!{compute_us} cudaLaunchKernel:{launches} {_COLLECTIVE}")
     return places, callers
 
 

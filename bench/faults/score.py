@@ -27,6 +27,8 @@ class Healthy:
     disturbed: tuple[str, ...] = ()
     """What was said about others on this host that took part in nothing, and did as much."""
     seed: int = 0
+    busy_seconds: float = 0.0
+    """How long the whole host was busy: by the end it should not have been so for most of the time."""
     events: tuple[str, ...] = ()
     """What its tenants went through."""
 
