@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
 """A process's share of swap is read at every one of so many looks: it takes as long as all the rest."""
@@ -118,7 +120,7 @@ class ProcessUses:
             rss_bytes=stat.rss_pages * _PAGE_BYTES,
             swap_bytes=watched.swap_bytes,
             parent_pid=stat.parent_pid,
-            allowed=cpu_list(allowed),
+            allowed=list_of(allowed),
             allowed_cpus=len(allowed),
         )
 
@@ -165,17 +167,6 @@ def _stat(fd: int) -> _Stat | None:
         )
     except (OSError, IndexError, ValueError):
         return None
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """CPUs as the kernel lists them: ``0-3,8``."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 class Swapped(NamedTuple):

@@ -8,9 +8,10 @@ from diagnosis.facts import Facts
 from diagnosis.host import commands
 from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
-from diagnosis.host.processors import cpus_of, cpuset_of, idle_elsewhere, list_of
+from diagnosis.host.processors import cpuset_of, idle_elsewhere
 from diagnosis.host.wording import blamed, by_tenant, named, ranked
 from model.chain import Fix, Link
+from model.cpu_list import cpus_of, list_of
 
 KNOWN: Final = 0.8
 """Part of a loss with a culprit: less is said to be incomplete."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from diagnosis.facts import Facts
+from model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
 """Part of the quota's periods in which it ran out: below that, running into it is no pattern."""
@@ -12,30 +13,6 @@ BUSY_PERCENT: Final = 80.0
 """A CPU that is busier than this has a queue most of the time."""
 IDLE_PERCENT: Final = 70.0
 """A CPU that is less busy than this has room for one more thread."""
-
-
-def cpus_of(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it, such as ``0-3,8``; none where it is none."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if first.isdigit() and (last.isdigit() or not dash):
-            found.update(range(int(first), min(int(last or first), int(first) + 8191) + 1))
-    return frozenset(found)
-
-
-def list_of(cpus: frozenset[int]) -> str:
-    """CPUs as the kernel lists them."""
-    parts: list[str] = []
-    first = before = -2
-    for cpu in [*sorted(cpus), -1]:
-        if cpu == before + 1:
-            before = cpu
-            continue
-        if before >= 0:
-            parts.append(str(first) if first == before else f"{first}-{before}")
-        first = before = cpu
-    return ",".join(parts)
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
-from diagnosis.host import commands, processors
+from diagnosis.host import commands
 from diagnosis.normals import KNOWN_WINDOWS, Normals
 from model.chain import Chain, Fix
 from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse
@@ -699,23 +699,6 @@ def test_a_device_of_the_tenant_is_told_as_a_guess() -> None:
     assert chain.confidence < 0.5
     assert any("network file system" in line for line in chain.unknown)
     assert next(link for link in chain.links if link.device == "vda").share is None
-
-
-@pytest.mark.parametrize(
-    ("text", "cpus"),
-    [
-        ("0-3,8", {0, 1, 2, 3, 8}),
-        ("5", {5}),
-        ("", set()),
-        ("nonsense", set()),
-        ("3-", set()),
-        ("3-1", set()),
-    ],
-)
-def test_lists_of_cpus_are_read(text: str, cpus: set[int]) -> None:
-    assert processors.cpus_of(text) == cpus
-    if cpus:
-        assert processors.list_of(frozenset(cpus)) == text
 
 
 def steps(**gap_ms: float) -> Window:

@@ -10,20 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from probes.process_use import ProcessUses, SwapReader, cpu_list
+from probes.process_use import ProcessUses, SwapReader
 
 DEADLINE_SECONDS = 60.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.parametrize(
-    ("cpus", "listed"),
-    [((), ""), ((3,), "3"), ((0, 1, 2), "0-2"), ((8, 0, 1, 5, 9), "0-1,5,8-9"), ((0, 2, 4), "0,2,4")],
-)
-def test_cpus_are_listed_as_the_kernel_does(cpus: tuple[int, ...], listed: str) -> None:
-    assert cpu_list(cpus) == listed
 
 
 def test_a_process_that_computes() -> None:
