@@ -46,6 +46,8 @@ class Fix:
     """What to do, one line; names the actual process, cgroup, CPU set, device or setting."""
     command: str = ""
     """To type on this host, where there is one."""
+    look: bool = False
+    """Whether the command only shows more about the fault, and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,16 +238,17 @@ class StalltopApp(App[None]):
         thread.start()
 
     def copy_fix(self, chain: Chain) -> str:
-        """Put the first command that helps against ``chain`` into the terminal's clipboard (OSC 52).
+        """Put the first command that helps against ``chain``, or else one that shows more about it, into the
+        terminal's clipboard (OSC 52).
 
         Gives what is to be said about it: the command too, as not every terminal takes it.
         """
-        commands = [fix.command for fix in chain.fixes if fix.command]
-        if not commands:
+        typed = sorted((fix for fix in chain.fixes if fix.command), key=lambda fix: fix.look)
+        if not typed:
             return f"no command to copy; {chain.fixes[0].text}" if chain.fixes else "no fix is known"
-        command = printable(commands[0])  # one line: nothing is run by pasting it
+        command = printable(typed[0].command)  # one line: nothing is run by pasting it
         self.copy_to_clipboard(command)
-        return f"copied: {command}"
+        return f"copied, only to look: {command}" if typed[0].look else f"copied: {command}"
 
     def next_theme(self) -> str:
         """Change to the next colours and return their name."""

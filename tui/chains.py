@@ -134,7 +134,9 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
         where=chain.operation,
         culprit=culprit(chain, window),
         since=figures.clock(chain.since),
-        fix=next((fix.command for fix in chain.fixes if fix.command), "") if chain.open else "",
+        fix=next((fix.command for fix in chain.fixes if fix.command and not fix.look), "")
+        if chain.open
+        else "",
         ended="" if chain.open else figures.clock(chain.seen),
     )
 

@@ -140,7 +140,11 @@ def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: 
             Link("culprit", f"{gpu}: clocks chosen or locked", share=1.0, device=gpu, depth=2),
         ),
         fixes=(
-            Fix("see chosen and locked clocks", f"nvidia-smi -i {device.index} -q -d CLOCK,PERFORMANCE"),
+            Fix(
+                "see chosen and locked clocks",
+                f"nvidia-smi -i {device.index} -q -d CLOCK,PERFORMANCE",
+                look=True,
+            ),
             Fix(
                 "give the clocks back to the driver",
                 f"nvidia-smi -i {device.index} --reset-gpu-clocks; nvidia-smi -i {device.index} "
@@ -176,21 +180,28 @@ def _unknown(missing: float | None, users: Sequence[Usage]) -> tuple[str, ...]:
 def _power_fixes(device: Device) -> tuple[Fix, ...]:
     limit = f"; now {device.power_limit_watts:.0f} W" if device.power_limit_watts else ""
     return (
-        Fix("see limits and draw", f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE"),
         Fix(
-            f"raise the power cap of GPU {device.index}, where power and cooling allow it{limit}",
-            f"nvidia-smi -i {device.index} -pl WATTS",
+            f"raise the power cap of GPU {device.index} (nvidia-smi -i {device.index} -pl), where power and "
+            f"cooling allow it{limit}"
+        ),
+        Fix(
+            "see how far it can be raised (Max Power Limit), and what it draws",
+            f"nvidia-smi -i {device.index} -q -d POWER,PERFORMANCE",
+            look=True,
         ),
     )
 
 
 def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
     return (
-        Fix("see temperatures and limits", f"nvidia-smi -i {device.index} -q -d TEMPERATURE,PERFORMANCE"),
         Fix(
-            f"look at fans, air flow and inlet temperature of GPU {device.index}; until then a lower power "
-            "cap keeps clocks steady",
-            f"nvidia-smi -i {device.index} -pl WATTS",
+            f"see to fans, air flow and inlet temperature of GPU {device.index}; until then a lower power "
+            f"cap (nvidia-smi -i {device.index} -pl) keeps clocks steady"
+        ),
+        Fix(
+            "see temperatures and limits",
+            f"nvidia-smi -i {device.index} -q -d TEMPERATURE,PERFORMANCE",
+            look=True,
         ),
     )
 
@@ -198,12 +209,15 @@ def _thermal_fixes(device: Device) -> tuple[Fix, ...]:
 def _hardware_fixes(device: Device) -> tuple[Fix, ...]:
     return (
         Fix(
-            "see which protection it is", f"nvidia-smi -i {device.index} -q -d PERFORMANCE,POWER,TEMPERATURE"
+            "see which protection it is",
+            f"nvidia-smi -i {device.index} -q -d PERFORMANCE,POWER,TEMPERATURE",
+            look=True,
         ),
         Fix(
             f"check power supply, power cables and the server's power brake for GPU {device.index}; the "
             "BMC's log names it",
             "ipmitool sel elist | tail",
+            look=True,
         ),
     )
 

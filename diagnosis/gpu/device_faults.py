@@ -131,7 +131,11 @@ def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[S
             Link("culprit", f"{gpu}, {device.uuid or device.name}", device=gpu, depth=2),
         ),
         fixes=(
-            Fix("see what the driver wrote when it happened", "dmesg -T | grep -i -E 'NVRM|Xid' | tail"),
+            Fix(
+                "see what the driver wrote when it happened",
+                "dmesg -T | grep -i -E 'NVRM|Xid' | tail",
+                look=True,
+            ),
             Fix(
                 f"end the processes on {gpu}, then reset it; where that fails restart the host, and have "
                 "power, cooling and seating of the card checked",
@@ -167,7 +171,7 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
             links=(Link("mechanism", f"XID {code}: {xid.text}", device=gpu), culprit),
             fixes=(
                 Fix(xid.fix.format(gpu=gpu)),
-                Fix("see what the driver wrote", "dmesg -T | grep -i -E 'NVRM|Xid' | tail"),
+                Fix("see what the driver wrote", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True),
             ),
             confidence=0.95,
             loser=loser,
@@ -197,6 +201,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         Fix(
             "see the counters and the rows replaced so far",
             f"nvidia-smi -i {device.index} -q -d ECC,ROW_REMAPPER",
+            look=True,
         )
     ]
     if bad or device.remap_pending:
@@ -270,6 +275,7 @@ def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[
                 "--query-gpu=pci.bus_id,pcie.link.gen.current,pcie.link.gen.max,"
                 "pcie.link.width.current,pcie.link.width.max --format=csv; "
                 "lspci -vv | grep -E 'NVIDIA|LnkSta'",
+                look=True,
             ),
             Fix("seat the card and its riser anew; look at slot, BIOS link settings and bifurcation"),
         ),
@@ -309,9 +315,9 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         ),
         fixes=(
             Fix(
-                "watch the counter",
-                f"nvidia-smi -i {device.index} --query-gpu=pci.bus_id,pcie.link.gen.current --format=csv; "
+                "watch whether the counter goes on",
                 f"nvidia-smi -i {device.index} -q | grep -i replay",
+                look=True,
             ),
             Fix(
                 "seat the card and its riser or cable anew; a lower link generation in the BIOS helps "

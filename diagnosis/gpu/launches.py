@@ -58,7 +58,9 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
                 "(torch.cuda.set_sync_debug_mode('warn') names the places)"
             ),
             Fix("order work by streams and events (cudaStreamWaitEvent) instead of waiting on the host"),
-            Fix("CUDA_LAUNCH_BLOCKING must not be set", _environment(usage, "CUDA_LAUNCH_BLOCKING")),
+            Fix(
+                "CUDA_LAUNCH_BLOCKING must not be set", _environment(usage, "CUDA_LAUNCH_BLOCKING"), look=True
+            ),
         ),
         hit=waits,
         unknown=() if usage.gap else ("what the host does between calls: that was not measured",),
@@ -174,6 +176,7 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
             f"warm {usage.process} up before it serves: call each kernel once, or load all at start with "
             "CUDA_MODULE_LOADING=EAGER",
             _environment(usage, "CUDA_MODULE_LOADING"),
+            look=True,
         ),
         Fix(
             "where the start itself is too long: CUDA_MODULE_LOADING=LAZY loads what is used (default "

@@ -71,6 +71,7 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
                 "in PyTorch: no torch.cuda.empty_cache() in the loop, and PYTORCH_NO_CUDA_MEMORY_CACHING "
                 "unset",
                 f"tr '\\0' '\\n' < /proc/{usage.pid}/environ | grep PYTORCH",
+                look=True,
             ),
         ]
     pinned = usage.of(Family.HOST_ALLOC, Family.HOST_FREE)
@@ -323,6 +324,7 @@ def _full(facts: Facts, device: Device, usage: Usage, allocated: Calls, used: in
                 f"see who holds the memory of {gpu}",
                 f"nvidia-smi -i {device.index} --query-compute-apps=pid,process_name,used_memory "
                 "--format=csv",
+                look=True,
             ),
             Fix(
                 "smaller batches, or fewer tenants on this device; servers that take a part of the device "

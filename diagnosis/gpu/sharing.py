@@ -129,6 +129,7 @@ def _shared(
                 f"give {facts.name(usage.tenant)} and {facts.name(first.tenant)} different devices "
                 "(CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES), or MIG instances of their own",
                 f"nvidia-smi -i {device.index} mig -lgip",
+                look=True,
             ),
             Fix(
                 "with MPS bound each client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"

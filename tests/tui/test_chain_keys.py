@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from model.chain import Fix
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty
 from tests.tui.screen import running
 from tests.tui.sources import numbered
@@ -119,7 +120,8 @@ async def test_silence() -> None:
 async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
     hostile = replace(STORM, fixes=(replace(STARVED.fixes[1], command="kill 1\nrm -rf /\x1b]0;x\x07"),))
-    bare = replace(STORM, id="bare", fixes=(), severity="low")
+    hostile = replace(hostile, fixes=(Fix("see", "dmesg", look=True), *hostile.fixes))
+    bare = replace(STORM, id="bare", fixes=(Fix("see", "dmesg", look=True),), severity="low")
     async with running(faulty(STARVED, hostile, bare), size=(120, 42)) as screen:
         monkeypatch.setattr(screen.app, "copy_to_clipboard", copied.append)
         await screen.press("a", "y")
@@ -128,6 +130,13 @@ async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest
         await screen.until(lambda: len(copied) == 3)
         assert copied == ["ionice -c 3 -p 201", *["kill 1?rm -rf /?]0;x?"] * 2]
         await screen.press("right", "y")
+        await screen.sees("copied, only to look: dmesg")
+        assert copied[3:] == ["dmesg"]
+
+
+async def test_a_chain_without_a_fix_has_nothing_to_copy() -> None:
+    async with running(faulty(replace(STORM, fixes=())), size=(120, 42)) as screen:
+        await screen.press("a", "y")
         await screen.sees("no fix is known")
 
 

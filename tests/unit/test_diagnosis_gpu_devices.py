@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -140,6 +141,12 @@ def test_a_fault_of_a_device_is_told_and_no_other(case: Case) -> None:
     )
     for words in case.says:
         assert words in text
+    for fix in told.fixes:
+        # What is copied is typed as it is, and what only shows more says so.
+        assert not re.search(r"\b(WATTS|CPUS|PID)\b", fix.command)
+        assert not fix.command or fix.look == (
+            "--gpu-reset" not in fix.command and "--reset-" not in fix.command
+        )
 
 
 @pytest.mark.parametrize(

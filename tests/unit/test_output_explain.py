@@ -82,7 +82,8 @@ def test_the_json_object() -> None:
     assert [chain["id"] for chain in printed["chains"]] == [chain.id for chain in CHAINS]
     chain = printed["chains"][0]
     assert chain["links"][2]["role"] == "culprit"
-    assert chain["fix"][0] == {"text": "keep train off the CPUs of serve", "command": "taskset -acp 1 100"}
+    command = "taskset -acp 1 100"
+    assert chain["fix"][0] == {"text": "keep train off the CPUs of serve", "command": command, "look": False}
     assert chain["rows"][0]["operation"] == "host gap"
     assert explain_document(healthy(), ())["healthy"] is True
 
