@@ -18,6 +18,7 @@ from bench.faults.workloads import fill_limit, latencies, loading_trainer, noise
 from demo.build import Built
 from demo.caller import Caller
 from demo.latencies import Latency
+from model.errors import Told
 
 _MOST: Final = 3
 """Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""
@@ -55,8 +56,12 @@ class _Host:
         noise(self.stage)
         # All ranks compute at the same time: with much to do, on two CPUs, one would wait for the other.
         job(self.stage, 2, compute_us=200, launches=10)
-        full = self.stage.tenant("full", ("memory",))
-        loading_trainer(self.stage, full, f"{BATCH} {fill_limit(full)}", sync_ms=15)
+        try:
+            full = self.stage.tenant("full", ("memory",))
+        except Told as error:
+            self.told.append(str(error))
+        else:
+            loading_trainer(self.stage, full, f"{BATCH} {fill_limit(full)}", sync_ms=15)
         slow = self.stage.tenant("simulation")
         durations = {
             **latencies(8),

@@ -112,7 +112,7 @@ def judge(
 
 def _told(chain: Chain, places: Sequence[Place]) -> str:
     """For people, by the names that the trial gives its tenants."""
-    text = f"{chain.cause} ({chain.severity}): {chain.summary}"
+    text = f"{chain.cause} ({chain.severity}, {chain.lost_ms_per_s:.0f} ms/s): {chain.summary}"
     for place in places:
         text = text.replace(place.identity[:_SHORT_ID], place.name)
     return text

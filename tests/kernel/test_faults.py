@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from demo.cgroups import MARK, hierarchy
+from bench.faults.controllers import Limits
+from bench.faults.stage import STREAM, Place
+from bench.faults.workloads import fill_limit
+from demo.build import Built
+from demo.caller import Caller
+from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy
+from demo.scratch import Scratch
 from tests.kernel.harness import wait_until
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine may need every attempt
@@ -98,6 +104,41 @@ def test_nothing_is_said_of_healthy_tenants(tmp_path: Path) -> None:
             break
     else:
         raise AssertionError(told)
+
+
+def test_a_limit_that_page_cache_fills_is_no_fault(built: Built) -> None:
+    """The control of trials with a slow disk: memory is at its limit all the time, and nothing read again."""
+    scratch = Scratch()
+    (scratch.path / STREAM).write_bytes(b"")
+    os.truncate(scratch.path / STREAM, 1 << 36)
+    identity = container_id()
+    path = container_path("docker", identity)
+    with Cgroups() as cgroups:
+        cgroup = cgroups.make(path)
+        limits = Limits(path, cgroup, ("memory",))
+        try:
+            item = fill_limit(Place("full", identity, cgroup, limits))
+            # v1 and v2 name it differently; the first file is there where this host has the controller.
+            folder = next(iter(limits.places), cgroup)
+            used, limit = (
+                folder / name
+                for name in (
+                    ("memory.usage_in_bytes", "memory.limit_in_bytes")
+                    if limits.places
+                    else ("memory.current", "memory.max")
+                )
+            )
+            size = int(limit.read_text())
+            with Caller(built, cgroup=(cgroup, *limits.places), files=scratch.path) as caller:
+                caller.run(f"{item} ~500", cycles=2 * size // 262_144)
+                wait_until(lambda: int(used.read_text()) >= 0.95 * size, what="a full limit")
+                caller.run(f"{item} ~500", cycles=size // 262_144)
+                assert int(used.read_text()) >= 0.9 * size
+                stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                assert int(stat.get("workingset_refault_file", 0)) * 4096 < 0.05 * size
+        finally:
+            limits.close()
+            scratch.close()
 
 
 def test_an_interrupted_suite_leaves_nothing_behind(tmp_path: Path) -> None:

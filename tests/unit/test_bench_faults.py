@@ -205,8 +205,8 @@ def test_alarms_before_the_fault_are_told_by_whom_they_blame() -> None:
         ],
         PLACES,
     )
-    assert early == ("reclaim (high): about reclaim",) * 2  # it came back
-    assert disturbed == ("cpu_contention (high): about cpu_contention",)
+    assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it came back
+    assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
     # Without the outsider's use it counts, and does so whatever follows.
     early, disturbed = early_alarms([look(1.0, blame), look(2.0, blame, used=1.0)], PLACES)
     assert (len(early), disturbed) == (1, ())
