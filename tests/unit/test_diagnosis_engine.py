@@ -23,7 +23,7 @@ from model.evidence import RECORDS, Event, Evidence
 from model.window import Window
 from tests.unit import evidence_windows as made
 from tests.unit.evidence_windows import BATCH, TRAIN, row, window
-from tests.unit.test_diagnosis_host_causes import FAULTS
+from tests.unit.host_faults import FAULTS
 from tests.unit.windows import windows
 
 FAULT = "lock_contention"

@@ -1,0 +1,198 @@
+"""What is proposed against causes on the host: commands that work there, and figures that make sense."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from diagnosis.engine import explain
+from diagnosis.facts import Facts
+from diagnosis.host import commands
+from model.chain import Fix
+from model.evidence import TenantUse
+from model.tenant import Tenant
+from model.window import Window
+from tests.unit.evidence_windows import (
+    TRAIN,
+    window,
+)
+from tests.unit.host_faults import (
+    FAULTS,
+    MIB,
+    MS,
+    cfs_throttling,
+    cpu_contention,
+    cpu_pinning,
+    faults,
+    oom_kill,
+    own_threads,
+    plus,
+    replace_evidence,
+)
+
+USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        # The trainer may run anywhere: the culprit gets the upper half of the CPUs.
+        ("cpu_contention", "taskset -acp 2-3 900"),
+        ("cpu_contention", "podman update --cpus 0.95 cdcdcdcdcdcd"),
+        # It used 0.3 CPUs and was stopped for 690 ms of a second.
+        ("cfs_throttling", "docker update --cpus 0.99 abababababab"),
+        ("cpu_pinning", "taskset -acp 0-3 100"),
+        ("loader_disk", "ionice -c3 -p $(ls /proc/900/task)"),
+        # It reads 52.4 MB a second from vda.
+        (
+            "loader_disk",
+            "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
+        ),
+        ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
+        ("reclaim", "docker update --memory 128m --memory-swap 128m abababababab"),
+        ("oom_kill", "docker update --memory 192m --memory-swap 192m abababababab"),
+    ],
+)
+def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
+    chain = faults(explain(FAULTS[name][0]()))[0]
+    assert command in [fix.command for fix in chain.fixes]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "cpus", "memory"),
+    [
+        (
+            Tenant("unit:cron", "cron", "unit", "systemd", cgroup_path="/system.slice/cron.service"),
+            "systemctl set-property --runtime cron.service CPUQuota=50%",
+            "systemctl set-property --runtime cron.service MemoryMax=64M",
+        ),
+        (
+            Tenant("user:train", "train", "unit", "user", cgroup_path=f"{USER}/train.service"),
+            "systemctl --user -M 1000@ set-property --runtime train.service CPUQuota=50%",
+            "systemctl --user -M 1000@ set-property --runtime train.service MemoryMax=64M",
+        ),
+        # The engine of the system does not know a user's containers.
+        (Tenant("podman:ab", "x", "container", "podman", "ab", cgroup_path=f"{USER}/libpod-ab"), "", ""),
+        # A kubelet would undo it.
+        (Tenant("cri:aa", "serve", "pod", "containerd", "aa", "llm-0", "prod", 8, "/kubepods/aa"), "", ""),
+        # Which files a cgroup has is known only where they were read.
+        (Tenant("cgroup:9", "odd", cgroup_id=9, cgroup_path="/odd"), "", ""),
+        (None, "", ""),
+    ],
+)
+def test_commands_are_for_what_runs_the_tenant(tenant: Tenant | None, cpus: str, memory: str) -> None:
+    about = Facts(replace(window(), tenants={tenant.id: tenant} if tenant else {}))
+    identity = tenant.id if tenant else "gone"
+    assert commands.limit_cpus(about, identity, 0.5) == cpus
+    assert commands.limit_memory(about, identity, 64 * MIB) == memory
+    # The limit of a cgroup above is not the tenant's to lift.
+    assert commands.limit_cpus(about, identity, 0.5, now_by="/kubepods") == ""
+    assert commands.limit_memory(about, identity, 64 * MIB, now_by="/kubepods") == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "cpus", "memory"),
+    [
+        (
+            1,
+            "echo 100000 > {cpu}/cpu.cfs_period_us && echo 50000 > {cpu}/cpu.cfs_quota_us",
+            "echo 64M > {memory}/memory.limit_in_bytes",
+        ),
+        (2, "echo '50000 100000' > {cpu}/cpu.max", "echo 64M > {memory}/memory.max"),
+        (0, "", ""),
+    ],
+)
+def test_files_of_a_cgroup_are_those_of_its_version(version: int, cpus: str, memory: str) -> None:
+    path = "/odd 'one"
+    tenant = Tenant("cgroup:7", "odd 'one", cgroup_id=7, cgroup_path=path)
+    use = TenantUse(
+        tenant.id,
+        cpu_folder=f"/sys/fs/cgroup/cpu{path}",
+        cpu_version=version,
+        memory_folder=f"/sys/fs/cgroup/memory{path}",
+        memory_version=version,
+    )
+    about = Facts(replace(window(tenants=[use]), tenants={tenant.id: tenant}))
+    folders = {"cpu": shlex.quote(use.cpu_folder), "memory": shlex.quote(use.memory_folder)}
+    assert commands.limit_cpus(about, tenant.id, 0.5) == cpus.format(**folders)
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == memory.format(**folders)
+    # The folder of a limit that is another cgroup's is that cgroup's.
+    above = replace(use, quota_cgroup="/", memory_cgroup="/")
+    about = Facts(replace(window(tenants=[above]), tenants={tenant.id: tenant}))
+    assert commands.limit_cpus(about, tenant.id, 0.5) == ""
+    assert commands.limit_memory(about, tenant.id, 64 * MIB) == ""
+
+
+def fixes_of(one: Window) -> list[Fix]:
+    return list(faults(explain(one))[0].fixes)
+
+
+def used_by(tenant: str, **use: Any) -> Window:
+    return window(tenants=[TenantUse(tenant, **use)], cpus=(100, 100, 100, 100))
+
+
+@pytest.mark.parametrize(("used", "quota"), [(0.1, False), (0.9, False), (1.1, True), (2.0, True)], ids=str)
+def test_a_neighbour_that_uses_little_is_given_no_quota(used: float, quota: bool) -> None:
+    low = replace_evidence(cpu_contention(), events=(), cpu_ns=round(used * 1e9))
+    assert any("--cpus" in fix.command for fix in fixes_of(low)) is quota
+    assert fixes_of(low)[0].command.startswith("taskset")
+
+
+def test_a_quota_is_raised_to_no_more_than_the_host_has() -> None:
+    # Time in which threads were stopped is summed up over all CPUs.
+    fix, *_ = fixes_of(replace_evidence(cfs_throttling(), events=(), throttled_ns=30_000 * MS))
+    assert fix.command == "docker update --cpus 4.00 abababababab"
+    assert "that the host has" in fix.text
+
+
+def test_a_memory_limit_is_raised_to_no_more_than_the_host_has() -> None:
+    def raised(limit_bytes: int) -> Fix:
+        return fixes_of(replace_evidence(oom_kill(), events=(), oom_kills=1, memory_limit_bytes=limit_bytes))[
+            0
+        ]
+
+    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 65536m abababababab"
+    assert "that the host has" in raised(48 << 30).text
+    assert raised(64 << 30).command == ""
+    assert "(memory.max of cgroup /docker/train)" in raised(1 << 30).text
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(None, 4), (2.0, 2), (0.5, 1), (9.0, 4)])
+def test_own_threads_are_held_against_the_quota_as_well(quota: float | None, threads: int) -> None:
+    fix, *_ = fixes_of(plus(own_threads(), used_by(TRAIN, cpu_quota=quota)))
+    assert f"OMP_NUM_THREADS={threads} " in fix.text
+    # It is the environment of the next start: nothing to type.
+    assert fix.command == ""
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "command"),
+    [
+        ("", "taskset -acp 2-3 900"),
+        ("0-3", "taskset -acp 2-3 900"),
+        ("1-2", "taskset -acp 2 900"),
+        ("0-1", "renice -n 19 -p $(ls /proc/900/task)"),
+    ],
+)
+def test_a_culprit_is_moved_within_the_cpus_of_its_cgroup(cpuset: str, command: str) -> None:
+    fix, *_ = fixes_of(replace_evidence(cpu_contention(), events=(), cpuset=cpuset))
+    assert fix.command == command
+
+
+@pytest.mark.parametrize(
+    ("cpuset", "expected"),
+    [
+        ("", ["taskset -acp 0-3 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("0-3", ["taskset -acp 0-3 100"]),
+        ("1-2", ["taskset -acp 1-2 100", "docker update --cpuset-cpus 0-3 abababababab"]),
+        ("2", ["docker update --cpuset-cpus 0-3 abababababab"]),
+    ],
+)
+def test_pinning_tells_a_cpu_set_from_an_affinity(cpuset: str, expected: list[str]) -> None:
+    fixes = fixes_of(
+        plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
+    )
+    assert [fix.command for fix in fixes] == expected

@@ -1,0 +1,183 @@
+"""Healthy programs that look like a fault of the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.engine import explain
+from model.evidence import HOST_GAP, HOST_WORK, Evidence, ProcessUse, TenantUse
+from model.window import Window
+from tests.unit.evidence_windows import (
+    BATCH,
+    SERVE,
+    TRAIN,
+    Spent,
+    charge,
+    healthy_trainer,
+    row,
+    window,
+)
+from tests.unit.host_faults import (
+    LAUNCHES,
+    MIB,
+    MS,
+    faults,
+    io,
+    plus,
+    work,
+    worker_gap,
+)
+
+
+def steps(**gap_ms: float) -> Window:
+    return window([*healthy_trainer()[:2], row(HOST_GAP, 40, gap_ms, running=990 - sum(gap_ms.values()))])
+
+
+def idle_server() -> Window:
+    """Waits for requests: a client in the same pod wakes it, which has little to do itself."""
+
+    def served(operation: str, **split_ms: float) -> Spent:
+        return row(operation, 50, tenant=SERVE, pid=200, program="serve.py", spent_ms=split_ms)
+
+    return window(
+        [
+            served("cudaLaunchKernel", running=1),
+            served(HOST_GAP, running=50, network=600, lock=300),
+            row(HOST_WORK, 50, tenant=SERVE, pid=201, program="frontend", running=100, network=850),
+        ],
+        charges=[
+            charge(
+                *("network", 600, 201),
+                tenant=SERVE,
+                pid=200,
+                process="serve.py",
+                culprit_tenant=SERVE,
+                culprit_process="frontend",
+            ),
+            charge(
+                *("lock", 300, 200),
+                tenant=SERVE,
+                pid=200,
+                process="serve.py",
+                culprit_tenant=SERVE,
+                culprit_process="serve.py",
+            ),
+        ],
+    )
+
+
+def workers_wait_for_the_trainer() -> Window:
+    """Queues are full: workers wait for the caller, and it hardly ever for them."""
+    return plus(
+        worker_gap(60),
+        plus(
+            work(process=850, running=100),
+            window(
+                charges=[
+                    charge(
+                        *("process", 850, 100),
+                        operation=HOST_WORK,
+                        pid=101,
+                        process="worker",
+                        culprit_tenant=TRAIN,
+                        culprit_process="train.py",
+                    )
+                ]
+            ),
+        ),
+    )
+
+
+def waits_for_an_idle_worker() -> Window:
+    """A worker that itself waits for somebody outside has nothing to be blamed for."""
+    return plus(worker_gap(700), work(network=900, running=50))
+
+
+def autograd_thread() -> Window:
+    """Two threads that call take turns: each waits in a futex for the other."""
+    return window(
+        [LAUNCHES, row(HOST_GAP, 40, running=900, lock=900)],
+        charges=[charge("lock", 890, 100, culprit_tenant=TRAIN, culprit_process="train.py")],
+        processes=[ProcessUse(TRAIN, 100, "train.py", link=0, threads=8)],
+    )
+
+
+def blocking_sync() -> Window:
+    """The driver's own thread says that the device is done."""
+    return window(
+        [row("cudaStreamSynchronize", 20, lock=900), row(HOST_GAP, 20, running=90)],
+        charges=[
+            charge(
+                *("lock", 890, 100),
+                operation="cudaStreamSynchronize",
+                culprit_tenant=TRAIN,
+                culprit_process="train.py",
+            )
+        ],
+    )
+
+
+def busy_neighbour_elsewhere() -> Window:
+    """Another tenant takes much CPU, and nothing of the trainer's."""
+    return plus(steps(runqueue=8), window(tenants=[TenantUse(BATCH, cpu_ns=2_000 * MS)]))
+
+
+def fast_disk() -> Window:
+    return plus(
+        steps(disk=120),
+        window(evidence=Evidence(block_io=(io(TRAIN, 100, "train.py", 110, requests=400),))),
+    )
+
+
+def quota_not_reached() -> Window:
+    return plus(
+        steps(runqueue=20),
+        window(tenants=[TenantUse(TRAIN, 500 * MS, 10, 0, 0, cpu_quota=2.0, quota_cgroup="/docker/train")]),
+    )
+
+
+def full_cache() -> Window:
+    """Page cache fills any limit: that alone costs nothing."""
+    return plus(
+        steps(),
+        window(
+            tenants=[TenantUse(TRAIN, reclaims=5, memory_used_bytes=64 * MIB, memory_limit_bytes=64 * MIB)]
+        ),
+    )
+
+
+def few_retransmits() -> Window:
+    return plus(
+        steps(network=300),
+        window(processes=[ProcessUse(TRAIN, 100, "train.py", retransmits_v4=1, link=0)]),
+    )
+
+
+def wide_cpu_set() -> Window:
+    """Pinned, with room on its own CPUs."""
+    return plus(
+        steps(runqueue=10),
+        window(
+            processes=[ProcessUse(TRAIN, 100, "train.py", link=0, allowed_cpus=2, allowed="0-1")],
+        ),
+    )
+
+
+def sleeping_loop() -> Window:
+    return steps(sleep=700)
+
+
+HEALTHY = (
+    *(idle_server, workers_wait_for_the_trainer, waits_for_an_idle_worker, autograd_thread, blocking_sync),
+    *(busy_neighbour_elsewhere, fast_disk, quota_not_reached, full_cache, few_retransmits, wide_cpu_set),
+    sleeping_loop,
+)
+
+
+@pytest.mark.parametrize("made", HEALTHY, ids=lambda made: made.__name__)
+def test_healthy_programs_are_left_alone(made) -> None:  # type: ignore[no-untyped-def]
+    assert faults(explain(made())) == []
+
+
+def test_a_healthy_trainer_is_left_alone() -> None:
+    assert faults(explain(window(healthy_trainer()))) == []
