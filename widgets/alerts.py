@@ -1,7 +1,7 @@
 """What is wrong, one line each, the worst first: chains with their figures, and plain sentences.
 
-Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds its first
-line may say what a key has done.
+Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds one of its lines
+may say what a key has done: the first, and with the focus, whose cursor begins there, the last.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class AlertList(Lines, can_focus=True):
         self.redraw()
 
     def say(self, text: str, role: str = "good") -> None:
-        """Show ``text`` in place of the first line; empty: show the line again."""
+        """Show ``text`` in place of a line; empty: show the line again."""
         self._said = (text, role)
         self.redraw()
 
@@ -186,13 +186,14 @@ class AlertList(Lines, can_focus=True):
         hidden = len(rows) - len(shown)
         tail = "  ".join(part for part in (self._hidden(hidden, rows, shown), self._tail) if part)
         drawn = []
+        said_at = len(shown) - 1 if self.has_focus else 0
         for at, row in enumerate(shown):
             room = width
             last = at == len(shown) - 1
             if last and tail:
                 room = width - cell_len(tail) - 3
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            parts = self._said_line(room, paint) if at == 0 and self._said[0] else None
+            parts = self._said_line(room, paint) if at == said_at and self._said[0] else None
             parts = parts or self._row(row, room, over, paint)
             if last and tail:
                 parts = [

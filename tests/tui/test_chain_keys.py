@@ -101,6 +101,18 @@ async def test_rows_without_a_chain_say_so() -> None:
             screen.app.main.say("")
 
 
+async def test_what_a_key_has_done_is_not_said_upon_the_cursor() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
+        await screen.press("a")
+        screen.app.main.say("done")
+        await screen.sees("done")
+        assert "C title of nccl_straggler" in screen.text()
+        await screen.press("escape")
+        screen.app.main.say("done again")
+        await screen.sees("done again")
+        assert "C title of nccl_straggler" not in screen.text()
+
+
 async def test_silence() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         await screen.press("a", "z")
