@@ -40,6 +40,7 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		dropped++;
 	}
 	if (dropped) {
+		depth = forgotten(thread, depth);
 		thread->depth = depth;
 		LOSE(abandoned, dropped);
 	}

@@ -1,4 +1,4 @@
-"""What the verifier has to look at stays far below its limit: other compilers and kernels may need more."""
+"""What the verifier has to look at stays well below its limit: other compilers (clang 19 needs several times what 14 does) and kernels need more."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_programs_are_simple_enough(multi: bool) -> None:
             looked_at = re.search(r"verified_insns:\s*(\d+)", text)
             if looked_at is None:
                 pytest.skip("this kernel does not tell (before Linux 5.16)")
-            assert int(looked_at[1]) < LIMIT / 4, name
+            assert int(looked_at[1]) < LIMIT / 2, name
     finally:
         loaded.close()
