@@ -1,4 +1,4 @@
-"""What the verifier has to look at stays well below its limit: other compilers (clang 19 needs several times what 14 does) and kernels need more."""
+"""What the verifier has to look at stays well below its limit: clang 19 needs several times what 14 does."""
 
 from __future__ import annotations
 
