@@ -1,7 +1,7 @@
 """What is wrong, one line each, the worst first: chains with their figures, and plain sentences.
 
-Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds one of its lines
-may say what a key has done: the first, and with the focus, whose cursor begins there, the last.
+Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds a line
+may say what a key has done: the first, and with the focus, whose cursor begins there, the last one.
 """
 
 from __future__ import annotations
