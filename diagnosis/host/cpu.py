@@ -35,7 +35,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
-        fixes=tuple(fixes) or (Fix("see which processes run", "top -H"),),
+        fixes=tuple(fixes) or (Fix("see which processes run", "top -H", look=True),),
         confidence=_explained(loss),
         unknown=() if _explained(loss) >= KNOWN else ("who had the CPU for the rest of the time",),
     )

@@ -58,7 +58,9 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
     else:
         why = "memory ran out"
         fixes = [
-            Fix("see whose memory ran out: constraint= in the kernel's log", "dmesg | grep -i oom"),
+            Fix(
+                "see whose memory ran out: constraint= in the kernel's log", "dmesg | grep -i oom", look=True
+            ),
             smaller,
         ]
         unknown = ("whether the limit of its cgroup or the host's memory ran out",)
@@ -142,8 +144,9 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
             Fix(
                 "see where it stands",
                 f"cat /proc/{call.pid}/task/{call.tid}/stack; py-spy dump -p {call.pid}",
+                look=True,
             ),
-            Fix("look for errors of the device", "dmesg | grep -i -e xid -e nvrm"),
+            Fix("look for errors of the device", "dmesg | grep -i -e xid -e nvrm", look=True),
         ),
         effect=key,
         rows=(key,),

@@ -40,10 +40,12 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
             Fix(
                 "see which connections lose segments, to whom, and by which interface",
                 commands.in_network_of(who.pid, "ss -tinp state established"),
+                look=True,
             ),
             Fix(
                 "look for drops on that interface, and for an MTU that does not fit",
                 commands.in_network_of(who.pid, "ip -s link"),
+                look=True,
             ),
             Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
         ),

@@ -196,3 +196,11 @@ def test_pinning_tells_a_cpu_set_from_an_affinity(cpuset: str, expected: list[st
         plus(cpu_pinning(), window(tenants=[TenantUse(TRAIN, cpuset=cpuset)], cpus=(5, 8, 100, 12)))
     )
     assert [fix.command for fix in fixes] == expected
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_only_looks_is_marked(name: str) -> None:
+    """Who copies a fix is to get one that changes something."""
+    looks = ("top ", "dmesg", "cat ", "nsenter")
+    for fix in faults(explain(FAULTS[name][0]()))[0].fixes:
+        assert fix.look is fix.command.startswith(looks), fix
