@@ -15,7 +15,7 @@ from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS
 from bench.faults.healthy import run_healthy
 from bench.faults.judging import Outcome
-from bench.faults.results import Results
+from bench.faults.results import PLACES, Results
 from bench.faults.score import Healthy
 from bench.faults.stage import Files
 from bench.faults.trial import run_trial
@@ -91,7 +91,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--list", action="store_true", help="say what is injected for each cause, and exit")
     made.add_argument("--out", type=Path, metavar="FILE.json", help="write every trial there")
-    made.add_argument("--write-docs", action="store_true", help="put the figures into docs/faults.md")
+    made.add_argument(
+        "--write-docs",
+        choices=PLACES,
+        metavar="PLACE",
+        help="put the figures into docs/faults.md, as those of the host or as others",
+    )
     return made
 
 
@@ -116,7 +121,7 @@ def main(arguments: Sequence[str], say: Callable[[str], None] = print) -> int:
         for made in results.tables():
             say("\n" + made.text().rstrip())
         if options.write_docs and results.tables():
-            results.write_docs(DOCUMENT)
+            results.write_docs(DOCUMENT, options.write_docs)
     return 0
 
 

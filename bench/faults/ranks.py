@@ -52,7 +52,7 @@ def nccl_straggler(stage: Stage) -> Iterator[Truth]:
     callers[late].change(f"~{pause_us} cudaLaunchKernel:30 {_COLLECTIVE}")
 
 
-@fault("nccl_hang", watch_seconds=20.0)
+@fault("nccl_hang", watch_seconds=30.0)
 def nccl_hang(stage: Stage) -> Iterator[Truth]:
     """One rank no longer comes: all others wait for ever."""
     ranks = stage.whole("ranks", 2, 3)

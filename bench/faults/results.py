@@ -16,8 +16,10 @@ from bench.faults.score import Healthy, false_alarms, table
 from bench.machine import machine
 from bench.table import Table
 
-BEGIN: Final = "<!-- figures: written by ./bench/run faults --write-docs -->"
-END: Final = "<!-- end of figures -->"
+PLACES: Final = ("host", "others")
+"""Where the document has room for figures: one run each."""
+BEGIN: Final = "<!-- figures: {}, written by ./bench/run faults --write-docs -->"
+END: Final = "<!-- end of figures: {} -->"
 
 
 @dataclass(slots=True)
@@ -99,13 +101,15 @@ class Results:
             "What was not right, in the words of the diagnosis:\n\n" + "\n".join(dict.fromkeys(lines)) + "\n"
         )
 
-    def write_docs(self, document: Path) -> None:
-        """Put `text` between the marks of ``document``. Raises ValueError where it has none."""
-        before, began, rest = document.read_text().partition(BEGIN)
-        _, ended, after = rest.partition(END)
+    def write_docs(self, document: Path, place: str) -> None:
+        """Put `text` between the marks of one of ``PLACES`` in ``document``. Raises ValueError where it has
+        none."""
+        begin, end = BEGIN.format(place), END.format(place)
+        before, began, rest = document.read_text().partition(begin)
+        _, ended, after = rest.partition(end)
         if not began or not ended:
-            raise ValueError(f"{document} has no place for figures")
-        document.write_text(f"{before}{BEGIN}\n\n{self.text()}\n{END}{after}")
+            raise ValueError(f"{document} has no place for figures of {place}")
+        document.write_text(f"{before}{begin}\n\n{self.text()}\n{end}{after}")
 
 
 def _noted(outcome: Outcome) -> str:

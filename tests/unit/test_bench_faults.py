@@ -14,7 +14,7 @@ from bench.faults import command
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
 from bench.faults.judging import Outcome, early_alarms, judge
-from bench.faults.results import BEGIN, END, Results
+from bench.faults.results import BEGIN, END, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
 from bench.faults.watcher import Seen
@@ -35,7 +35,7 @@ def place(name: str) -> Place:
 
 
 VICTIM, HOG, OTHER = place("victim"), place("hog"), place("other")
-PLACES = (VICTIM, HOG)
+TRIAL = (VICTIM, HOG)
 INJECTED = 10.0
 SECOND_NS = 1_000_000_000
 
@@ -95,7 +95,7 @@ def look(at: float, *chains: Chain, used: float = 0.0, busy: float = 0.0) -> See
 
 def judged(truth: Truth, *looks: Seen, cause: str = "cpu_contention") -> Outcome:
     outcome = Outcome(cause, 1)
-    judge(outcome, truth, looks, INJECTED, PLACES)
+    judge(outcome, truth, looks, INJECTED, TRIAL)
     return outcome
 
 
@@ -203,12 +203,12 @@ def test_alarms_before_the_fault_are_told_by_whom_they_blame() -> None:
             look(2.0, chain("reclaim"), used=1.0),
             look(3.0, chain("reclaim", since=2.0)),
         ],
-        PLACES,
+        TRIAL,
     )
     assert early == ("reclaim (high, 100 ms/s): about reclaim",) * 2  # it came back
     assert disturbed == ("cpu_contention (high, 100 ms/s): about cpu_contention",)
     # Without the outsider's use it counts, and does so whatever follows.
-    early, disturbed = early_alarms([look(1.0, blame), look(2.0, blame, used=1.0)], PLACES)
+    early, disturbed = early_alarms([look(1.0, blame), look(2.0, blame, used=1.0)], TRIAL)
     assert (len(early), disturbed) == (1, ())
 
 
@@ -302,7 +302,8 @@ def test_results_are_written_with_their_seeds(tmp_path: Path) -> None:
 
 def test_figures_for_the_document_say_what_was_run_and_what_was_wrong(tmp_path: Path) -> None:
     document = tmp_path / "faults.md"
-    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    begin, end = BEGIN.format("host"), END.format("host")
+    document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     results = Results(5, command=("--trials", "2"), planned=3, planned_minutes=1.0)
     wrong = outcome("slow_disk", "reclaim", seed=78)
     wrong.notes, wrong.said = {"how": "limit"}, ("reclaim (high): its limit",)
@@ -312,23 +313,23 @@ def test_figures_for_the_document_say_what_was_run_and_what_was_wrong(tmp_path: 
         Outcome("oom_kill", 3, error="no"),
     ]
     results.healthy.append(Healthy(60.0, ("own_threads (high): of nobody",)))
-    results.write_docs(document)
+    results.write_docs(document, "host")
     text = document.read_text()
-    assert text.startswith(f"before\n{BEGIN}\n")
-    assert text.endswith(f"{END}\nafter\n")
+    assert text.startswith(f"before\n{begin}\n")
+    assert text.endswith(f"{end}\nafter\n")
     assert "old" not in text
     assert "`./bench/run faults --trials 2`: 3 of 3 trials and 1.0 of 1 minutes of healthy tenants" in text
     assert "* `slow_disk`, seed 78, how limit: found reclaim. reclaim (high): its limit" in text
     assert "* `oom_kill`, seed 3: could not be set up: no" in text
     assert "* healthy: own_threads (high): of nobody" in text
     assert "cpu_contention`" not in text
-    results.write_docs(document)  # in place of itself
+    results.write_docs(document, "host")  # in place of itself
     assert document.read_text().count("faults: one at a time") == 1
     results.planned = 4
     assert "ended early" in results.text()
     document.write_text("no place")
     with pytest.raises(ValueError, match="no place"):
-        results.write_docs(document)
+        results.write_docs(document, "host")
 
 
 def test_trials_are_in_turns_and_their_length_is_known() -> None:
@@ -348,7 +349,8 @@ def test_the_document_says_what_is_injected() -> None:
     for cause, about in command.injected().items():
         assert f"| `{cause}` | {about} |" in text
     # What is quoted is from the suite itself, with the machine and the day, at the place that it writes to.
-    assert text.count(BEGIN) == text.count(END) == 1
+    for where in PLACES:
+        assert text.count(BEGIN.format(where)) == text.count(END.format(where)) == 1
     for title in ("faults: one at a time", "faults: healthy tenants"):
         assert re.search(rf"^{title}", text, re.MULTILINE)
     assert re.search(r"^Linux \d+\.\d+.*Python 3", text, re.MULTILINE)
