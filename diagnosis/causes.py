@@ -99,7 +99,7 @@ _LIST: Final = (
         "nccl_hang",
         "a collective hangs",
         "ranks wait for one that has not entered",
-        least="critical",
+        least="high",
         at_once=True,
     ),
     Cause("hung_call", "a call does not return", "a call has been open for long", least="high", at_once=True),

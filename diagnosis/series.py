@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
+from model.evidence import Rank
 from model.window import SPLITS, RowKey, Window
 
 Key = tuple[str, str, int]
@@ -36,7 +37,7 @@ class Series:
             self._counts[key] = self._counts.get(key, 0) + count
         alive = {key.pid for key in window.rows.keys}
         counted = [(key, float(count)) for key, count in self._counts.items() if key[2] in alive]
-        for key, value in (*_figures(window), *_device_work(window), *counted):
+        for key, value in (*_figures(window), *_device_work(window), *_rank_lags(window), *counted):
             points = self._points.get(key)
             if points is None:
                 if len(self._points) >= MOST_SERIES:
@@ -127,3 +128,15 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
     for (tenant, pid), (calls, waited) in waits.items():
         if calls:
             yield ("device_wait_ns", tenant, pid), waited / calls
+
+
+def _rank_lags(window: Window) -> Iterator[tuple[Key, float]]:
+    """How long ranks that are ahead have waited so far for one of this host that has not entered."""
+    communicators: dict[str, list[Rank]] = {}
+    for rank in window.evidence.ranks:
+        communicators.setdefault(rank.communicator, []).append(rank)
+    for ranks in communicators.values():
+        ahead = [rank for rank in ranks if rank.behind == 0]
+        if len(ahead) < len(ranks):
+            for rank in ahead:
+                yield ("rank_lag_ns", rank.tenant, rank.pid), float(rank.since_entry_ns)

@@ -199,17 +199,23 @@ def _straggler_fixes(late: Rank, reasons: Sequence[Link]) -> list[Fix]:
         Fix(
             f"give rank {late.rank} the same work as the others: equal shards and lengths "
             "(DistributedSampler, bucketing by length), and a device with the same clocks",
-            "nvidia-smi --query-gpu=index,clocks.sm,clocks_event_reasons.active,temperature.gpu --format=csv",
+            "nvidia-smi --query-gpu=index,clocks.sm,clocks.max.sm,temperature.gpu --format=csv",
+            look=True,
         ),
     ]
     return fixes
 
 
-WAITED_NS: Final = 5_000_000_000
-"""Ranks that are ahead have waited for so long since they entered: steps and the uneven work in them are
-shorter."""
-OPEN_NS: Final = 10_000_000_000
-"""Age of an open call of NCCL, or of a wait of one of its ranks, that counts as hanging."""
+HUNG_NS: Final = 10_000_000_000
+"""No wait for a rank, or in a call of NCCL, is called a hang before that."""
+TIMES_LONGEST: Final = 5
+"""And not before so many times the longest that was seen: one rank alone writes checkpoints and validates."""
+STARTING_NS: Final = 60_000_000_000
+"""The same for making a communicator: ranks of one job start at different times."""
+CRITICAL_NS: Final = 60_000_000_000
+"""From here on it is as bad as can be: nobody works."""
+OPEN_NS: Final = 5_000_000_000
+"""Age of an open call of the missing rank from which on it may be why."""
 
 
 def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
@@ -218,17 +224,34 @@ def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
     for communicator, ranks in _communicators(facts).items():
         missing = [rank for rank in ranks if rank.behind > 0]
         ahead = [rank for rank in ranks if rank.behind == 0]
-        if missing and ahead and min(rank.since_entry_ns for rank in ahead) >= WAITED_NS:
+        if missing and ahead:
             explained |= {rank.pid for rank in ranks}
-            yield _hang(facts, communicator, ahead, missing)
+            waited_ns = min(rank.since_entry_ns for rank in ahead)
+            if waited_ns >= max(HUNG_NS, TIMES_LONGEST * _longest_lag_ns(facts, ahead, waited_ns)):
+                yield _hang(facts, communicator, ahead, missing, waited_ns)
     waiting: defaultdict[tuple[str, str], list[OpenCall]] = defaultdict(list)
     by_pid = {rank.pid: rank for rank in facts.ranks}
     for call in facts.window.open_calls:
-        if call.pid not in explained and call.age_ns >= OPEN_NS and waits_for_ranks(facts, call):
+        if call.pid in explained or not waits_for_ranks(facts, call):
+            continue
+        if call.age_ns >= _hangs_from_ns(facts, call):
             rank = by_pid.get(call.pid)
             waiting[call.tenant, rank.communicator if rank else call.operation].append(call)
     for (_, about), calls in waiting.items():
         yield _open(facts, about, calls, by_pid.get(calls[0].pid))
+
+
+def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
+    """How long these ranks waited at most before the wait that goes on now."""
+    began = facts.window.end - waited_ns / SECOND_NS
+    lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
+    return max((lag for points in lags for time, lag in points if time < began), default=0.0)
+
+
+def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
+    """The age from which on an open call that waits for ranks hangs."""
+    least_ns = STARTING_NS if call.operation.startswith("ncclCommInit") else HUNG_NS
+    return max(least_ns, TIMES_LONGEST * (facts.longest_ns(call) or 0))
 
 
 def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
@@ -239,19 +262,67 @@ def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
     return call.layer == "nccl" or (known and "Synchronize" in call.operation)
 
 
+def _severity(waited_ns: float) -> float:
+    """``Suspicion.share``: it takes all the time of who waits, but may end by itself at first."""
+    return 1.0 if waited_ns >= CRITICAL_NS else 0.0
+
+
 _DEBUG: Final = Fix(
     "let the job say more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 )
 
 
-def _hang(facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Sequence[Rank]) -> Suspicion:
-    waited_ns = min(rank.since_entry_ns for rank in ahead)
+def _counted(ranks: int) -> str:
+    return "1 rank waits" if ranks == 1 else f"{ranks:,} ranks wait"
+
+
+def _hang(
+    facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
+) -> Suspicion:
     first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
+    links = _hang_links(facts, ahead, missing, waited_ns)
+    row = _row(facts, first)
+    return Suspicion(
+        cause="nccl_hang",
+        tenant=first.tenant,
+        summary=f"{facts.name(first.tenant)}: {_counted(len(ahead))} for rank {worst.rank} "
+        f"({worst.process}, pid {worst.pid} of {facts.name(worst.tenant)}), which has not entered yet",
+        lost_ns_per_s=float(SECOND_NS),
+        confidence=0.9,
+        links=links,
+        fixes=(
+            Fix(
+                f"see where rank {worst.rank} stands",
+                f"py-spy dump --pid {worst.pid}; cat /proc/{worst.pid}/task/*/wchan",
+                look=True,
+            ),
+            _DEBUG,
+            Fix(
+                "all ranks have to make the same collectives in the same order: look at branches on the rank"
+            ),
+        ),
+        effect=row,
+        rows=(row,) if row else (),
+        pid=first.pid,
+        process=first.process,
+        about=communicator,
+        unknown=()
+        if any(link.role == "reason" for link in links)
+        else (f"what rank {worst.rank} does instead: a checkpoint or a validation ends by itself",),
+        share=_severity(waited_ns),
+    )
+
+
+def _hang_links(
+    facts: Facts, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
+) -> tuple[Link, ...]:
+    """Who waits, and for whom; what those have been in for long."""
+    first = ahead[0]
     links = [
         Link(
             "effect",
-            f"{len(ahead)} ranks wait in a collective",
+            f"{_counted(len(ahead))} in a collective",
             share=1.0,
             ns_per_s=float(SECOND_NS),
             tenant=first.tenant,
@@ -261,7 +332,7 @@ def _hang(facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Seque
         ),
         Link(
             "mechanism",
-            f"they entered it {duration(waited_ns)} ago; not all ranks have",
+            f"entered {duration(waited_ns)} ago; not all ranks have",
             share=1.0,
             tenant=first.tenant,
             pid=first.pid,
@@ -269,10 +340,11 @@ def _hang(facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Seque
         ),
     ]
     for rank in missing[:MOST_RANKS]:
+        behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
         links.append(
             Link(
                 "culprit",
-                f"rank {rank.rank} is {rank.behind:,} collectives behind; it entered its last one "
+                f"rank {rank.rank} is {behind} behind; it entered its last one "
                 f"{duration(rank.since_entry_ns)} ago",
                 share=1.0 / len(missing),
                 tenant=rank.tenant,
@@ -291,38 +363,9 @@ def _hang(facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Seque
                 depth=3,
             )
             for call in facts.window.open_calls
-            if call.pid == rank.pid and not call.nested and not call.ended and call.age_ns >= WAITED_NS
+            if call.pid == rank.pid and not call.nested and not call.ended and call.age_ns >= OPEN_NS
         ][:1]
-    row = _row(facts, first)
-    return Suspicion(
-        cause="nccl_hang",
-        tenant=first.tenant,
-        summary=f"{facts.name(first.tenant)}: {len(ahead)} ranks wait for rank {worst.rank} "
-        f"({worst.process}, pid {worst.pid} of {facts.name(worst.tenant)}), which does not enter the "
-        "collective",
-        lost_ns_per_s=float(SECOND_NS),
-        confidence=0.9,
-        links=tuple(links),
-        fixes=(
-            Fix(
-                f"see where rank {worst.rank} stands",
-                f"py-spy dump --pid {worst.pid}; cat /proc/{worst.pid}/task/*/wchan",
-            ),
-            _DEBUG,
-            Fix(
-                "all ranks have to make the same collectives in the same order: look at branches on the rank"
-            ),
-        ),
-        effect=row,
-        rows=(row,) if row else (),
-        pid=first.pid,
-        process=first.process,
-        about=communicator,
-        unknown=()
-        if any(link.role == "reason" for link in links)
-        else (f"what rank {worst.rank} does instead",),
-        share=1.0,
-    )
+    return tuple(links)
 
 
 def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None) -> Suspicion:
@@ -353,10 +396,15 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     ]
     if rank is None:
         unknown = "which rank is missing: the communicator was made before tracing began, or is being made"
+        fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
     elif elsewhere:
         unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
+        fix = Fix(f"see what the {elsewhere} ranks on other hosts do: pid {oldest.pid} is rank {rank.rank}")
     else:
         unknown = "all local ranks have entered: the device or the link between devices does not finish"
+        fix = Fix(
+            "look for errors of devices and links", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True
+        )
     key = RowKey(facts.window.host, oldest.tenant, oldest.pid, oldest.process, oldest.layer, oldest.operation)
     return Suspicion(
         cause="nccl_hang",
@@ -366,17 +414,14 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
         lost_ns_per_s=float(SECOND_NS),
         confidence=0.6,
         links=tuple(links),
-        fixes=(
-            Fix(f"see the same communicator on the other hosts; on this one: rank of pid {oldest.pid}", ""),
-            _DEBUG,
-        ),
+        fixes=(fix, _DEBUG),
         effect=key,
         rows=tuple(row.key for row in facts.rows_of(oldest.pid) if row.key == key),
         pid=oldest.pid,
         process=oldest.process,
         about=about,
         unknown=(unknown,),
-        share=1.0,
+        share=_severity(oldest.age_ns),
     )
 
 

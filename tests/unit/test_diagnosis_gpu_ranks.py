@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from diagnosis.causes import CAUSES
 from diagnosis.facts import Facts
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.host.events import hung_call
+from diagnosis.series import Series
 from diagnosis.suspicion import Suspicion
+from diagnosis.verdict import severity_of
 from model.evidence import HOST_GAP, Charge, Evidence, Rank
-from model.window import OpenCall
+from model.window import OpenCall, RowKey
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
 from tests.unit.test_diagnosis_gpu_usage import found
 
@@ -146,19 +149,54 @@ def _hung(ranks: Sequence[Rank], calls: Sequence[OpenCall] = ()) -> list[Suspici
 
 def test_a_rank_that_does_not_come() -> None:
     ranks = [
-        rank(0, WAITING, since_entry_ns=7 * SECOND),
-        rank(1, LATE, SERVE, behind=1, since_entry_ns=9 * SECOND),
+        rank(0, WAITING, since_entry_ns=11 * SECOND),
+        rank(1, LATE, SERVE, behind=1, since_entry_ns=12 * SECOND),
     ]
-    (told,) = _hung(ranks, [_call(WAITING, 7), _call(LATE, 8.5, "cudaMemcpy HtoD")])
+    (told,) = _hung(ranks, [_call(WAITING, 11), _call(LATE, 8.5, "cudaMemcpy HtoD")])
     assert told.cause == "nccl_hang"
     assert told.tenant == TRAIN
     (culprit,) = [link for link in told.links if link.role == "culprit"]
     assert (culprit.tenant, culprit.pid) == (SERVE, LATE)
-    assert "1 collectives behind" in culprit.text
+    assert "1 collective behind" in culprit.text
     assert any("cudaMemcpy HtoD for 8.5 s" in link.text for link in told.links)
     assert f"py-spy dump --pid {LATE}" in told.fixes[0].command
     assert told.effect is not None
     assert told.effect.operation == "cudaStreamSynchronize"
+    assert "1 rank waits for rank 1" in told.summary
+    assert told.summary.endswith("has not entered yet")
+
+
+def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
+    """How bad a wait is after others have ended: at 100 s, 200 s and so on, sampled while they went on."""
+    ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
+    made = window(evidence=Evidence(ranks=ranks), start=1_000.0)
+    series = Series()
+    for number, lag_s in enumerate(longest_s):
+        for passed in range(0, int(lag_s), 2):
+            lagging = (replace(ranks[0], since_entry_ns=passed * SECOND), ranks[1])
+            series.add(window(evidence=Evidence(ranks=lagging), start=300.0 + 100 * number + passed))
+    for passed in range(int(waited_s)):
+        lagging = (replace(ranks[0], since_entry_ns=passed * SECOND), ranks[1])
+        series.add(window(evidence=Evidence(ranks=lagging), start=made.end - waited_s + passed))
+    told = [one for one in found(made, series=series.points) if one.cause == "nccl_hang"]
+    return severity_of(CAUSES["nccl_hang"], told[0].share) if told else ""
+
+
+def test_a_hang_is_told_later_where_ranks_have_waited_long_before() -> None:
+    assert [_severity_of_hang(seconds) for seconds in (6, 11, 59, 61)] == ["", "high", "high", "critical"]
+    # One rank writes checkpoints for 7 s: sampled every two seconds, 6 s are seen.
+    assert [_severity_of_hang(seconds, 7, 3) for seconds in (7, 29, 31)] == ["", "", "high"]
+
+
+def test_a_call_of_a_rank_that_always_takes_long_is_no_hang() -> None:
+    ranks = (rank(0, WAITING), rank(1, LATE))
+    call = _call(WAITING, 20)
+    made = window(evidence=Evidence(ranks=ranks), open_calls=[call])
+    key = RowKey(made.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+    usual = Facts(made, longest_ns={key: 11 * SECOND})
+    assert [one for one in gpu_causes(usual) if one.cause == "nccl_hang"] == []
+    short = Facts(made, longest_ns={key: SECOND // 10})
+    assert [one.cause for one in gpu_causes(short)] == ["nccl_hang"]
 
 
 def test_all_wait_and_ranks_elsewhere_are_not_seen() -> None:
@@ -170,7 +208,7 @@ def test_all_wait_and_ranks_elsewhere_are_not_seen() -> None:
 
 
 def test_a_communicator_that_is_not_made() -> None:
-    (told,) = _hung([], [_call(WAITING, 15, "ncclCommInitRank")])
+    (told,) = _hung([], [_call(WAITING, 75, "ncclCommInitRank")])
     assert told.cause == "nccl_hang"
     assert "being made" in told.unknown[0]
 
@@ -180,7 +218,7 @@ def test_a_communicator_that_is_not_made() -> None:
     [
         (
             [
-                rank(0, WAITING, since_entry_ns=SECOND),
+                rank(0, WAITING, since_entry_ns=8 * SECOND),
                 rank(1, LATE, SERVE, behind=1, since_entry_ns=30 * SECOND),
             ],
             [],
@@ -190,10 +228,11 @@ def test_a_communicator_that_is_not_made() -> None:
         ([rank(0, WAITING), rank(1, LATE)], [_call(WAITING, 60, ended=True)]),
         ([rank(0, WAITING), rank(1, LATE)], [_call(WAITING, 60, nested=True)]),
         ([], [_call(WAITING, 60)]),
+        ([], [_call(WAITING, 40, "ncclCommInitRank")]),
     ],
     ids=[
-        *("a long step, and one rank a second early", "all idle", "a long step", "ended", "nested"),
-        "no rank of NCCL",
+        *("a checkpoint of one rank", "all idle", "a long step", "ended", "nested"),
+        *("no rank of NCCL", "a job that starts"),
     ],
 )
 def test_what_is_no_hang(ranks: list[Rank], calls: list[OpenCall]) -> None:
