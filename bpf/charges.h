@@ -112,7 +112,7 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 /* Charge the wait of `thread` from `from` to `until` to those who had `cpu` meanwhile, and have not now. */
 INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
-	u64 next = cpu->next, i;
+	u64 next = cpu->next, oldest = until, i;
 
 #pragma clang loop unroll(disable)
 	for (i = 1; i <= SEEN_SLICES; i++) {
@@ -122,6 +122,7 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 
 		if (i > next || end <= from)
 			break;
+		oldest = start;
 		if (start < from)
 			start = from;
 		if (end > until)
@@ -129,6 +130,8 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 		if (start < end)
 			charge(thread, operation, RUNQUEUE, &culprit, end - start);
 	}
+	if (i > SEEN_SLICES && oldest > from)
+		LOSE(no_slice, 1);
 }
 
 #define FIELD(to, from, offset) bpf_probe_read_kernel(&(to), sizeof(to), (void *)((u64)(from) + (offset)))

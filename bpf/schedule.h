@@ -146,17 +146,6 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 		__sync_fetch_and_add(&cpu->waiting, 1);
 }
 
-/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
-INLINE struct cpu *end_waiting(struct thread *thread)
-{
-	u32 number = thread->cpu;
-	struct cpu *cpu = cpus.lookup(&number);
-
-	if (cpu)
-		__sync_fetch_and_add(&cpu->waiting, -1);
-	return cpu;
-}
-
 /*
  * `thread` is on a CPU `now`. The kernel does not tell of every switch: where none was seen by which it got there, it
  * is taken to have got the CPU when it was woken; now, where that was not seen either; and at once, where

@@ -107,6 +107,19 @@ INLINE void end_following(struct thread *thread)
 #endif
 }
 
+#ifdef WITH_SPLITS
+/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
+INLINE struct cpu *end_waiting(struct thread *thread)
+{
+	u32 number = thread->cpu;
+	struct cpu *cpu = cpus.lookup(&number);
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, -1);
+	return cpu;
+}
+#endif
+
 /*
  * Forget thread `tid`, which runs no more; the calls that it was inside of never return. They stay in the free
  * record, for the monitor to name, until another thread takes it.
@@ -136,6 +149,12 @@ INLINE void drop_thread(u32 tid)
 	BARRIER();
 	thread->tgid = 0;
 	end_following(thread);
+#ifdef WITH_SPLITS
+	if (thread->waiting_ns) { /* the switch by which it got its last CPU was not seen */
+		thread->waiting_ns = 0;
+		end_waiting(thread);
+	}
+#endif
 	thread_of.delete(&tid);
 	__sync_fetch_and_add(&likely->records, -1);
 	free_threads.push(&index, 0);

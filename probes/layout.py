@@ -190,6 +190,7 @@ LOSSES: Final = np.dtype(
         ("clamped", "u8"),
         ("unread_bytes", "u8"),
         ("no_charge", "u8"),
+        ("no_slice", "u8"),
         ("no_allocation", "u8"),
         ("no_communicator", "u8"),
     ]

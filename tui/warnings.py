@@ -18,7 +18,7 @@ _HANGS = ("hung_call", "nccl_hang")
 """Causes whose chains tell of calls that do not return."""
 _HELD_BACK = ("gpu_power", "gpu_thermal", "gpu_hardware_slowdown", "gpu_clocks")
 """Causes whose chains tell of a device that is held back."""
-ORDINARY = ("abandoned", "no_entry")
+ORDINARY = ("abandoned", "no_entry", "no_slice")
 """Losses that every day brings, such as calls that began before they were traced: the page lists them."""
 
 

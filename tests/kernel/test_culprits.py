@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -19,6 +23,7 @@ from tests.kernel.traced_program import wait_until
 CPUS = sorted(os.sched_getaffinity(0))
 SPIN_MS = 25
 CALLS = 60
+ROUNDS = 9
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def test_the_time_charged_is_the_cpu_time_of_who_had_the_cpu(
         Relay(relay, "hog", cgroup=others, cpu=CPUS[0]) as hog,
     ):
         victim("")
-        for _ in range(8):
+        for _ in range(ROUNDS):
             kernel.read()
             kernel.charges()
             told = Told(kernel)
@@ -62,10 +67,9 @@ def test_the_time_charged_is_the_cpu_time_of_who_had_the_cpu(
             assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
             assert charged <= lost
             ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
-            if all(0.98 <= ratio <= 1.02 for ratio in ratios[-1]):
-                return
-            # Something else was busy where the victim was not waiting: with the hog's time at nobody's cost.
-    raise AssertionError(ratios)
+    # In a single round something else may have been busy where the victim was not waiting.
+    for sort in zip(*ratios, strict=True):
+        assert 0.98 <= median(sort) <= 1.02, ratios
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: nothing can be moved to another")
@@ -94,6 +98,63 @@ def test_a_wait_is_charged_on_every_cpu_that_it_was_spent_for(
     assert 0.3 * lost <= sum(charged.values()) <= lost, (charged, lost)
     assert charged[one.pid] > 0, (charged, lost)
     assert charged[other.pid] > 0, (charged, lost)
+
+
+PING_PONG = """
+import os
+one, other = os.pipe(), os.pipe()
+to, fro = (one[1], other[0]) if os.fork() else (other[1], one[0])
+os.write(to, b"-")
+while os.read(fro, 1):
+    os.write(to, b"-")
+"""
+"""Two processes that take turns."""
+
+
+def test_what_is_too_long_ago_to_have_culprits_is_counted(kernel: KernelSide, relay: Path) -> None:
+    with Relay(relay, "spin", 5, 1, cpu=CPUS[0]) as victim:
+        victim("")
+        os.sched_setscheduler(victim.pid, os.SCHED_IDLE, os.sched_param(0))
+        pair = subprocess.Popen(
+            [sys.executable, "-c", PING_PONG],
+            preexec_fn=lambda: os.sched_setaffinity(0, {CPUS[0]}),
+            start_new_session=True,
+        )
+        try:
+
+            def lost() -> bool:
+                victim("")
+                return kernel.losses()["no_slice"] > 0
+
+            wait_until(lost, "a wait of more switches than are remembered")
+        finally:
+            os.killpg(pair.pid, signal.SIGKILL)
+            pair.wait()
+
+
+def test_a_thread_that_ends_waits_for_no_cpu_any_more(relay: Path) -> None:
+    """Though the switch by which it got the last one is not told, as happens."""
+
+    def one_ends() -> bool:
+        kernel = tracing(relay)
+        records = kernel._programs.threads
+        try:
+            with Relay(relay, "spin", 1, 100_000, cpu=CPUS[0]) as victim, Relay(relay, "hog", cpu=CPUS[0]):
+                os.sched_setscheduler(victim.pid, os.SCHED_IDLE, os.sched_param(0))
+                victim.send("")
+                wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
+                (place,) = (records["tgid"] == victim.pid).nonzero()[0]
+                wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
+                os.close(kernel._tracepoints.pop())  # of sched_switch
+                waited = bool(records["waiting_ns"][place])
+                victim.process.kill()
+                wait_until(lambda: not records["tid"][place], "the end of its record")
+                wait_until(lambda: not records["waiting_ns"][place], "the end of its wait")
+                return waited
+        finally:
+            kernel.close()
+
+    wait_until(one_ends, "one that waited when switches were not told any more")
 
 
 def test_threads_of_a_process_are_their_own_culprits(kernel: KernelSide, relay: Path) -> None:

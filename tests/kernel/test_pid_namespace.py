@@ -8,7 +8,15 @@ import sys
 from pathlib import Path
 
 from probes.kernel_side import KernelSide
-from tests.kernel.traced_program import DEADLINE_SECONDS, FUNCTIONS, Program, points, read_calls, wait_until
+from tests.kernel.traced_program import (
+    DEADLINE_SECONDS,
+    FUNCTIONS,
+    Program,
+    lost,
+    points,
+    read_calls,
+    wait_until,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +43,7 @@ def inside(driver: Path) -> None:
         assert sorted(calls) == sorted([(program.pid, 5), (program.pid, 1), (program.pid, 1), (own, 2)])
         # This process may be followed too: it wakes the program.
         assert kernel.tgids() - {os.getpid()} == {program.pid, own}
-    assert not any(kernel.losses().values())
+    assert not lost(kernel)
     kernel.close()
     print("done", flush=True)
 

@@ -61,7 +61,11 @@ class Watched:
 
     def uncounted(self) -> dict[str, int]:
         """Losses that mean a call too few, by reason. Those of calls that never return are none."""
-        return {name: count for name, count in self.lost.items() if name not in ("abandoned", "no_entry")}
+        return {
+            name: count
+            for name, count in self.lost.items()
+            if name not in ("abandoned", "no_entry", "no_slice")
+        }
 
     def open_calls(self, pid: int) -> list[str]:
         """Operations that the process was inside of at the last read, the outer ones first."""
