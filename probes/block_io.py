@@ -17,6 +17,8 @@ MOST_PROCESSES: Final = 64
 """Records told by process, those that took longest; the rest is told by device alone."""
 WRITEBACK: Final = "writeback"
 """The name for what kernel threads submit for somebody."""
+MOST_DEVICES: Final = 1024
+"""Names that are remembered: then all are looked up anew. Numbers of devices that went are given again."""
 
 
 class _Key(NamedTuple):
@@ -93,6 +95,8 @@ class BlockIoNames:
                 name = clean(os.path.basename(os.readlink(f"/sys/dev/block/{major_minor}")))
             except OSError:
                 name = major_minor
+            if len(self._devices) >= MOST_DEVICES:
+                self._devices.clear()
             self._devices[number] = name
         return name
 

@@ -11,6 +11,8 @@ LOOK_SECONDS: Final = 0.005
 """How long one look may take: processes with many thousand files are looked through in several."""
 PATIENCE_LOOKS: Final = 10
 """Looks after which a socket that nobody seems to have is given up."""
+KEEP_LOOKS: Final = 60
+"""Looks for which an owner is remembered that is not asked for: by then the number may be another's."""
 _PREFIX: Final = "socket:["
 
 
@@ -19,6 +21,9 @@ class SocketOwners:
 
     def __init__(self) -> None:
         self._owner: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
+        """The number of the look in which each of them was asked for last, or found."""
+        self._looks = 0
         self._wanted: dict[int, int] = {}
         """Sockets without an owner so far, with the looks that they were wanted in."""
         self._next: list[int] = []
@@ -34,12 +39,21 @@ class SocketOwners:
 
         A socket that several processes have (after a fork) belongs to the first one found.
         """
+        self._looks += 1
         for inode in inodes:
             if inode and inode not in self._owner:
                 self._wanted.setdefault(inode, 0)
-        self._owner = {inode: pid for inode, pid in self._owner.items() if pid in pids}
+        self._owner = {
+            inode: pid
+            for inode, pid in self._owner.items()
+            if pid in pids and (inode in inodes or self._looks - self._asked[inode] < KEEP_LOOKS)
+        }
         if self._wanted:
             self._search(pids)
+        for inode in inodes:
+            if inode in self._owner:
+                self._asked[inode] = self._looks
+        self._asked = {inode: self._asked.get(inode, self._looks) for inode in self._owner}
         return {inode: self._owner[inode] for inode in inodes if inode in self._owner}
 
     def _search(self, pids: Iterable[int]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.block_io import MOST_PROCESSES, WRITEBACK, BlockIoNames
+from probes.block_io import MOST_DEVICES, MOST_PROCESSES, WRITEBACK, BlockIoNames
 from probes.cgroup_files import IoLimit
 from probes.host_events import RawBlockIo
 from probes.owners import Owners
@@ -125,3 +125,9 @@ def test_a_real_disk_has_its_name(names: BlockIoNames) -> None:
         major, minor = map(int, entry.name.split(":"))
         (io,) = names.records([raw(A)._replace(device=major << 20 | minor)], {})
         assert Path(f"/sys/class/block/{io.device}").exists()
+
+
+def test_names_of_devices_do_not_pile_up(names: BlockIoNames) -> None:
+    for minor in range(MOST_DEVICES + 5):
+        names.records([raw(B)._replace(device=4095 << 20 | minor)], {})
+    assert len(names._devices) <= MOST_DEVICES

@@ -11,7 +11,7 @@ import pytest
 
 from probes.owners import HOST, REMEMBERED_LOOKS, Owner, Owners
 from probes.process_names import ProcessNames
-from probes.socket_owners import PATIENCE_LOOKS, SocketOwners
+from probes.socket_owners import KEEP_LOOKS, PATIENCE_LOOKS, SocketOwners
 from probes.tenants import Tenants, process_name
 
 NOBODY = 5_000_000
@@ -105,3 +105,18 @@ def test_the_socket_of_nobody_is_not_searched_for() -> None:
     sockets = SocketOwners()
     assert sockets.look({0}, {os.getpid()}) == {}
     assert not sockets.wanted
+
+
+def test_a_closed_socket_is_forgotten() -> None:
+    sockets = SocketOwners()
+    one, two = socket.socketpair()
+    with one, two:
+        asked, other = (os.fstat(side.fileno()).st_ino for side in (one, two))
+        assert len(sockets.look({asked, other}, {os.getpid()})) == 2
+        for _ in range(2 * KEEP_LOOKS):
+            assert sockets.look({asked}, {os.getpid()}) == {asked: os.getpid()}
+        assert sockets._owner.keys() == {asked}
+    for _ in range(KEEP_LOOKS + 1):
+        sockets.look((), {os.getpid()})
+    assert not sockets._owner
+    assert not sockets._asked
