@@ -125,10 +125,10 @@ def _since(chain: Chain, number: int, after: Sequence[Seen]) -> bool:
 
 
 def _blames_right(window: Window, chain: Chain, truth: Truth, places: Sequence[Place]) -> bool:
-    first = next((link for link in chain.culprits if link.tenant), None)
+    first = next(iter(chain.culprits), None)
     if truth.culprit is not None:
         return first is not None and is_about(window, first.tenant, truth.culprit)
-    if first is None:
+    if first is None or not first.tenant:
         return True
     if truth.victim is not None:
         return is_about(window, first.tenant, truth.victim)
