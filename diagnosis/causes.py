@@ -34,7 +34,7 @@ _LIST: Final = (
         "too many threads of its own",
         "threads wait for a CPU that the tenant's own threads hold",
     ),
-    Cause("cfs_throttling", "CPU quota used up", "the cgroup's CPU quota (cpu.max) stops all its threads"),
+    Cause("cfs_throttling", "CPU quota used up", "the CPU quota of its cgroup stops all its threads"),
     Cause("cpu_pinning", "pinned to too few CPUs", "threads wait for their CPUs while others are idle"),
     Cause("loader_disk", "data loading waits for a disk", "the GPU waits for workers that wait for a disk"),
     Cause(
