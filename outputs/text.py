@@ -52,8 +52,8 @@ SHORT = dict(
     zip(SPLITS, ("run", "rq", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other"), strict=True)
 )
 """Short names of the parts of a call's time."""
-_LABEL_WIDTH = (16, 40)
-"""Least and most columns of the label, where there is room."""
+_LABEL_WIDTH = (16, 22, 40)
+"""Columns of the label: at least; what it gets before bytes are shown beside where the time went; at most."""
 
 
 def _percentile(groups: Groups, row: int, column: int, unicode: bool) -> str:
@@ -185,14 +185,19 @@ def _aligned(text: str, column: _Column) -> str:
 
 def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_Column], int]:
     """The columns that fit, and the width left to the label."""
-    least, most = _LABEL_WIDTH
+    least, enough, most = _LABEL_WIDTH
     longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
+
+    def room(columns: Sequence[_Column]) -> int:
+        return style.width - sum(column.width + 1 for column in columns)
+
     columns = [column for column in _COLUMNS if column.head != _WHERE or groups.split_ns is not None]
-    while True:
-        room = style.width - sum(column.width + 1 for column in columns)
-        if room >= least or len(columns) == 1:
-            return columns, max(min(room, most, max(longest, len(by), least)), 1)
+    fewer = [column for column in columns if column.head != "bytes/s"]
+    if groups.split_ns is not None and room(columns) < min(longest, enough) <= room(fewer):
+        columns = fewer
+    while room(columns) < least and len(columns) > 1:
         columns.remove(max(columns, key=lambda column: column.keep))
+    return columns, max(min(room(columns), most, max(longest, len(by), least)), 1)
 
 
 def _nothing(window: Window, style: Style) -> list[str]:

@@ -62,6 +62,15 @@ def test_a_full_window_tells_everything() -> None:
     assert "cuStreamSynchronize" not in text, "a call open for less than a second is nothing to report"
 
 
+def test_names_of_operations_are_whole_where_leaving_out_bytes_makes_them_so() -> None:
+    for width, bytes_shown in ((100, False), (120, True)):
+        lines = plain(full_window(), width).splitlines()
+        head = next(line for line in lines if line.startswith("operation "))
+        assert ("bytes/s" in head) == bytes_shown
+        assert "time went to" in head
+        assert any(line.startswith("cudaStreamSynchronize ") for line in lines)
+
+
 def test_eighty_columns_hold_every_column_of_the_table() -> None:
     (head,) = lines_with(plain(full_window()), "operation ")
     assert " ".join(head.split()) == "operation calls/s p50 p95 p99 max total share err bytes/s"
