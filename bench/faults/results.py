@@ -75,6 +75,8 @@ class Results:
             done = len({outcome.seed for outcome in self.outcomes})
         minutes = sum(one.seconds for one in self.healthy) / 60
         load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+        busy = sum(one.busy_seconds for one in self.healthy) / (60 * minutes) if minutes else 0.0
+        calm = f" While all were healthy, the host's CPUs were {busy:.0%} busy." if minutes else ""
         when = time.strftime("%H:%M UTC", time.gmtime())
         ended = (
             "" if done >= self.planned and minutes >= 0.95 * self.planned_minutes else " It was ended early."
@@ -83,7 +85,7 @@ class Results:
         return (
             f"`./bench/run faults {shlex.join(self.command)}`: {done} of {self.planned} trials and "
             f"{minutes:.1f} of {self.planned_minutes:g} minutes of healthy tenants, until {when}.{ended} "
-            f"Load at the end {load}, the suite itself included.\n\n"
+            f"Load at the end {load}, the suite itself included.{calm}\n\n"
             f"```\n{self.machine}\n\n{tables}\n```\n\n{self._failures()}"
         )
 

@@ -314,7 +314,7 @@ def test_figures_for_the_document_say_what_was_run_and_what_was_wrong(tmp_path: 
         wrong,
         Outcome("oom_kill", 3, error="no"),
     ]
-    results.healthy.append(Healthy(60.0, ("own_threads (high): of nobody",)))
+    results.healthy.append(Healthy(60.0, ("own_threads (high): of nobody",), busy_seconds=15.0))
     results.write_docs(document, "host")
     text = document.read_text()
     assert text.startswith(f"before\n{begin}\n")
@@ -325,6 +325,7 @@ def test_figures_for_the_document_say_what_was_run_and_what_was_wrong(tmp_path: 
     assert "* `oom_kill`, seed 3: could not be set up: no" in text
     assert "* healthy: own_threads (high): of nobody" in text
     assert "cpu_contention`" not in text
+    assert "CPUs were 25% busy" in text
     results.write_docs(document, "host")  # in place of itself
     assert document.read_text().count("faults: one at a time") == 1
     results.planned = 4
