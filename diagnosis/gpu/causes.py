@@ -11,6 +11,7 @@ from diagnosis.gpu.clocks import clocks
 from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
 from diagnosis.gpu.memory import gpu_memory_full
 from diagnosis.gpu.nccl import nccl_hang, nccl_straggler
+from diagnosis.gpu.network import retransmits
 from diagnosis.gpu.sharing import gpu_neighbours
 from diagnosis.gpu.usage import usages
 from diagnosis.suspicion import Suspicion
@@ -36,6 +37,7 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
         found += gpu_memory_full(facts, device, users)
         if not slower:  # a slower device explains longer waits better than who else is on it
             found += gpu_neighbours(facts, device, users)
+    found += [suspicion for usage in callers for suspicion in retransmits(facts, usage)]
     found += nccl_straggler(facts, {usage.pid: usage for usage in callers})
     found += nccl_hang(facts)
     yield from found

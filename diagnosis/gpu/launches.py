@@ -8,6 +8,7 @@ from typing import Final
 
 from diagnosis.families import Family
 from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration, figure
+from diagnosis.host.sockets import loses_segments
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 
@@ -213,6 +214,8 @@ def gpu_bound(usage: Usage) -> Iterator[Suspicion]:
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
     if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
         return
+    if loses_segments(usage.facts, usage.pid):
+        return  # what looks like work of the device may be a collective that waits for TCP
     share = waits.total_ns / usage.wall_ns
     yield usage.suspect(
         "gpu_bound",

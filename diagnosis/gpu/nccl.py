@@ -10,6 +10,8 @@ from typing import Final
 from diagnosis.facts import Facts
 from diagnosis.families import Family
 from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Usage, duration
+from diagnosis.host.attribution import Who
+from diagnosis.host.cpu import keep_off
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.evidence import Rank
@@ -113,7 +115,7 @@ def _straggler(
             culprit,
             *reasons,
         ),
-        fixes=_straggler_fixes(late, reasons),
+        fixes=_straggler_fixes(facts, late, reasons),
         hit=hit,
         about=late.communicator,
         unknown=unknown,
@@ -184,16 +186,11 @@ def _spent(usage: Usage) -> dict[str, float]:
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 
 
-def _straggler_fixes(late: Rank, reasons: Sequence[Link]) -> list[Fix]:
+def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[Fix]:
     fixes = []
     culprit = reasons[-1] if len(reasons) > 1 else None
     if culprit is not None and culprit.pid and culprit.pid != late.pid and "CPU" in culprit.text:
-        fixes.append(
-            Fix(
-                f"keep {culprit.process} (pid {culprit.pid}) off the CPUs of rank {late.rank}",
-                f"taskset -cp {late.pid}; taskset -acp CPUS {culprit.pid}",
-            )
-        )
+        fixes.append(keep_off(facts, late.pid, Who(culprit.tenant, culprit.pid, culprit.process)))
     fixes += [
         Fix(f"see the chains of rank {late.rank} itself (pid {late.pid}): what holds it up holds up all"),
         Fix(

@@ -26,7 +26,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
     for who in [who for who, _ in culprits if who.pid][:1]:
-        fixes.append(_other_cpus(facts, loss, who))
+        fixes.append(keep_off(facts, loss.last.pid, who))
         use = facts.use(who.tenant)
         half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
         if half >= LEAST_QUOTA:
@@ -41,12 +41,12 @@ def contention(facts: Facts, loss: Loss) -> Description:
     )
 
 
-def _other_cpus(facts: Facts, loss: Loss, culprit: Who) -> Fix:
+def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
     """Keep a culprit away from the CPUs of the victim."""
     system = facts.window.system
     cpus = system.cpus if system is not None else 0
     everywhere = frozenset(range(cpus))
-    victim = facts.process(loss.last.pid)
+    victim = facts.process(victim_pid)
     mine = cpus_of(victim.allowed) if victim is not None else frozenset()
     theirs = everywhere - mine if mine else frozenset()
     if not theirs and cpus > 1:

@@ -36,22 +36,31 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
                 depth=len(loss.path) + 2,
             ),
         ),
-        fixes=(
-            Fix(
-                "see which connections lose segments, to whom, and by which interface",
-                commands.in_network_of(who.pid, "ss -tinp state established"),
-                look=True,
-            ),
-            Fix(
-                "look for drops on that interface, and for an MTU that does not fit",
-                commands.in_network_of(who.pid, "ip -s link"),
-                look=True,
-            ),
-            Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
-        ),
+        fixes=segment_fixes(who.pid),
         confidence=PROBABLE,
-        unknown=(
-            "which interface and which peer: segments are counted by process",
-            "RDMA traffic passes the host's TCP by and is not seen",
+        unknown=UNKNOWN,
+    )
+
+
+UNKNOWN: Final = (
+    "which interface and which peer: segments are counted by process",
+    "RDMA traffic passes the host's TCP by and is not seen",
+)
+"""What is not known of connections that lose segments."""
+
+
+def segment_fixes(pid: int) -> tuple[Fix, ...]:
+    """What helps a process whose connections lose segments."""
+    return (
+        Fix(
+            "see which connections lose segments, to whom, and by which interface",
+            commands.in_network_of(pid, "ss -tinp state established"),
+            look=True,
         ),
+        Fix(
+            "look for drops on that interface, and for an MTU that does not fit",
+            commands.in_network_of(pid, "ip -s link"),
+            look=True,
+        ),
+        Fix("let NCCL use the right interface (NCCL_SOCKET_IFNAME), or RDMA"),
     )

@@ -14,7 +14,7 @@ from diagnosis.host.events import hung_call
 from diagnosis.series import Series
 from diagnosis.suspicion import Suspicion
 from diagnosis.verdict import severity_of
-from model.evidence import HOST_GAP, Charge, Evidence, Rank
+from model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
 from model.window import OpenCall, RowKey
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
 from tests.unit.test_diagnosis_gpu_usage import found
@@ -247,3 +247,51 @@ def test_a_hang_is_told_once() -> None:
     facts = Facts(made)
     assert {one.pid for one in gpu_causes(facts) if one.cause == "nccl_hang"} == {WAITING}
     assert {one.pid for one in hung_call(facts)} == {300}
+
+
+# Collectives over TCP
+
+
+def _over_tcp(
+    retransmits: int, *, usual_ms: float | None = 5.0, ranks: Sequence[Rank] = (), collectives: bool = True
+) -> Facts:
+    """A rank whose 40 steps a second wait 22 ms each."""
+    made = window(
+        [
+            *([row("ncclAllReduce", 40, running=0.5)] if collectives else ()),
+            row("cudaStreamSynchronize", 40, gpu=880),
+            row(HOST_GAP, 80, running=80),
+        ],
+        processes=[ProcessUse(TRAIN, WAITING, "train.py", retransmits_v4=retransmits, link=0)],
+        evidence=Evidence(ranks=tuple(ranks)),
+    )
+    sync = next(key for key in made.rows.keys if "Synchronize" in key.operation)
+    return Facts(made, usual={sync: {"gpu": usual_ms * 1e6}} if usual_ms is not None else {})
+
+
+def _told_of(facts: Facts) -> list[str]:
+    return [suspicion.cause for suspicion in gpu_causes(facts)]
+
+
+def test_collectives_that_wait_for_tcp() -> None:
+    elsewhere = replace(rank(0, WAITING), ranks=16, local_ranks=1)
+    (told,) = gpu_causes(_over_tcp(500, ranks=[elsewhere]))
+    assert told.cause == "tcp_retransmits"
+    assert told.lost_ns_per_s == pytest.approx(680e6)
+    (culprit,) = [link for link in told.links if link.role == "culprit"]
+    assert (culprit.pid, culprit.device) == (WAITING, "network")
+    assert culprit.text == "500 TCP segments a second are sent again"
+    assert f"nsenter -t {WAITING} -n ss" in told.fixes[0].command
+    assert told.about == ""
+    (alone,) = gpu_causes(_over_tcp(500))
+    (local,) = gpu_causes(_over_tcp(500, ranks=[rank(0, WAITING), rank(1, LATE)]))
+    assert local.confidence < alone.confidence == told.confidence
+    assert any("all ranks are on this host" in text for text in local.unknown)
+
+
+def test_collectives_that_do_not_wait_for_tcp() -> None:
+    assert _told_of(_over_tcp(1)) == ["gpu_bound"]
+    # As ever, not known, or no collectives: nobody is accused, and nothing is called well.
+    assert _told_of(_over_tcp(500, usual_ms=21.0)) == []
+    assert _told_of(_over_tcp(500, usual_ms=None)) == []
+    assert _told_of(_over_tcp(500, collectives=False)) == []

@@ -1,0 +1,71 @@
+"""Collectives that go by way of TCP, and lose segments there.
+
+The rank itself waits for the device: NCCL's own threads send, and poll their sockets without sleeping. So no
+time of it is a wait for the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.families import WAITING_PARTS, Family
+from diagnosis.gpu.usage import Calls, Usage, added, duration, figure
+from diagnosis.host.network import UNKNOWN, segment_fixes
+from diagnosis.host.sockets import loses_segments
+from diagnosis.suspicion import Suspicion
+
+LONGER: Final = 1.5
+"""What waits take over what they usually take: steps of usual sizes differ by less."""
+PROBABLE: Final = 0.5
+"""Segments are sent again, and collectives take longer: that one brings the other is not measured."""
+_COLLECTIVES: Final = (Family.COLLECTIVE, Family.GROUP, Family.POINT)
+
+
+def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
+    """A process waits longer than usual for its collectives while its connections lose segments."""
+    if not loses_segments(facts, usage.pid):
+        return
+    ranks = [rank for rank in facts.ranks if rank.pid == usage.pid]
+    collectives = usage.of(*_COLLECTIVES)
+    if not ranks and not collectives.calls:
+        return
+    waits = added(facts, (*collectives.rows, *usage.synced.rows))
+    lost, usual = _beyond_usual_ns(facts, waits)
+    if not usage.noticeable(lost) or lost < (LONGER - 1) * usual:
+        return
+    process = facts.process(usage.pid)
+    assert process is not None
+    again = usage.per_second(process.retransmits_v4 + process.retransmits_v6)
+    here = ranks and all(rank.ranks == rank.local_ranks for rank in ranks)
+    told = usage.suspect(
+        "tcp_retransmits",
+        f"{usage.who} waits longer for collectives while its connections lose segments",
+        lost,
+        confidence=PROBABLE / 2 if here else PROBABLE,
+        links=(
+            usage.step(f"waits of {duration(waits.mean_ns)} for the device and for other ranks", waits, lost),
+            replace(usage.own(f"{figure(again)} TCP segments a second are sent again"), device="network"),
+        ),
+        fixes=segment_fixes(usage.pid),
+        hit=waits,
+        unknown=(
+            *UNKNOWN,
+            *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
+        ),
+    )
+    # One chain with what the host's rules find of the same tenant's waits for the network.
+    yield replace(told, about="")
+
+
+def _beyond_usual_ns(facts: Facts, waits: Calls) -> tuple[float, float]:
+    """What calls waited beyond the usual, and the usual, ns; nothing of those whose usual is not known: what
+    a collective takes on a healthy network is not the same for any two jobs."""
+    lost = usual = 0.0
+    for row in waits.rows:
+        if row.usual_ns is not None:
+            lost += sum(row.beyond_usual(part) for part in WAITING_PARTS) * facts.within(row)
+            usual += sum(row.usual_ns.get(part, 0.0) for part in WAITING_PARTS) * row.calls
+    return lost, usual
