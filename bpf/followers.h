@@ -40,6 +40,8 @@ INLINE void follow_current(struct thread *woken, u64 now)
 	u32 only = 0;
 	u64 *count = follower_count.lookup(&only);
 
+	if (count && *count >= MOST_FOLLOWERS)
+		LOSE(no_follower, 1);
 	if (!count || *count >= MOST_FOLLOWERS || numbers_of(pid_tgid, &numbers))
 		return;
 	thread = new_thread(pid_tgid, &numbers);

@@ -249,6 +249,7 @@ struct losses {
 	__u64 unread_bytes;
 	__u64 no_charge;
 	__u64 no_slice;
+	__u64 no_follower;
 	__u64 no_allocation;
 	__u64 no_communicator;
 };

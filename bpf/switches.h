@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * What is attached to the scheduler. It runs at every switch of threads on the host: tasks that nobody traces
- * cost two look-ups, and the note of who had the CPU where a traced one waits for it.
+ * cost three look-ups in arrays and a read of the one that comes; and, where a traced one waits for the CPU, the
+ * note of who had it.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H

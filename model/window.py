@@ -163,6 +163,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "unread_bytes": "calls whose size could not be read",
         "no_charge": "waits whose culprit was not kept: all sums by culprit are in use",
         "no_slice": "waits for a CPU that changed hands so often that only the end of them has culprits",
+        "no_follower": "wake-ups whose giver was not followed: as many threads are followed as may be",
         "no_allocation": "pieces of device memory not followed: their table is full",
         "no_communicator": "ranks of NCCL communicators not followed: all their records are in use",
         "missed": "probe hits the kernel itself skipped",

@@ -146,7 +146,9 @@ class EvidenceReader:
         except OSError as error:
             return NOTHING, (*unknown, f"what the host did: {error.strerror}")
         if raw.dropped:
-            unknown += (f"{raw.dropped} times something that the host did: there was no room to count it",)
+            unknown += (
+                f"block I/O, reclaim or lives of processes, {raw.dropped} times: no room to count them",
+            )
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:

@@ -232,6 +232,6 @@ def test_what_is_not_known_is_said(reading: Reading) -> None:
     assert reading.read().unknown[0].startswith("collectives of 1 processes: ")
     reading.kernel.older = set()
     reading.host.next = NOTHING._replace(dropped=4)
-    assert reading.read().unknown[0].startswith("4 times something that the host did")
+    assert reading.read().unknown[0].startswith("block I/O, reclaim or lives of processes, 4 times: ")
     reading.host.failing = True
     assert reading.read().unknown == ("what the host did: Input/output error",)
