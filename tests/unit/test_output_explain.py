@@ -48,7 +48,7 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
         "  99.0%  154ms/s    └─ train has the CPU (python3 100)",
         "                       └─ writes without end (python3 100, train, nvme0n1)",
         "  worse through: two CPUs only",
-        "  not known: PSI is off",
+        "  not known: who had the CPU for the rest of the time",
         "  fix 1: keep train off the CPUs of serve",
         "    $ taskset -acp 1 100",
         "  fix 2: give train fewer workers",

@@ -230,7 +230,7 @@ CHAINS = (
             Fix("keep train off the CPUs of serve", "taskset -acp 1 100"),
             Fix("give train fewer workers"),
         ),
-        unknown=("PSI is off",),
+        unknown=("who had the CPU for the rest of the time",),
         p99_ns=60_000_000,
         normal_p99_ns=4_000_000,
         calls=120,
@@ -427,7 +427,7 @@ def random_evidence(seed: int) -> Evidence:
         events=tuple(Event(1_000 + random.random(), "xid", *who(), "") for _ in range(random.randrange(3))),
         swap_in_bytes=count(),
         swap_out_bytes=count(),
-        unknown=random.choice(((), ("PSI is off",))),
+        unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
     )
 
 
