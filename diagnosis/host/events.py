@@ -8,7 +8,8 @@ from typing import Final
 from diagnosis.facts import Facts
 from diagnosis.gpu.nccl import waits_for_ranks
 from diagnosis.host import commands
-from diagnosis.host.faults import MIB, less_for_others, more_memory, users_of_host
+from diagnosis.host.commands import MIB
+from diagnosis.host.faults import less_for_others, more_memory, users_of_host
 from diagnosis.host.memory import at_limit
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
@@ -47,7 +48,8 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
         why = f"{name} reached its memory limit{of}"
         raised = Fix(f"raise the memory limit of {name}{commands.memory_file(use)}")
         fixes = [more_memory(facts, tenant, use) if limit else raised, smaller]
-        if not use.limit_kills:
+        # With cgroup v1 every hit of the limit counts, also those in which memory could be freed.
+        if not use.limit_kills or use.memory_version == 1:
             unknown = ("whether the kill was for this limit: that it was met is all that is known",)
     elif about_memory:
         of = f": {name} met no limit of its own" if limit else f": {name} has no memory limit of its own"

@@ -7,6 +7,7 @@ from typing import Final
 from diagnosis.facts import Facts
 from diagnosis.host import commands, disk
 from diagnosis.host.attribution import Loss
+from diagnosis.host.commands import MIB
 from diagnosis.host.description import Description
 from diagnosis.host.memory import at_limit, largest_users
 from model.chain import Fix, Link
@@ -14,7 +15,6 @@ from model.evidence import TenantUse
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
-MIB: Final = 1 << 20
 MORE_MEMORY: Final = 2
 """Times the limit: how much is needed is not known while a tenant is held below it."""
 
