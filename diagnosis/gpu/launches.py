@@ -172,6 +172,18 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
                 depth=3,
             )
         )
+    yield usage.suspect(
+        "cold_start",
+        f"{usage.who} waits for device code to be {'compiled' if compiled else 'loaded'}",
+        loads.total_ns,
+        confidence=0.9,
+        links=links,
+        fixes=_warm_up_fixes(usage, compiled=compiled),
+        hit=loads,
+    )
+
+
+def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
     fixes = [
         Fix(
             f"warm {usage.process} up before it serves: call each kernel once, or load all at start with "
@@ -192,15 +204,7 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
                 "compiled code: CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough"
             ),
         )
-    yield usage.suspect(
-        "cold_start",
-        f"{usage.who} waits for device code to be {'compiled' if compiled else 'loaded'}",
-        loads.total_ns,
-        confidence=0.9,
-        links=links,
-        fixes=fixes,
-        hit=loads,
-    )
+    return fixes
 
 
 BOUND_SHARE: Final = 0.5

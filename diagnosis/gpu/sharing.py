@@ -124,21 +124,25 @@ def _shared(
         lost,
         confidence=0.6,
         links=links,
-        fixes=(
-            Fix(
-                f"give {facts.name(usage.tenant)} and {facts.name(first.tenant)} different devices "
-                "(CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES), or MIG instances of their own",
-                f"nvidia-smi -i {device.index} mig -lgip",
-                look=True,
-            ),
-            Fix(
-                "with MPS bound each client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-                if mps
-                else "where both have to stay: MPS instead of time slicing, with "
-                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-            ),
-        ),
+        fixes=_apart(facts, device, usage, first, mps=mps),
         hit=waits,
         about=gpu,
         unknown=("how much of the device each of them takes: the driver does not tell",),
+    )
+
+
+def _apart(facts: Facts, device: Device, usage: Usage, first: Usage, *, mps: bool) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            f"give {facts.name(usage.tenant)} and {facts.name(first.tenant)} different devices "
+            "(CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES), or MIG instances of their own",
+            f"nvidia-smi -i {device.index} mig -lgip",
+            look=True,
+        ),
+        Fix(
+            "with MPS bound each client: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+            if mps
+            else "where both have to stay: MPS instead of time slicing, with "
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+        ),
     )

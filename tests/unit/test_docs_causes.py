@@ -1,4 +1,4 @@
-"""docs/causes.md: a section for every cause, all alike, with links that lead somewhere."""
+"""Every cause, and its section in docs/causes.md: all alike, with links that lead somewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from diagnosis.causes import CAUSES, Cause
+from diagnosis.host.waits import DESCRIBED
+from model.chain import SEVERITIES
 
 _TEXT = (Path(__file__).parents[2] / "docs" / "causes.md").read_text(encoding="utf-8")
 _SECTIONS = {
@@ -33,4 +35,15 @@ def test_links_within_the_page_lead_somewhere() -> None:
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         for heading in re.findall(r"^#+ (.+)$", _TEXT, re.MULTILINE)
     }
-    assert set(re.findall(r"\]\(#([^)]+)\)", _TEXT)) <= anchors
+    links = set(re.findall(r"\]\(#([^)]+)\)", _TEXT))
+    assert links
+    assert links <= anchors
+
+
+def test_causes_are_well_formed() -> None:
+    for name, cause in CAUSES.items():
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name)
+        assert cause.id == name
+        assert cause.least in SEVERITIES
+        assert cause.stays_seconds > 0
+    assert set(DESCRIBED) <= set(CAUSES)
