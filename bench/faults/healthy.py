@@ -54,8 +54,7 @@ class _Host:
         """Those that stay: ranks in step, a loader whose page cache fills its memory limit, one with long
         waits, and two of those that do not stay."""
         noise(self.stage)
-        # All ranks compute at the same time: with much to do, on two CPUs, one would wait for the other.
-        job(self.stage, 2, compute_us=200, launches=10)
+        job(self.stage, 2)
         try:
             full = self.stage.tenant("full", ("memory",))
         except Told as error:

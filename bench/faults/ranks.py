@@ -12,15 +12,14 @@ from bench.faults.workloads import latencies
 from demo.caller import Caller
 from demo.latencies import Latency
 
-_COLLECTIVE = "ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
+_STEP: Final = "cudaLaunchKernel:10 ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
+"""All ranks compute at the same time: with more to do, on two CPUs, one would wait for the other."""
 
 _TRACED_SECONDS: Final = 1.5
 """From loading NCCL to making a communicator: one that is older than the probes cannot be compared."""
 
 
-def job(
-    stage: Stage, ranks: int, *, compute_us: int = 700, launches: int = 30
-) -> tuple[list[Place], list[Caller]]:
+def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
     """Processes that go from step to step together, each in a container of its own."""
     meeting = stage.folder / f"meeting-{stage.chance.randrange(1 << 30)}"
     meeting.touch()
@@ -36,7 +35,7 @@ def job(
     for rank, caller in enumerate(callers):
         caller.do(f"join {meeting.name} {rank} {ranks}")
     for caller in callers:
-        caller.start(f"!{compute_us} cudaLaunchKernel:{launches} {_COLLECTIVE}")
+        caller.start(f"!200 {_STEP}")
     return places, callers
 
 
@@ -49,7 +48,7 @@ def nccl_straggler(stage: Stage) -> Iterator[Truth]:
     pause_us = stage.whole("late_us", 15_000, 60_000)
     waiting = places[(late + 1) % ranks]
     yield Truth(waiting, places[late])
-    callers[late].change(f"~{pause_us} cudaLaunchKernel:30 {_COLLECTIVE}")
+    callers[late].change(f"~{pause_us} {_STEP}")
 
 
 @fault("nccl_hang", watch_seconds=30.0)
