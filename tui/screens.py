@@ -62,7 +62,8 @@ class MainScreen(MainView):
         if self.panel.has_focus:
             self.tables.focus_main()
         else:
-            self.panel.focus()
+            # Now, not with the next message: Enter may follow at once.
+            self.set_focus(self.panel)
 
     @on(AlertList.Chosen)
     def _alert_chosen(self, message: AlertList.Chosen) -> None:

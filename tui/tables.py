@@ -159,7 +159,7 @@ class Tables(Vertical):
     def focus_main(self) -> None:
         """Keys go to the first table, unless a line is being typed."""
         if not self.keys_elsewhere:
-            self.main.focus()
+            self.screen.set_focus(self.main)
 
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
         """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""

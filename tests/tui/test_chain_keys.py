@@ -101,6 +101,15 @@ async def test_rows_without_a_chain_say_so() -> None:
             screen.app.main.say("")
 
 
+async def test_a_key_that_follows_at_once_goes_to_the_list() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
+        main = screen.app.main
+        for number in range(4):
+            main.action_warnings()
+            assert main.focused is (main.tables.main if number % 2 else main.panel)
+            await screen.until(lambda: main.focused is not None and main.focused.has_focus)
+
+
 async def test_what_a_key_has_done_is_not_said_upon_the_cursor() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         await screen.press("a")
