@@ -22,6 +22,8 @@ from model.errors import Told
 
 _MOST: Final = 3
 """Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""
+_SETTLE_SECONDS: Final = 2.0
+"""All of the first ones start at once: that is more than two CPUs have room for. Others are seen to start."""
 _LONG_SECONDS: Final = 12.0
 _PHASES: Final = (
     f"!800 {step(20)}",
@@ -72,7 +74,8 @@ class _Host:
 
     def change(self) -> None:
         """Something that happens on every host."""
-        choices: list[Callable[[], None]] = [self.wait_long, self.other_phase]
+        choices: list[Callable[[], None]] = [self.wait_long]
+        choices += [self.other_phase] if any(one.main is not None for one in self.going) else []
         choices += [self.come] if len(self.going) < _MOST else []
         choices += [self.go] if len(self.going) > 1 else []
         self.stage.chance.choice(choices)()
@@ -87,9 +90,8 @@ class _Host:
     def other_phase(self) -> None:
         """A tenant goes on with other steps."""
         able = [one.main for one in self.going if one.main is not None]
-        if able:
-            self.told.append("phase")
-            self.stage.chance.choice(able).change(self.stage.chance.choice(_PHASES))
+        self.told.append("phase")
+        self.stage.chance.choice(able).change(self.stage.chance.choice(_PHASES))
 
     def go(self) -> None:
         """A tenant ends."""
@@ -130,14 +132,15 @@ class _Host:
 def run_healthy(
     watcher: Watcher, built: Built, files: Files, into: Healthy, seconds: float, tell: Callable[[], None]
 ) -> None:
-    """Watch healthy tenants for ``seconds`` by one diagnosis, which sees them start as well. What is said is
+    """Watch healthy tenants for ``seconds`` by one diagnosis, which sees some of them start. What is said is
     added to ``into``, and ``tell`` called, each time that something changes."""
     with Stage(built, files, random.Random(into.seed)) as stage:
         files.device.show()
         said = Alarms(stage.places)
-        watcher.begin()
         host = _Host(stage)
         host.begin()
+        time.sleep(_SETTLE_SECONDS)
+        watcher.begin()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(left, stage.chance.uniform(6, 14)))
