@@ -104,7 +104,9 @@ def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool)
             )
         )
     lines += [PageLine(), PageLine((("Lost or uncertain in this window", "head"),))]
-    for name, meaning in LOSSES.items():
-        number = window.loss.get(name, 0)
-        lines.append(_pair(f"{number:,}", meaning, "warn" if number else "dim"))
+    counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
+    if not counted:
+        lines.append(PageLine((("  nothing", "good"),)))
+    for meaning, number in counted:
+        lines.append(_pair(f"{number:,}", meaning, "warn"))
     return lines

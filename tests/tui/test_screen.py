@@ -205,6 +205,7 @@ async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
             assert "returns without an entry" not in screen.text()
             await screen.press("a", "end", "enter", "end")
             await screen.sees("returns without an entry")
+            assert "histogram slots" not in screen.text()  # only what was counted is listed
             await screen.press("escape")
     async with running(replace(one, loss={"no_slot": 1234}), size=(60, 15), options=options) as screen:
         await screen.press("space")
