@@ -168,7 +168,7 @@ class EvidenceReader:
         return set(self._culprits)
 
     def _charges(self, charges: Iterable[RawCharge]) -> tuple[Charge, ...]:
-        found: dict[tuple[object, ...], Charge] = {}
+        found: dict[tuple[Owner, int, int, Owner], tuple[int, int]] = {}
         owners: dict[tuple[int, int], Owner] = {(0, 0): Owner("", 0, KERNEL)}
 
         def owner(pid: int, cgroup_id: int) -> Owner:
@@ -181,21 +181,19 @@ class EvidenceReader:
             return known
 
         for raw in charges:
-            operation = operations.operation(raw.operation & (NESTED - 1))
-            charge = Charge(
-                *owner(raw.tgid, raw.cgroup_id),
-                operation.layer,
-                operation.name,
-                SPLITS[raw.part],
-                *owner(raw.culprit_tgid, raw.culprit_cgroup_id),
-                raw.ns,
-                raw.times,
+            key = (
+                owner(raw.tgid, raw.cgroup_id),
+                raw.operation & (NESTED - 1),
+                raw.part,
+                owner(raw.culprit_tgid, raw.culprit_cgroup_id),
             )
-            same = found.get(charge[:9])
-            if same is not None:
-                charge = charge._replace(ns=same.ns + charge.ns, times=same.times + charge.times)
-            found[charge[:9]] = charge
-        return tuple(found.values())
+            ns, times = found.get(key, (0, 0))
+            found[key] = ns + raw.ns, times + raw.times
+        named = {number: operations.operation(number) for number in {key[1] for key in found}}
+        return tuple(
+            Charge(*victim, named[operation].layer, named[operation].name, SPLITS[part], *culprit, ns, times)
+            for (victim, operation, part, culprit), (ns, times) in found.items()
+        )
 
     def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:
         pids: defaultdict[str, list[int]] = defaultdict(list)

@@ -181,11 +181,14 @@ class Monitor:
                 return
 
     def _rows(self, counts: Counts) -> Rows:
-        keys = [self._row_key(key) for key in counts.keys]
+        callers = {
+            (tgid, cgroup_id): (self._names.name(tgid), self._tenant(tgid, cgroup_id).id)
+            for tgid, cgroup_id in {(key.tgid, key.cgroup_id) for key in counts.keys}
+        }
+        keys = [self._row_key(key, *callers[key.tgid, key.cgroup_id]) for key in counts.keys]
         return added_up(keys, counts)
 
-    def _row_key(self, key: SlotKey) -> RowKey:
-        name, tenant = self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id
+    def _row_key(self, key: SlotKey, name: str, tenant: str) -> RowKey:
         known = self._keys.setdefault(key.tgid, {})
         row = known.get(key)
         if row is None or row.process != name or row.tenant != tenant:

@@ -57,15 +57,11 @@ class _Place:
 
     names: frozenset[str]
     """The hierarchy's controllers."""
-    own: str
-    """Path of the tenant's own cgroup here; empty where it has none."""
     chain: list[Directory]
     """From the processes' cgroup up."""
 
-    @property
-    def within(self) -> list[Directory]:
-        """The part of it that is the tenant's alone."""
-        return [directory for directory in self.chain if self.own and len(directory.path) >= len(self.own)]
+    within: list[Directory]
+    """The part of it that is the tenant's alone."""
 
 
 @dataclass(slots=True)
@@ -102,7 +98,7 @@ class Pressures:
                 pair for pid in pids for pair in self._paths(pid).items() if pair[0] in self._hierarchies
             }
             places[tenant] = [
-                _Place(names, _own_path(path, own), self._hierarchies[names].chain(path))
+                _place(names, self._hierarchies[names].chain(path), _own_path(path, own))
                 for names, path in paths
                 if names in self._hierarchies
             ]
@@ -154,6 +150,10 @@ class Pressures:
             for line in lines
             if len(line) == 3 and ".." not in line[2].split("/")
         }
+
+
+def _place(names: frozenset[str], chain: list[Directory], own: str) -> _Place:
+    return _Place(names, chain, [directory for directory in chain if own and len(directory.path) >= len(own)])
 
 
 def _own_path(path: str, own: str) -> str:
