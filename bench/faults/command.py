@@ -211,7 +211,7 @@ def run(
 def _tell(number: int, of: int, found: Sequence[Outcome], seconds: float) -> None:
     for outcome in found:
         said = outcome.error or f"found {outcome.found or 'nothing'}" + (
-            "" if outcome.right or outcome.found != outcome.cause else ", blames wrongly"
+            ", blames wrongly" if outcome.found == outcome.cause and not outcome.culprit_right else ""
         )
         if outcome.open_before:
             said += ", open before"

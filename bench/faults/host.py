@@ -52,9 +52,11 @@ def cfs_throttling(stage: Stage) -> Iterator[Truth]:
 def cpu_pinning(stage: Stage) -> Iterator[Truth]:
     """All its processes are bound to one CPU, while others have little to do."""
     victim = stage.tenant("victim")
-    count = stage.whole("processes", 2, 3)
-    compute_ms = stage.between("compute_ms", 5, 9)
-    callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=5) for _ in range(count)]
+    count = stage.whole(
+        "processes", 2, min(max(CPUS, 2), 4)
+    )  # too much for one CPU, and no more than half of all
+    compute_ms = stage.between("compute_ms", 6, 9)
+    callers = [trainer(stage, victim, compute_ms=compute_ms, sync_ms=8) for _ in range(count)]
     cpu = stage.whole("cpu", 0, CPUS - 1)
     yield Truth(victim)
     for caller in callers:
@@ -94,6 +96,7 @@ def major_faults(stage: Stage) -> Iterator[Truth]:
     """The pages of its mapped file are dropped again and again."""
     victim = stage.tenant("victim")
     pages = stage.whole("pages", 16, 64)
+    stage.files.remember("data")
     caller = trainer(stage, victim, before=f"@touch:data:{pages}", sync_ms=5)
     yield Truth(victim)
     caller.change(f"@touch:data:{pages}:1 !1000 {step()}")
