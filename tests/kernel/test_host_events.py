@@ -135,6 +135,10 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> No
 
 
 def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path) -> None:
+    pressures = Pressures()
+    with open(disk_file, "rb") as file:  # what is cached already is charged to whoever read it first
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     with Cgroups() as cgroups:
         path = container_path("podman", container_id())
         unified = cgroups.make(path)
@@ -142,13 +146,20 @@ def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path)
         try:
             limits.memory(16 * MIB)
             with Program("read-cached", disk_file, MIB, 4, (unified, *limits.places)) as program:
+                tenant = {"a": (f"/{path}", [program.pid])}
+                pressures.look(tenant)
                 program.begin()
                 began = time.monotonic_ns()
                 assert program.done() == 4 * DISK_FILE_BYTES
                 took = time.monotonic_ns() - began
+                pressed = pressures.look(tenant)["a"]
                 used = host.used(program.pid, unified.stat().st_ino)
         finally:
             limits.close()
+            pressures.close()
+    assert pressed.limit_hits > 0
+    assert pressed.refaults > 0
+    assert (pressed.oom_kills, pressed.limit_kills) == (0, 0)
     assert used["reclaims"] > 0
     assert 0 < used["reclaim_ns"] <= took
 
@@ -169,6 +180,7 @@ def test_a_kill_for_lack_of_memory(host: Host, disk_file: Path) -> None:
                 wait_until(lambda: program.process.poll() is not None, what="the kill")
                 host.read()
                 pressed = pressures.look(tenant)["a"]
+                folders = {str(place) for place in (unified, *limits.places)}
                 victims = [victim for victim in host.victims if victim.pid == program.pid]
         finally:
             limits.close()
@@ -176,7 +188,10 @@ def test_a_kill_for_lack_of_memory(host: Host, disk_file: Path) -> None:
         assert [victim.cgroup_id for victim in victims] == [unified.stat().st_ino]
     assert victims[0].name.startswith("python")
     assert began <= victims[0].time_ns <= time.monotonic_ns()
-    assert pressed.oom_kills == 1
+    assert (pressed.oom_kills, pressed.limit_kills) == (1, 1)
+    assert pressed.limit_hits > 0
+    assert pressed.memory_folder in folders
+    assert pressed.memory_version in (1, 2)
     assert pressed.memory_cgroup == f"/{path}"
 
 
