@@ -309,10 +309,9 @@ def _some(names: Sequence[str], most: int) -> str:
 
 def _losses(window: Window, style: Style) -> list[str]:
     found = [(name, count) for name, count in window.loss.items() if count]
-    lines = [
-        style.fit(f"{figures.count(count)}  {LOSSES.get(name, name)}", style.width).rstrip()
-        for name, count in found
-    ]
+    lines: list[str] = []
+    for name, count in found:
+        lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
     return _listed("lost or cut short", lines, 0, style)
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from model.device import Devices
 from model.evidence import Charge, Evidence
 from model.tenant import Tenant
-from model.window import Coverage, Missing, OpenCall, Window
+from model.window import LOSSES, Coverage, Missing, OpenCall, Window
 from outputs.text import MOST_ROWS, table
 from tests.unit.windows import CHAINS, Calls, full_window, key, window, windows
 
@@ -60,6 +60,11 @@ def test_a_full_window_tells_everything() -> None:
     ]
     assert lines_with(text, "cuLaunchKernel")[0].startswith("(cuLaunchKernel)")
     assert "cuStreamSynchronize" not in text, "a call open for less than a second is nothing to report"
+
+
+def test_no_loss_is_cut_short_where_there_is_little_room() -> None:
+    words = " ".join(plain(replace(full_window(), loss=dict.fromkeys(LOSSES, 1)), 60).split())
+    assert all(meaning in words for meaning in LOSSES.values())
 
 
 def test_names_of_operations_are_whole_where_leaving_out_bytes_makes_them_so() -> None:
