@@ -9,10 +9,13 @@ from model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
 """Part of the quota's periods in which it ran out: below that, running into it is no pattern."""
-BUSY_PERCENT: Final = 80.0
-"""A CPU that is busier than this has a queue most of the time."""
+BUSY_PERCENT: Final = 50.0
+"""CPUs that are less busy than this are waited for in short bursts: more of them would hardly help. That
+threads wait is measured; two that wait for a device between steps leave their CPU idle for a third of it."""
 IDLE_PERCENT: Final = 70.0
 """A CPU that is less busy than this has room for one more thread."""
+LESS_BUSY_PERCENT: Final = 25.0
+"""Another CPU must be so much less busy than those that are waited for: noise makes smaller differences."""
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
@@ -28,9 +31,11 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
         return frozenset()
     busy = system.cpu_each_percent
     allowed = cpus_of(process.allowed) & frozenset(range(len(busy)))
-    if not allowed or sum(busy[cpu] for cpu in allowed) < BUSY_PERCENT * len(allowed):
+    mine = sum(busy[cpu] for cpu in allowed) / len(allowed) if allowed else 0.0
+    if mine < BUSY_PERCENT:
         return frozenset()
-    return frozenset(cpu for cpu in range(len(busy)) if cpu not in allowed and busy[cpu] < IDLE_PERCENT)
+    room = min(IDLE_PERCENT, mine - LESS_BUSY_PERCENT)
+    return frozenset(cpu for cpu in range(len(busy)) if cpu not in allowed and busy[cpu] < room)
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:

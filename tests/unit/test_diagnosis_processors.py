@@ -1,0 +1,25 @@
+"""Which CPUs have room for a process that may not use them."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.facts import Facts
+from diagnosis.host.processors import idle_elsewhere
+from tests.unit.evidence_windows import window
+from tests.unit.host_faults import cpu_pinning, plus
+
+
+@pytest.mark.parametrize(
+    ("busy", "idle"),
+    [
+        ((5, 8, 100, 12), {0, 1, 3}),
+        ((5, 60, 70, 46), {0}),  # the others are not so much less busy
+        ((80, 90, 100, 70), set()),
+        ((0, 0, 40, 0), set()),  # waits there are short bursts
+    ],
+)
+def test_room_is_where_it_is_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
+    """The process may run on CPU 2 only."""
+    facts = Facts(plus(cpu_pinning(), window(cpus=busy)))
+    assert idle_elsewhere(facts, 100) == idle
