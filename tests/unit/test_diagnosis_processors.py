@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from diagnosis.facts import Facts
 from diagnosis.host.processors import idle_elsewhere
-from tests.unit.evidence_windows import window
-from tests.unit.host_faults import cpu_pinning, plus
+from tests.unit.host_faults import cpu_pinning
 
 
 @pytest.mark.parametrize(
@@ -21,5 +22,7 @@ from tests.unit.host_faults import cpu_pinning, plus
 )
 def test_room_is_where_it_is_clearly_less_busy(busy: tuple[float, ...], idle: set[int]) -> None:
     """The process may run on CPU 2 only."""
-    facts = Facts(plus(cpu_pinning(), window(cpus=busy)))
+    pinned = cpu_pinning()
+    assert pinned.system is not None
+    facts = Facts(replace(pinned, system=replace(pinned.system, cpu_each_percent=busy)))
     assert idle_elsewhere(facts, 100) == idle
