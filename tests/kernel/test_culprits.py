@@ -94,8 +94,9 @@ def test_a_wait_is_charged_on_every_cpu_that_it_was_spent_for(
         told.read()
     lost = told.rows[victim.pid, "spin"].parts["runqueue"]
     charged = told.charged(victim.pid, "runqueue", "spin")
-    # On a CPU that changes hands all the time, the first of a long wait is not remembered: never too much.
-    assert 0.3 * lost <= sum(charged.values()) <= lost, (charged, lost)
+    # On a CPU that changes hands all the time, the first of a long wait is not remembered. What one CPU reads of
+    # another while that one changes hands may count twice: some microseconds a move.
+    assert 0.3 * lost <= sum(charged.values()) <= 1.02 * lost, (charged, lost)
     assert charged[one.pid] > 0, (charged, lost)
     assert charged[other.pid] > 0, (charged, lost)
 
