@@ -65,7 +65,7 @@ def test_the_time_charged_is_the_cpu_time_of_who_had_the_cpu(
             lost = told.rows[victim.pid, "spin"].parts["runqueue"]
             charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
             assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
-            assert charged <= lost
+            assert charged <= 1.01 * lost
             ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
     # In a single round something else may have been busy where the victim was not waiting.
     for sort in zip(*ratios, strict=True):
@@ -94,8 +94,8 @@ def test_a_wait_is_charged_on_every_cpu_that_it_was_spent_for(
         told.read()
     lost = told.rows[victim.pid, "spin"].parts["runqueue"]
     charged = told.charged(victim.pid, "runqueue", "spin")
-    # On a CPU that changes hands all the time, the first of a long wait is not remembered. What one CPU reads of
-    # another while that one changes hands may count twice: some microseconds a move.
+    # On a CPU that changes hands all the time, the first of a long wait is not remembered. What one CPU reads
+    # of another while that one changes hands may count twice: some microseconds a move.
     assert 0.3 * lost <= sum(charged.values()) <= 1.02 * lost, (charged, lost)
     assert charged[one.pid] > 0, (charged, lost)
     assert charged[other.pid] > 0, (charged, lost)
