@@ -149,7 +149,7 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 /*
  * `thread` is on a CPU `now`. The kernel does not tell of every switch: where none was seen by which it got there, it
  * is taken to have got the CPU when it was woken; now, where that was not seen either; and at once, where
- * it had not been blocked.
+ * it had not been blocked. When it was given to another CPU it still waited: others are charged with that.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {
@@ -161,6 +161,8 @@ INLINE void is_on_cpu(struct thread *thread, u64 now)
 		until = since;
 	else if (until <= since)
 		until = now;
+	if (until < thread->waiting_ns)
+		until = thread->waiting_ns;
 	gets_cpu(thread, until);
 	if (thread->waiting_ns) {
 		thread->waiting_ns = 0;

@@ -65,7 +65,7 @@ def test_the_time_charged_is_the_cpu_time_of_who_had_the_cpu(
             lost = told.rows[victim.pid, "spin"].parts["runqueue"]
             charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
             assert lost >= 0.2 * told.rows[victim.pid, "spin"].total_ns
-            assert charged <= 1.01 * lost
+            assert charged <= lost
             ratios.append((charged / lost, told.charged(victim.pid, "runqueue")[hog.pid] / spent))
     # In a single round something else may have been busy where the victim was not waiting.
     for sort in zip(*ratios, strict=True):
@@ -94,11 +94,47 @@ def test_a_wait_is_charged_on_every_cpu_that_it_was_spent_for(
         told.read()
     lost = told.rows[victim.pid, "spin"].parts["runqueue"]
     charged = told.charged(victim.pid, "runqueue", "spin")
-    # On a CPU that changes hands all the time, the first of a long wait is not remembered. What one CPU reads
-    # of another while that one changes hands may count twice: some microseconds a move.
-    assert 0.3 * lost <= sum(charged.values()) <= 1.02 * lost, (charged, lost)
+    # On a CPU that changes hands all the time, the first of a long wait is not remembered: never too much.
+    assert 0.3 * lost <= sum(charged.values()) <= lost, (charged, lost)
     assert charged[one.pid] > 0, (charged, lost)
     assert charged[other.pid] > 0, (charged, lost)
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: nothing can be moved to another")
+def test_what_was_charged_by_a_move_was_a_wait(relay: Path) -> None:
+    """Though the switch by which the thread got its new CPU is not told, as happens."""
+
+    def moved() -> bool:
+        kernel = tracing(relay)
+        told = Told(kernel)
+        records = kernel._programs.threads
+        try:
+            with (
+                Relay(relay, "spin", 20, 1, cpu=CPUS[0]) as victim,
+                Relay(relay, "hog", cpu=CPUS[0]),
+                Relay(relay, "hog", cpu=CPUS[-1]),
+            ):
+                os.sched_setscheduler(victim.pid, os.SCHED_IDLE, os.sched_param(0))
+                victim.send("")
+                wait_until(lambda: bool((records["tgid"] == victim.pid).any()), "its record")
+                (place,) = (records["tgid"] == victim.pid).nonzero()[0]
+                wait_until(lambda: bool(records["waiting_ns"][place]), "a wait for the CPU")
+                time.sleep(0.005)
+                os.sched_setaffinity(victim.pid, {CPUS[-1]})
+                waits = int(records["waiting_ns"][place])
+                os.close(kernel._tracepoints.pop())  # of sched_switch
+                unseen = waits != 0 and int(records["waiting_ns"][place]) == waits
+                os.sched_setscheduler(victim.pid, os.SCHED_OTHER, os.sched_param(0))
+                victim._answer()
+                told.read()
+            charged = sum(told.charged(victim.pid, "runqueue", "spin").values())
+            lost = told.rows[victim.pid, "spin"].parts["runqueue"]
+            assert charged <= lost
+            return unseen and charged > 0
+        finally:
+            kernel.close()
+
+    wait_until(moved, "a thread that was moved while it waited")
 
 
 PING_PONG = """
