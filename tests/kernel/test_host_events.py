@@ -128,8 +128,8 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> No
             tenants.close()
     assert [io.tenant for io in own] == [owner.tenant]
     assert own[0].bytes >= 2 * MIB
-    # Two MiB at one MiB/s take two seconds, less what may pass at once. How long they were held is taken from when
-    # the cgroup had nothing under way: for as much as may pass at once, that was before they were asked for.
+    # Two MiB at one MiB/s take two seconds, less what may pass at once. How long they were held is taken from
+    # when the cgroup had nothing under way: a little of that may be from before they were asked for.
     assert 0.5e9 < own[0].queued_ns <= 1.1 * took
     assert own[0].queued_ns > 5 * own[0].service_ns
     assert not [io for io in records if io.tenant == owner.tenant and not io.pid and not io.write]
