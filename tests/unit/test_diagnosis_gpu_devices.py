@@ -18,7 +18,7 @@ from model.device import Device, DeviceProcess, Devices
 from model.evidence import HOST_GAP
 from probes.nvml import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
-from tests.unit.test_diagnosis_gpu_usage import found
+from tests.unit.gpu_usage import found
 
 WELL = Device(
     2,

@@ -17,7 +17,7 @@ from diagnosis.verdict import severity_of
 from model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
 from model.window import OpenCall, RowKey
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
-from tests.unit.test_diagnosis_gpu_usage import found
+from tests.unit.gpu_usage import found
 
 WAITING, LATE = 100, 200
 SECOND = 1_000_000_000

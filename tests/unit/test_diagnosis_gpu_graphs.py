@@ -1,0 +1,35 @@
+"""Graphs that are made and never launched: told once they had time to be."""
+
+from __future__ import annotations
+
+from diagnosis.series import Series
+from diagnosis.suspicion import Suspicion
+from tests.unit.evidence_windows import row, window
+from tests.unit.gpu_usage import found
+
+
+def _graphs_over(seconds: int, launch: bool = False) -> list[Suspicion]:
+    series = Series()
+    for at in range(seconds):
+        rows = [row("cudaLaunchKernel", 100, running=1), row("cudaStreamSynchronize", 10, gpu=100)]
+        if at < 3:
+            rows.append(row("cudaGraphInstantiate", 4, running=8))
+        if launch and at == 5:
+            rows.append(row("cudaGraphLaunch", 1, running=1))
+        made = window(rows, start=1000.0 + at)
+        series.add(made)
+    return found(made, series=series.points)
+
+
+def test_graphs_that_are_never_launched() -> None:
+    (told,) = _graphs_over(70)
+    assert told.cause == "graph_unlaunched"
+    assert told.links[1].text.startswith("12 graphs made, none launched")
+
+
+def test_graphs_that_may_yet_be_launched() -> None:
+    assert _graphs_over(30) == []
+
+
+def test_graphs_that_were_launched() -> None:
+    assert _graphs_over(70, launch=True) == []
