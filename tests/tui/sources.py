@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model.window import Window
-from tests.unit.windows import Calls, full_window, key, window
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, window
 
 
 class Fed:

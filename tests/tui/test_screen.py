@@ -17,7 +17,8 @@ from model.source import Source
 from model.window import Missing
 from tests.tui.screen import DEADLINE, running
 from tests.tui.sources import Fed, Made, many, numbered
-from tests.unit.windows import full_window, window
+from tests.unit.full_window import full_window
+from tests.unit.windows import window
 from tui.app import RunOptions, StalltopApp
 from tui.theme import NAMES
 from widgets.lines import Lines

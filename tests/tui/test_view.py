@@ -8,7 +8,8 @@ import numpy as np
 
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.window import Window
-from tests.unit.windows import Calls, full_window, key, window
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, window
 from tui.view import SORTS, Step, View, calls_per_s, outermost_ns, scope, table
 from widgets.table import TableData
 

@@ -24,7 +24,7 @@ from model.window import Window
 from tests.unit import evidence_windows as made
 from tests.unit.evidence_windows import BATCH, TRAIN, row, window
 from tests.unit.host_faults import FAULTS
-from tests.unit.windows import windows
+from tests.unit.random_windows import windows
 
 FAULT = "lock_contention"
 

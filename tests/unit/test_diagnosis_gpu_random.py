@@ -15,7 +15,7 @@ from model.device import DeviceProcess, Devices
 from model.histograms import Histograms
 from model.window import SPLITS, OpenCall, RowKey, Rows, Window
 from probes.operations import OPERATIONS
-from tests.unit.windows import random_devices, random_evidence
+from tests.unit.random_windows import random_devices, random_evidence
 
 _NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 100_000), st.integers(0, 1 << 40))
 

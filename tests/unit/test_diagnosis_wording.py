@@ -1,4 +1,4 @@
-"""How chains name whom they blame."""
+"""How culprits are told."""
 
 from __future__ import annotations
 
@@ -6,19 +6,42 @@ import pytest
 
 from diagnosis.facts import Facts
 from diagnosis.host.attribution import Who
-from diagnosis.host.wording import named
-from tests.unit.windows import window
+from diagnosis.host.cpu import keep_off
+from diagnosis.host.wording import named, ranked
+from model.tenant import Tenant
+from tests.unit.evidence_windows import window
+from tests.unit.host_faults import cpu_contention, plus
+
+ENCODE = Who("docker:dd", 300, "encode")
+
+
+def test_many_of_one_name_are_told_as_one() -> None:
+    """Compilers come and go: none of them is to blame by itself."""
+    compilers = {Who("docker:cc", pid, "cc1"): 10.0 for pid in range(200, 208)}
+    many = Who("docker:cc", 0, "cc1 (8 processes)")
+    assert ranked({ENCODE: 40.0, **compilers}, 120.0) == [(many, 80.0), (ENCODE, 40.0)]
+    few = dict(list(compilers.items())[:2])
+    assert [who for who, _ in ranked(few | {ENCODE: 40.0}, 60.0)] == [ENCODE, *few]
 
 
 @pytest.mark.parametrize(
     ("who", "text"),
     [
-        (Who("docker:aa", 100, "python3"), "python3 (pid 100) of train"),
-        (Who("", 0, "kernel"), "kernel"),
+        (ENCODE, "encode (pid 300) of docker:dd"),
+        (Who("process:0/cc1", 7, "cc1"), "cc1 (pid 7)"),
+        (Who("process:0/cc1", 0, "cc1 (8 processes)"), "cc1 (8 processes)"),
         (Who("", 0, "others"), "the rest"),
-        (Who("docker:aa", 0, "others"), "the rest of train"),
-        (Who("docker:aa", 7, "others"), "others (pid 7) of train"),
     ],
 )
-def test_culprits_read_well_as_the_subject_of_a_sentence(who: Who, text: str) -> None:
-    assert named(Facts(window()), who) == text
+def test_nothing_is_named_twice(who: Who, text: str) -> None:
+    outside = Tenant("process:0/cc1", "cc1")
+    facts = Facts(window(tenants_named=(outside,)))
+    assert named(facts, who) == text
+
+
+def test_a_swarm_is_kept_away_by_its_cgroup() -> None:
+    facts = Facts(plus(cpu_contention(), window(cpus=(100, 100, 100, 100))))
+    swarm = ENCODE._replace(tenant=sorted(facts.window.tenants)[0], pid=0)
+    fix = keep_off(facts, 100, swarm)
+    assert facts.name(swarm.tenant) in fix.text
+    assert "taskset" not in fix.command

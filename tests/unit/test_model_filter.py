@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from model.filter import KEYS, parse
 from model.tenant import Tenant
 from model.window import RowKey
-from tests.unit.windows import Calls, full_window, key, window
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, window
 
 TRAIN = Tenant(
     id="docker:4f1c0a",

@@ -11,7 +11,9 @@ from model.history import LEVELS, History
 from model.merging import merge
 from model.packing import pack
 from model.window import Window
-from tests.unit.windows import CHAINS, EVIDENCE, Calls, key, row_table, sequences, window
+from tests.unit.full_window import CHAINS, EVIDENCE
+from tests.unit.random_windows import sequences
+from tests.unit.windows import Calls, key, row_table, window
 
 
 def ticks(number: int, *, first: int = 0) -> list[Window]:

@@ -11,18 +11,9 @@ from model.device import Devices
 from model.evidence import RECORDS, tenants_of
 from model.merging import merge
 from model.window import MOST_ENDED, OpenCall, Window
-from tests.unit.windows import (
-    CHAINS,
-    EVIDENCE,
-    TENANTS,
-    Calls,
-    evidence_table,
-    full_window,
-    key,
-    row_table,
-    sequences,
-    window,
-)
+from tests.unit.full_window import CHAINS, EVIDENCE, full_window
+from tests.unit.random_windows import sequences
+from tests.unit.windows import TENANTS, Calls, evidence_table, key, row_table, window
 
 
 def same(one: Window, other: Window) -> None:

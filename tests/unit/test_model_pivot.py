@@ -12,7 +12,9 @@ from model.evidence import HOST_GAP, HOST_LAYER
 from model.hdr import HIGHEST_NS, index_of
 from model.pivot import DIMENSIONS, Dimension, part_of, pivot
 from model.window import Window
-from tests.unit.windows import Calls, full_window, key, window, windows
+from tests.unit.full_window import full_window
+from tests.unit.random_windows import windows
+from tests.unit.windows import Calls, key, window
 
 BY = st.lists(st.sampled_from(DIMENSIONS), unique=True, max_size=4)
 

@@ -21,7 +21,9 @@ from model.evidence import (
 from model.merging import merge
 from model.sliding import Sliding
 from model.window import OpenCall, Window
-from tests.unit.windows import CHAINS, Calls, evidence_table, key, row_table, sequences, window
+from tests.unit.full_window import CHAINS
+from tests.unit.random_windows import sequences
+from tests.unit.windows import Calls, evidence_table, key, row_table, window
 
 
 def same(one: Window, other: Window) -> None:

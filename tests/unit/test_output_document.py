@@ -12,7 +12,9 @@ from hypothesis import given
 
 from model.window import LOSSES, SPLITS, Window
 from outputs.document import SCHEMA, document
-from tests.unit.windows import Calls, full_window, key, window, windows
+from tests.unit.full_window import full_window
+from tests.unit.random_windows import windows
+from tests.unit.windows import Calls, key, window
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
 SAMPLE = re.compile(r"(?<=```json\n).*?(?=```\n)", re.DOTALL)

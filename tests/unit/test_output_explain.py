@@ -21,7 +21,8 @@ from outputs.chain_text import branches
 from outputs.explain import SCHEMA, explain_document, explain_text
 from outputs.saved import save
 from outputs.style import Style
-from tests.unit.windows import CHAINS, Calls, full_window, key, window
+from tests.unit.full_window import CHAINS, full_window
+from tests.unit.windows import Calls, key, window
 from tui import cli
 from tui.commands import once
 from tui.commands.explain import chains_of

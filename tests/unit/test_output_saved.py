@@ -24,7 +24,9 @@ from outputs.explain import explain_document, explain_text
 from outputs.places import state_directory, window_path
 from outputs.saved import load, save
 from outputs.text import table
-from tests.unit.windows import CHAINS, EVIDENCE, Calls, full_window, key, row_table, window, windows
+from tests.unit.full_window import CHAINS, EVIDENCE, full_window
+from tests.unit.random_windows import windows
+from tests.unit.windows import Calls, key, row_table, window
 
 
 def same(one: Window, other: Window) -> None:

@@ -13,7 +13,9 @@ from model.evidence import Charge, Evidence
 from model.tenant import Tenant
 from model.window import LOSSES, Coverage, Missing, OpenCall, Window
 from outputs.text import MOST_ROWS, table
-from tests.unit.windows import CHAINS, Calls, full_window, key, window, windows
+from tests.unit.full_window import CHAINS, full_window
+from tests.unit.random_windows import windows
+from tests.unit.windows import Calls, key, window
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -1,0 +1,156 @@
+"""Random windows, for hypothesis."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from model.chain import SEVERITIES, Chain
+from model.device import Device, Devices
+from model.evidence import (
+    HOST_GAP,
+    HOST_LAYER,
+    KEYS,
+    SUMS,
+    BlockIo,
+    Charge,
+    Event,
+    Evidence,
+    ProcessUse,
+    Rank,
+    TenantUse,
+)
+from model.hdr import HIGHEST_NS
+from model.window import LOSSES, SPLITS, RowKey, Window
+from tests.unit.full_window import CHAINS
+from tests.unit.windows import Calls, window
+
+OPERATIONS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaFree", "ncclAllReduce")
+_ROW_KEYS = st.builds(
+    RowKey,
+    host=st.just("gpu7"),
+    tenant=st.sampled_from(["docker:aa", "cri:bb", "cgroup:9"]),
+    pid=st.integers(1, 3),
+    process=st.sampled_from(["python3", "serve"]),
+    layer=st.sampled_from(["runtime", "driver", "host"]),
+    operation=st.sampled_from(OPERATIONS),
+    nested=st.booleans(),
+)
+_DURATIONS = st.lists(st.one_of(st.integers(0, 2_000), st.integers(0, HIGHEST_NS)), min_size=1, max_size=6)
+_CALLS = st.builds(Calls, _ROW_KEYS, _DURATIONS, st.integers(0, 3), st.integers(0, 1 << 40))
+
+
+def random_evidence(seed: int) -> Evidence:
+    """A few records of every kind, of few tenants and processes, so that those of two windows meet."""
+    random = Random(seed)
+
+    def count() -> int:
+        return random.choice((0, 1, random.randrange(1 << 40)))
+
+    def who() -> tuple[str, int, str]:
+        return random.choice(("docker:aa", "cri:bb")), random.randint(1, 2), "hog"
+
+    def sums(kind: type) -> dict[str, Any]:
+        return {name: count() for name in SUMS[kind]}
+
+    def some(kind: type, make: Callable[[], Any]) -> tuple[Any, ...]:
+        key_of = (lambda charge: charge[:9]) if kind is Charge else operator.attrgetter(*KEYS[kind])
+        return tuple(
+            {key_of(record): record for record in (make() for _ in range(random.randrange(4)))}.values()
+        )
+
+    return Evidence(
+        charges=some(
+            Charge,
+            lambda: Charge(
+                *who(), HOST_LAYER, HOST_GAP, random.choice(SPLITS[1:3]), *who(), count(), count()
+            ),
+        ),
+        block_io=some(
+            BlockIo,
+            lambda: BlockIo(
+                *who(), random.choice(("sda", "sdb")), random.random() < 0.5, *(count() for _ in range(5))
+            ),
+        ),
+        tenants=some(
+            TenantUse,
+            lambda: TenantUse(who()[0], **sums(TenantUse), cpu_quota=random.choice((None, 0.5))),
+        ),
+        processes=some(
+            ProcessUse,
+            lambda: ProcessUse(
+                *who(), **sums(ProcessUse), link=random.randint(-1, 3), nice=random.randint(-20, 19)
+            ),
+        ),
+        ranks=some(
+            Rank,
+            lambda: Rank(
+                random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2, *(count() for _ in range(7))
+            ),
+        ),
+        events=tuple(Event(1_000 + random.random(), "xid", *who(), "") for _ in range(random.randrange(3))),
+        swap_in_bytes=count(),
+        swap_out_bytes=count(),
+        unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
+    )
+
+
+def random_devices(seed: int) -> Devices:
+    """Two devices that are always there."""
+    random = Random(seed)
+
+    def count() -> int | None:
+        return random.choice((None, 0, random.randrange(1 << 40)))
+
+    return Devices(
+        tuple(
+            Device(
+                index,
+                f"GPU-{index}",
+                "H100",
+                pcie_replays=count(),
+                ecc_corrected=count(),
+                thermal_held_ns=count(),
+                xids=tuple(sorted(random.sample((13, 31, 79), random.randrange(3)))),
+            )
+            for index in range(2)
+        )
+    )
+
+
+def random_chains(seed: int) -> tuple[Chain, ...]:
+    random = Random(seed)
+    return tuple(
+        replace(chain, severity=random.choice(SEVERITIES), lost_ms_per_s=random.random() * 1e4)
+        for chain in random.choices(CHAINS, k=random.randrange(3))
+    )
+
+
+@st.composite
+def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = None) -> Window:
+    """A small random window of host gpu7 that lasts one second."""
+    calls = draw(st.lists(_CALLS, max_size=5, unique_by=lambda row: row.key))
+    loss = draw(st.dictionaries(st.sampled_from(sorted(LOSSES)), st.integers(0, 1_000), max_size=3))
+    made = window(
+        calls,
+        start=start,
+        split=draw(st.booleans()) if split is None else split,
+        loss=loss,
+        cost_percent=draw(st.floats(0, 100)),
+        simulated=draw(st.booleans()),
+    )
+    seed = draw(st.integers(0, 1 << 32))
+    return replace(
+        made, evidence=random_evidence(seed), chains=random_chains(seed), devices=random_devices(seed)
+    )
+
+
+@st.composite
+def sequences(draw: st.DrawFn, most: int = 8, *, split: bool | None = None) -> list[Window]:
+    """One to ``most`` windows of one host that follow each other."""
+    return [draw(windows(1_000.0 + number, split=split)) for number in range(draw(st.integers(1, most)))]
