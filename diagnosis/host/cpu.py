@@ -25,7 +25,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
     culprits = ranked(loss.culprits, loss.ns)
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
-    for who in [who for who, _ in culprits if who.pid][:1]:
+    for who in [who for who, _ in culprits if who.tenant][:1]:
         fixes.append(keep_off(facts, loss.last.pid, who))
         use = facts.use(who.tenant)
         half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
@@ -53,11 +53,17 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
         theirs = everywhere - frozenset(range((cpus + 1) // 2))
     # The kernel refuses CPUs outside of the cgroup's.
     theirs &= cpuset_of(facts, culprit.tenant) or everywhere
-    name, process = facts.name(culprit.tenant), culprit.process
+    # Many that come and go can only be told by their cgroup.
+    whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
     if not theirs:
-        return Fix(f"lower the priority of {process} of {name}", commands.lower_priority(culprit.pid))
+        command = commands.lower_priority(culprit.pid) if culprit.pid else ""
+        return Fix(f"lower the priority of {whom}", command)
     where = list_of(theirs)
-    return Fix(f"keep {process} of {name} on CPUs {where}", commands.move_to_cpus(culprit.pid, where))
+    if culprit.pid:
+        command = commands.move_to_cpus(culprit.pid, where)
+    else:
+        command = commands.set_cpus(facts, culprit.tenant, where)
+    return Fix(f"keep {whom} on CPU{'s' if len(theirs) > 1 else ''} {where}", command)
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:

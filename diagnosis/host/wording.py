@@ -35,7 +35,9 @@ _SINGULAR: Final = {"others": "the rest"}
 def named(facts: Facts, who: Who) -> str:
     """A process as a person reads it, with its tenant."""
     process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
-    return f"{process} of {facts.name(who.tenant)}" if who.tenant else process
+    name = facts.name(who.tenant)
+    # What is in no container is a tenant that has its program's name.
+    return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
 
 
 def worst(loss: Loss) -> RowKey:
@@ -113,13 +115,31 @@ def by_tenant(culprits: Mapping[Who, float]) -> dict[str, float]:
 
 
 def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
-    """Like ``largest``, but the processes of the tenant that took most come first."""
+    """Like ``largest``, but the processes of the tenant that took most come first.
+
+    Many of one name in one tenant, such as a compiler's, are told as one, without a process id.
+    """
     place = {tenant: number for number, tenant in enumerate(by_tenant(culprits))}
     # Small ones that are told together (process id 0) stand behind those with a name.
     return sorted(
-        largest(culprits, total),
-        key=lambda item: (place[item[0].tenant], not item[0].pid, -item[1], item[0]),
+        largest(_swarms(culprits), total),
+        key=lambda item: (place[item[0].tenant], item[0].process in _SINGULAR, -item[1], item[0]),
     )
+
+
+def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:
+    """``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant as one."""
+    same: dict[tuple[str, str], list[Who]] = {}
+    for who in culprits:
+        same.setdefault((who.tenant, who.process), []).append(who)
+    found: dict[Who, float] = {}
+    for (tenant, process), members in same.items():
+        if len(members) > MOST_CULPRITS:
+            whole = Who(tenant, 0, f"{process} ({len(members)} processes)")
+            found[whole] = sum(culprits[who] for who in members)
+        else:
+            found |= {who: culprits[who] for who in members}
+    return found
 
 
 def blamed(

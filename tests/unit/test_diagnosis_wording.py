@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from diagnosis.facts import Facts
@@ -35,7 +37,7 @@ def test_many_of_one_name_are_told_as_one() -> None:
 )
 def test_nothing_is_named_twice(who: Who, text: str) -> None:
     outside = Tenant("process:0/cc1", "cc1")
-    facts = Facts(window(tenants_named=(outside,)))
+    facts = Facts(replace(window(), tenants={outside.id: outside}))
     assert named(facts, who) == text
 
 
