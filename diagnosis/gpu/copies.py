@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from diagnosis.gpu.usage import Usage, added, duration, figure, size
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
+from model.chain import Fix
 
 STAGED_BYTES: Final = 64 << 10
 """Copies from pageable memory up to this size go along with the command, without a staging buffer (CUDA's
@@ -109,13 +110,11 @@ def small_copies(usage: Usage) -> Iterator[Suspicion]:
                 lost,
             ),
             usage.own(f"{usage.process} copies piece by piece", share=1.0, ns=lost),
-            Link(
+            link_of(
+                usage,
                 "factor",
                 f"{size(usage.per_second(small.bytes))} a second in all: one copy of that takes "
                 f"{duration(usage.per_second(small.bytes) / PINNED_BYTES_PER_S * 1e9)}",
-                tenant=usage.tenant,
-                pid=usage.pid,
-                process=usage.process,
                 depth=2,
             ),
         ),

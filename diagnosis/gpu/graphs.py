@@ -7,8 +7,9 @@ from typing import Final
 
 from diagnosis.families import Family
 from diagnosis.gpu.usage import Usage, duration, figure
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
+from model.chain import Fix
 
 MADE_PER_S: Final = 0.5
 """Graphs made a second: a program that captures one for each shape does so once, while it starts."""
@@ -82,13 +83,11 @@ def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
         hit.total_ns,
         confidence=0.8,
         links=(
-            Link(
+            link_of(
+                usage,
                 "mechanism",
                 f"{figure(count)} graphs made, none launched for {duration(seconds * 1e9)}; "
                 f"{figure(usage.per_second(usage.launched.calls))} kernels launched a second",
-                tenant=usage.tenant,
-                pid=usage.pid,
-                process=usage.process,
             ),
             usage.own(f"{usage.process} does not use its graphs"),
         ),

@@ -9,8 +9,9 @@ from typing import Final
 from diagnosis.families import Family
 from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration, figure
 from diagnosis.host.sockets import loses_segments
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
+from model.chain import Fix
 
 SYNCS_PER_S: Final = 100
 """Waits a second below which their round trips are of no account."""
@@ -38,15 +39,13 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
         lost,
         confidence=0.85,
         links=(
-            Link(
+            link_of(
+                usage,
                 "mechanism",
                 f"{figure(usage.per_second(waits.calls))} waits a second of {duration(waits.mean_ns)}, "
                 f"{figure(usage.launched.calls / waits.calls)} launches between two",
                 share=1.0,
                 ns_per_s=usage.per_second(lost),
-                tenant=usage.tenant,
-                pid=usage.pid,
-                process=usage.process,
             ),
             usage.own(
                 f"{usage.process} calls {waits.rows[0].key.operation} in its inner loop", share=1.0, ns=lost
@@ -107,13 +106,11 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
                 launches.total_ns,
             ),
             usage.own(f"{usage.process} launches kernels one by one", share=1.0, ns=launches.total_ns),
-            Link(
+            link_of(
+                usage,
                 "factor",
                 "work of the host between the launches",
                 ns_per_s=usage.per_second(between),
-                tenant=usage.tenant,
-                pid=usage.pid,
-                process=usage.process,
                 depth=2,
             ),
         ),
@@ -161,14 +158,12 @@ def cold_start(usage: Usage) -> Iterator[Suspicion]:
     disk_ns = sum(row.split_ns.get("disk", 0) + row.split_ns.get("memory", 0) for row in loads.rows)
     if disk_ns > loads.total_ns / 4:
         links.append(
-            Link(
+            link_of(
+                usage,
                 "reason",
                 "the files of the libraries are read from disk",
                 share=min(1.0, disk_ns / loads.total_ns),
                 ns_per_s=usage.per_second(disk_ns),
-                tenant=usage.tenant,
-                pid=usage.pid,
-                process=usage.process,
                 depth=3,
             )
         )

@@ -9,6 +9,7 @@ from typing import Final
 from diagnosis.facts import Facts
 from diagnosis.families import Family
 from diagnosis.gpu.usage import Calls, Usage, duration, figure, size
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.device import Device
@@ -166,13 +167,11 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
     device = _device_of(facts, usage.pid)
     free = _free_bytes(device)
     links = [
-        Link(
+        link_of(
+            usage,
             "mechanism",
             f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
             + (f" in {process.held:,} allocations" if process is not None and process.held else ""),
-            tenant=usage.tenant,
-            pid=usage.pid,
-            process=usage.process,
         ),
         usage.own(f"{usage.process} keeps {size(rate)} a second of what it allocates", share=1.0),
     ]

@@ -12,6 +12,7 @@ from diagnosis.families import Family
 from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Usage, duration
 from diagnosis.host.attribution import Who
 from diagnosis.host.cpu import keep_off
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.evidence import Rank
@@ -85,15 +86,13 @@ def _straggler(
     worst = max(waiting, key=_waits_ns)
     hit = worst.synced if worst.synced.calls else worst.of(Family.COLLECTIVE, Family.GROUP)
     mean_ns = late.late_ns / late.joined
-    culprit = Link(
+    culprit = link_of(
+        late,
         "culprit",
         f"rank {late.rank} enters {duration(mean_ns)} late on average, and last in {late.last:,} of "
         f"{late.joined:,} collectives",
         share=1.0,
         ns_per_s=facts.per_second(lost),
-        tenant=late.tenant,
-        pid=late.pid,
-        process=late.process,
         depth=2,
     )
     reasons = _reasons(facts, usages[late.pid], waiting, lost)
@@ -144,14 +143,12 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
     if excess < EXPLAINED * lost:
         return []
     links = [
-        Link(
+        link_of(
+            late,
             "reason",
             _IN_WORDS[part],
             share=min(1.0, excess / lost),
             ns_per_s=facts.per_second(excess),
-            tenant=late.tenant,
-            pid=late.pid,
-            process=late.process,
             depth=3,
         )
     ]
@@ -317,46 +314,38 @@ def _hang_links(
     """Who waits, and for whom; what those have been in for long."""
     first = ahead[0]
     links = [
-        Link(
+        link_of(
+            first,
             "effect",
             f"{_counted(len(ahead))} in a collective",
             share=1.0,
             ns_per_s=float(SECOND_NS),
-            tenant=first.tenant,
-            pid=first.pid,
-            process=first.process,
             depth=0,
         ),
-        Link(
+        link_of(
+            first,
             "mechanism",
             f"entered {duration(waited_ns)} ago; not all ranks have",
             share=1.0,
-            tenant=first.tenant,
-            pid=first.pid,
-            process=first.process,
         ),
     ]
     for rank in missing[:MOST_RANKS]:
         behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
         links.append(
-            Link(
+            link_of(
+                rank,
                 "culprit",
                 f"rank {rank.rank} is {behind} behind; it entered its last one "
                 f"{duration(rank.since_entry_ns)} ago",
                 share=1.0 / len(missing),
-                tenant=rank.tenant,
-                pid=rank.pid,
-                process=rank.process,
                 depth=2,
             )
         )
         links += [
-            Link(
+            link_of(
+                call,
                 "reason",
                 f"its thread {call.tid} has been in {call.operation} for {duration(call.age_ns)}",
-                tenant=call.tenant,
-                pid=call.pid,
-                process=call.process,
                 depth=3,
             )
             for call in facts.window.open_calls
@@ -369,24 +358,20 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
     oldest = max(calls, key=lambda call: call.age_ns)
     elsewhere = rank.ranks - rank.local_ranks if rank is not None else 0
     links = [
-        Link(
+        link_of(
+            oldest,
             "effect",
             f"{oldest.operation} of {oldest.process} does not return",
             share=1.0,
             ns_per_s=float(SECOND_NS),
-            tenant=oldest.tenant,
-            pid=oldest.pid,
-            process=oldest.process,
             depth=0,
         ),
         *(
-            Link(
+            link_of(
+                call,
                 "mechanism",
                 f"open for {duration(call.age_ns)} in thread {call.tid}",
                 share=1.0,
-                tenant=call.tenant,
-                pid=call.pid,
-                process=call.process,
             )
             for call in calls[:MOST_RANKS]
         ),

@@ -10,8 +10,9 @@ from diagnosis.facts import Facts
 from diagnosis.families import Family
 from diagnosis.gpu.device_faults import name_of
 from diagnosis.gpu.usage import Calls, Usage, duration, figure
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
+from model.chain import Fix
 from model.device import Device
 
 LONGER: Final = 1.5
@@ -92,25 +93,21 @@ def _shared(
     lost = waits.waited_ns - usual_ns * waits.calls
     mps = any(process.kind == "M+C" for process in device.processes)
     links = [
-        Link(
+        link_of(
+            usage,
             "mechanism",
             f"a wait takes {duration(waits.waited_ns / waits.calls)} instead of {duration(usual_ns)}; "
             f"{gpu} is " + ("shared through MPS" if mps else "time-sliced between its processes"),
             share=1.0,
             ns_per_s=facts.per_second(lost),
-            tenant=usage.tenant,
-            pid=usage.pid,
-            process=usage.process,
             device=gpu,
         ),
         *(
-            Link(
+            link_of(
+                other,
                 "culprit",
                 f"{other.who} gives {gpu} {figure(other.per_second(other.kernels))} kernels a second, more "
                 "than before",
-                tenant=other.tenant,
-                pid=other.pid,
-                process=other.process,
                 device=gpu,
                 depth=2,
             )

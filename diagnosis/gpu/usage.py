@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
 from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, Kind, kind_of
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 
@@ -136,27 +137,23 @@ class Usage:
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
         """The process itself as the culprit; ``ns`` of the window."""
-        return Link(
+        return link_of(
+            self,
             "culprit",
             text,
             share=share,
             ns_per_s=None if ns is None else self.per_second(ns),
-            tenant=self.tenant,
-            pid=self.pid,
-            process=self.process,
             depth=depth,
         )
 
     def step(self, text: str, calls: Calls, lost_ns: float) -> Link:
         """Where the time went: ``calls``, as a part of the ``lost_ns`` of the window."""
-        return Link(
+        return link_of(
+            self,
             "mechanism",
             text,
             share=min(1.0, calls.total_ns / lost_ns) if lost_ns > 0 else None,
             ns_per_s=self.per_second(calls.total_ns),
-            tenant=self.tenant,
-            pid=self.pid,
-            process=self.process,
         )
 
     def suspect(
@@ -183,14 +180,12 @@ class Usage:
             lost_ns_per_s=self.per_second(lost_ns),
             confidence=confidence,
             links=(
-                Link(
+                link_of(
+                    self,
                     "effect",
                     f"{self.facts.name(self.tenant)} {verb} time in {where}",
                     share=1.0,
                     ns_per_s=self.per_second(lost_ns),
-                    tenant=self.tenant,
-                    pid=self.pid,
-                    process=self.process,
                     depth=0,
                 ),
                 *links,

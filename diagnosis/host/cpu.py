@@ -10,6 +10,7 @@ from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
 from diagnosis.host.processors import cpuset_of, idle_elsewhere
 from diagnosis.host.wording import blamed, by_tenant, named, ranked
+from diagnosis.links import link_of
 from model.chain import Fix, Link
 from model.cpu_list import cpus_of, list_of
 
@@ -143,12 +144,10 @@ def pinning(facts: Facts, loss: Loss) -> Description:
     idle = idle_elsewhere(facts, who.pid)
     allowed = process.allowed if process is not None else ""
     culprits = ranked(loss.culprits, loss.ns)
-    reason = Link(
+    reason = link_of(
+        who,
         "reason",
         f"{who.process} may run on CPUs {allowed} only; CPUs {list_of(idle)} are idle",
-        tenant=who.tenant,
-        pid=who.pid,
-        process=who.process,
         depth=len(loss.path) + 2,
     )
     return Description(

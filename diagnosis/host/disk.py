@@ -10,6 +10,7 @@ from diagnosis.host import block, commands, memory
 from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
 from diagnosis.host.wording import MOST_CULPRITS, named
+from diagnosis.links import link_of
 from model.chain import Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
@@ -53,14 +54,12 @@ def load(facts: Facts, loss: Loss) -> Load:
     whose = "its" if device.own else "the tenant's"
     if not device.own:
         unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
-    reason = Link(
+    reason = link_of(
+        who,
         "reason",
         f"{device.name} takes {device.request_ns / 1e6:.1f} ms for each of {whose} requests",
         share=1.0 if device.own else None,
         ns_per_s=facts.per_second(device.queued_ns + device.service_ns),
-        tenant=who.tenant,
-        pid=who.pid,
-        process=who.process,
         device=device.name,
         depth=depth,
     )
@@ -116,16 +115,14 @@ def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, 
         tenants[user.tenant] = tenants.get(user.tenant, 0.0) + ns
     order = sorted(users.items(), key=lambda item: (-tenants[item[0].tenant], -item[1], item[0]))
     return [
-        Link(
+        link_of(
+            user,
             "culprit",
             f"{named(facts, user)} loads {device}"
             if user.pid
             else f"{facts.name(user.tenant)} loads {device} (writeback)",
             share=ns / total,
             ns_per_s=facts.per_second(ns),
-            tenant=user.tenant,
-            pid=user.pid,
-            process=user.process,
             device=device,
             depth=depth,
         )

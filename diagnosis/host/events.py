@@ -11,6 +11,7 @@ from diagnosis.host import commands
 from diagnosis.host.commands import MIB
 from diagnosis.host.faults import less_for_others, more_memory, users_of_host
 from diagnosis.host.memory import at_limit
+from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.window import OpenCall, RowKey
@@ -124,22 +125,18 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
         share=0.0,
         confidence=0.9,
         links=(
-            Link(
+            link_of(
+                call,
                 "effect",
                 f"{call.operation} is open for {call.age_ns / 1e9:.0f} s{before}",
                 ns_per_s=1e9,
-                tenant=call.tenant,
-                pid=call.pid,
-                process=call.process,
                 depth=0,
             ),
-            Link(
+            link_of(
+                call,
                 "mechanism",
                 f"thread {call.tid} has not come back from the driver",
                 share=1.0,
-                tenant=call.tenant,
-                pid=call.pid,
-                process=call.process,
             ),
         ),
         fixes=(
@@ -172,12 +169,10 @@ def tracer(facts: Facts) -> Iterator[Suspicion]:
             lost_ns_per_s=cost / 100 * 1e9,
             confidence=0.9,
             links=(
-                Link(
+                link_of(
+                    row.key,
                     "effect",
                     f"{facts.per_second(row.calls):,.0f} calls a second of {row.key.operation}",
-                    tenant=row.key.tenant,
-                    pid=row.key.pid,
-                    process=row.key.process,
                     depth=0,
                 ),
                 Link(

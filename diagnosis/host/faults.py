@@ -10,6 +10,7 @@ from diagnosis.host.attribution import Loss
 from diagnosis.host.commands import MIB
 from diagnosis.host.description import Description
 from diagnosis.host.memory import at_limit, largest_users
+from diagnosis.links import link_of
 from model.chain import Fix, Link
 from model.evidence import TenantUse
 
@@ -31,14 +32,12 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
     else:
         used, limit = use.memory_used_bytes or 0, use.memory_limit_bytes
         links = [
-            Link(
+            link_of(
+                who,
                 "culprit",
                 f"{name} is at its memory limit: {used / MIB:,.0f} of {limit / MIB:,.0f} MiB",
                 share=1.0,
                 ns_per_s=facts.per_second(loss.ns),
-                tenant=who.tenant,
-                pid=who.pid,
-                process=who.process,
                 depth=depth,
             )
         ]
@@ -104,14 +103,12 @@ def read_back(facts: Facts, loss: Loss) -> Description:
     swapped = facts.window.evidence.swap_in_bytes
     count = facts.per_second(process.major_faults) if process is not None else 0.0
     found = disk.load(facts, loss)
-    culprit = Link(
+    culprit = link_of(
+        who,
         "culprit",
         f"{who.process} (pid {who.pid}) reads {count:,.0f} pages a second back from disk",
         share=1.0,
         ns_per_s=facts.per_second(loss.ns),
-        tenant=who.tenant,
-        pid=who.pid,
-        process=who.process,
         device=found.device,
         depth=len(loss.path) + 2,
     )

@@ -9,7 +9,8 @@ from diagnosis.host import disk, locks
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
 from diagnosis.host.wording import blamed, ranked
-from model.chain import Fix, Link
+from diagnosis.links import link_of
+from model.chain import Fix
 
 SURE: Final = 0.9
 """Workers are measured by their own split; that the caller waits for their result is told by who wakes it."""
@@ -23,7 +24,7 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
     factors = []
     if process is not None and system is not None and 0 < process.allowed_cpus < system.cpus:
         text = f"{worker.process} may run on {process.allowed_cpus} of {system.cpus} CPUs"
-        factors.append(Link("factor", text, tenant=worker.tenant, pid=worker.pid, process=worker.process))
+        factors.append(link_of(worker, "factor", text))
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for data that {worker.process} computes",
         links=(*blamed(facts, loss, "computes all the time", culprits, len(loss.path) + 2), *factors),

@@ -8,6 +8,7 @@ from diagnosis.facts import Facts
 from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
 from diagnosis.host.wording import blamed, named, ranked
+from diagnosis.links import link_of
 from model.chain import Fix, Link
 
 PASSES_ON: Final = 0.5
@@ -62,13 +63,11 @@ def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
     if not part or not work.split_ns[part]:
         return ()
     return (
-        Link(
+        link_of(
+            holder,
             "reason",
             f"{holder.process} spends {work.share(part):.0%} of its time in {part}",
             share=work.share(part),
-            tenant=holder.tenant,
-            pid=holder.pid,
-            process=holder.process,
             depth=depth,
         ),
     )

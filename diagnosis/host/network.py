@@ -8,7 +8,8 @@ from diagnosis.facts import Facts
 from diagnosis.host import commands
 from diagnosis.host.attribution import Loss
 from diagnosis.host.description import Description
-from model.chain import Fix, Link
+from diagnosis.links import link_of
+from model.chain import Fix
 
 PROBABLE: Final = 0.75
 """Segments are sent again, and threads wait for the network: that they wait for these is not measured."""
@@ -24,14 +25,12 @@ def retransmits(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for connections that lose segments",
         links=(
-            Link(
+            link_of(
+                who,
                 "culprit",
                 f"{rate:,.0f} segments a second are sent again ({family}) by {who.process} (pid {who.pid})",
                 share=1.0,
                 ns_per_s=facts.per_second(loss.ns),
-                tenant=who.tenant,
-                pid=who.pid,
-                process=who.process,
                 device="network",
                 depth=len(loss.path) + 2,
             ),

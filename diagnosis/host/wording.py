@@ -7,6 +7,7 @@ from typing import Final
 
 from diagnosis.facts import Facts, Row
 from diagnosis.host.attribution import Loss, Who
+from diagnosis.links import link_of
 from model.chain import Link
 from model.evidence import HOST_GAP
 from model.window import RowKey
@@ -58,13 +59,11 @@ def doing(key: RowKey) -> str:
 def effect(facts: Facts, loss: Loss) -> Link:
     """What is slow."""
     key = worst(loss)
-    return Link(
+    return link_of(
+        key,
         "effect",
         f"{facts.name(key.tenant)} loses time {doing(key)}",
         ns_per_s=facts.per_second(loss.ns),
-        tenant=key.tenant,
-        pid=key.pid,
-        process=key.process,
         depth=0,
     )
 
@@ -88,14 +87,12 @@ def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
     share = 1.0
     if depth > 1 and loss.ns:
         share = min(loss.paths[loss.path] / loss.ns, 1.0)
-    return Link(
+    return link_of(
+        who,
         "mechanism",
         text,
         share=share,
         ns_per_s=facts.per_second(loss.ns * share),
-        tenant=who.tenant,
-        pid=who.pid,
-        process=who.process,
         depth=depth,
     )
 
@@ -147,14 +144,12 @@ def blamed(
 ) -> list[Link]:
     """Who took the time."""
     return [
-        Link(
+        link_of(
+            who,
             "culprit",
             f"{named(facts, who)} {verb}",
             share=min(ns / loss.ns, 1.0) if loss.ns else None,
             ns_per_s=facts.per_second(ns),
-            tenant=who.tenant,
-            pid=who.pid,
-            process=who.process,
             depth=depth,
         )
         for who, ns in culprits
