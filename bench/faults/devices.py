@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,25 +9,12 @@ from typing import Final
 
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Place, Stage
-from bench.faults.workloads import latencies, step
+from bench.faults.workloads import Speed, latencies, step
 from demo.caller import Caller
 from demo.latencies import Latency
 
 _MAX_MHZ: Final = 1980
 _GIB: Final = 1 << 30
-
-
-class _Speed:
-    """How much longer a device's work takes than usual: can be changed while it is used."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.path: Final = stage.folder / f"speed-{stage.chance.randrange(1 << 30)}"
-        self.path.write_bytes(bytes(4096))
-
-    def slower(self, factor: float) -> None:
-        """From now on."""
-        with self.path.open("r+b") as file:
-            file.write(struct.pack("d", factor))
 
 
 def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tuple[Place, Caller]:
@@ -41,7 +27,7 @@ def _user(stage: Stage, name: str, speed: Path, *, sync_ms: float = 6.0) -> tupl
 
 def _slowed(stage: Stage, reasons: int, lowest: float, highest: float, **shown: str | int) -> Iterator[Truth]:
     """The clocks go down to a part of their best, and work takes accordingly longer."""
-    speed = _Speed(stage)
+    speed = Speed(stage)
     _user(stage, "user", speed.path)
     part = stage.between("clocks", lowest, highest)
     yield Truth(None)
@@ -76,7 +62,7 @@ def gpu_clocks(stage: Stage) -> Iterator[Truth]:
 @fault("gpu_ecc")
 def gpu_ecc(stage: Stage) -> Iterator[Truth]:
     """An error that could not be corrected."""
-    _user(stage, "user", _Speed(stage).path)
+    _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(ecc_uncorrected=stage.whole("errors", 1, 5), remap_pending=1)
 
@@ -84,7 +70,7 @@ def gpu_ecc(stage: Stage) -> Iterator[Truth]:
 @fault("gpu_xid")
 def gpu_xid(stage: Stage) -> Iterator[Truth]:
     """A critical error told by the driver."""
-    _user(stage, "user", _Speed(stage).path)
+    _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(xids=stage.chance.choice((31, 48, 63, 74, 94)))
 
@@ -92,7 +78,7 @@ def gpu_xid(stage: Stage) -> Iterator[Truth]:
 @fault("gpu_lost")
 def gpu_lost(stage: Stage) -> Iterator[Truth]:
     """The device no longer answers."""
-    _user(stage, "user", _Speed(stage).path)
+    _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(lost=1)
 
@@ -100,7 +86,7 @@ def gpu_lost(stage: Stage) -> Iterator[Truth]:
 @fault("pcie_link")
 def pcie_link(stage: Stage) -> Iterator[Truth]:
     """The link trains with fewer lanes, or at an older generation."""
-    _user(stage, "user", _Speed(stage).path)
+    _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     if stage.one_of("how", ("lanes", "generation")) == "lanes":
         stage.device.show(link_width=stage.chance.choice((2, 4, 8)))
@@ -111,7 +97,7 @@ def pcie_link(stage: Stage) -> Iterator[Truth]:
 @fault("pcie_replays")
 def pcie_replays(stage: Stage) -> Iterator[Truth]:
     """Packets are sent again, many a second."""
-    _user(stage, "user", _Speed(stage).path)
+    _user(stage, "user", Speed(stage).path)
     yield Truth(None)
     stage.device.show(replays=f"{stage.whole('replays_per_s', 20, 500)}/s")
 
@@ -132,7 +118,7 @@ def gpu_memory_full(stage: Stage) -> Iterator[Truth]:
 @fault("gpu_neighbours", healthy_seconds=36.0, watch_seconds=10.0)
 def gpu_neighbours(stage: Stage) -> Iterator[Truth]:
     """Another tenant begins to use the same device, and work takes longer."""
-    speed = _Speed(stage)
+    speed = Speed(stage)
     victim, caller = _user(stage, "victim", speed.path)
     other = stage.tenant("neighbour")
     neighbour = stage.process(other, "batch", latencies=latencies(10))

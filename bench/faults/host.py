@@ -10,8 +10,9 @@ from typing import Final
 from bench.faults.controllers import disk_of
 from bench.faults.fault import Truth, fault
 from bench.faults.network import Link
+from bench.faults.ranks import remote_rank
 from bench.faults.stage import Stage
-from bench.faults.workloads import disk_victim, latencies, step, trainer
+from bench.faults.workloads import Speed, disk_victim, latencies, step, trainer
 
 CPUS: Final = len(os.sched_getaffinity(0))
 _MIB: Final = 1 << 20
@@ -126,17 +127,24 @@ def lock_contention(stage: Stage) -> Iterator[Truth]:
     stage.process(holder, "checkpointer", f"@lock:shared:0:{held_us} ~{held_us // 8}")
 
 
-@fault("tcp_retransmits", common=True)
+@fault("tcp_retransmits", common=True, healthy_seconds=6.0)
 def tcp_retransmits(stage: Stage) -> Iterator[Truth]:
-    """The link that it sends by loses segments."""
+    """The link that it sends by loses segments: itself, or a thread beside that sends for its collectives."""
     victim = stage.tenant("victim")
     peer = stage.tenant("parameter-server")
     server = stage.process(peer, "server", own_network=True)
     link = Link(server.pid)
     stage.closing(link.close)
     server.start(f"@serve:{link.peer}:7000")
-    size = stage.whole("sent_bytes", 50_000, 400_000)
-    items = f"!1000 @ask:{link.peer}:7000:{size} {step()}"
-    stage.process(victim, "train.py", items, latencies=latencies(5))
+    send = f"@ask:{link.peer}:7000:{stage.whole('sent_bytes', 50_000, 400_000)}"
+    whose = stage.one_of("sender", ("own", "beside"))
+    speed = Speed(stage)
+    if whose == "own":
+        stage.process(victim, "train.py", f"!1000 {send} {step()}", latencies=latencies(5))
+    else:
+        remote_rank(stage, victim, speed).start(f"~5000 {send}")
+    slower = stage.between("slower", 1.8, 4.0)
     yield Truth(victim)
     link.narrow(stage.between("mbit", 50, 200), stage.whole("queue_bytes", 8_000, 20_000))
+    if whose == "beside":  # nothing of the stand-in's collectives goes through that link
+        speed.slower(slower)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Place, Stage
-from bench.faults.workloads import latencies
+from bench.faults.workloads import Speed, latencies
 from demo.caller import Caller
 from demo.latencies import Latency
 
@@ -37,6 +38,19 @@ def job(stage: Stage, ranks: int) -> tuple[list[Place], list[Caller]]:
     for caller in callers:
         caller.start(f"!200 {_STEP}")
     return places, callers
+
+
+def remote_rank(stage: Stage, place: Place, speed: Speed) -> Caller:
+    """A process whose communicator has one more rank, on another host: how long a step waits is all that
+    shows of that one here."""
+    durations = latencies(8)
+    durations["cuStreamSynchronize"] = replace(durations["cuStreamSynchronize"], path=speed.path)
+    caller = stage.process(place, "train.py", latencies=durations)
+    caller.do("load cudaLaunchKernel ncclAllReduce")
+    time.sleep(_TRACED_SECONDS)
+    caller.do(f"join elsewhere-{stage.chance.randrange(1 << 30)} 0 2")
+    caller.start(f"!200 {_STEP}")
+    return caller
 
 
 @fault("nccl_straggler")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from bench.faults.stage import STREAM, Place, Stage
@@ -12,6 +13,19 @@ _FULL_MIB: Final = 64
 """A limit that page cache fills within a second or two; the programs themselves need a third of it."""
 LAUNCH: Final = Latency("spin", "lognormal", 3_000.0, 0.3)
 COPY: Final = Latency("spin", "lognormal", 9_000.0, 0.3)
+
+
+class Speed:
+    """How much longer a device's work takes than usual: can be changed while it is used."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.path: Final = stage.folder / f"speed-{stage.chance.randrange(1 << 30)}"
+        self.path.write_bytes(bytes(4096))
+
+    def slower(self, factor: float) -> None:
+        """From now on."""
+        with self.path.open("r+b") as file:
+            file.write(struct.pack("d", factor))
 
 
 def device_work(ms: float, how: str = "poll") -> Latency:
