@@ -1,0 +1,162 @@
+"""Processes are traced from when they map a library until they end, however they begin."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.children import Child, until
+from tests.kernel.discovery.tracing import Tracing
+
+
+def test_processes_before_and_after_the_start(tracing: Tracing, library: Path) -> None:
+    with Child() as early, Child() as late:
+        early.load(library)
+        tracing.libraries.start()
+        assert early.pid in tracing.libraries.traced_pids()
+        early.call(library, "cudaMalloc", 30)
+        assert late.pid not in tracing.libraries.traced_pids()
+        late.load(library)
+        tracing.update()  # one look suffices once it is mapped
+        assert late.pid in tracing.libraries.traced_pids()
+        late.call(library, "cudaMalloc", 20)
+        late.call(library, "cudaFree", 5)
+        late.call(library, "cudaGetLastError", 7)
+        assert tracing.calls(early.pid) == {"cudaMalloc": 30}
+        assert tracing.calls(late.pid) == {"cudaMalloc": 20, "cudaFree": 5}
+        assert tracing.attached == ["libcudart.so.12"]
+        assert tracing.rows == {("libcudart.so.12", "runtime"): (2, 2)}
+    assert until(lambda: tracing.rows == {("libcudart.so.12", "runtime"): (2, 0)}, tracing.update)
+
+
+def test_processes_in_a_pid_namespace(tracing: Tracing, library: Path) -> None:
+    tracing.libraries.start()
+    before = tracing.libraries.traced_pids()
+    with Child(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]) as child:
+        assert child.own_pid == 1
+        child.load(library)
+        tracing.update()
+        # Its number here is another one than its own.
+        mine = {
+            pid
+            for pid in tracing.libraries.traced_pids() - before
+            if os.path.realpath(f"/proc/{pid}/ns/pid") != os.path.realpath("/proc/self/ns/pid")
+        }
+        assert len(mine) == 1
+        child.call(library, "cudaFree", 11)
+        assert tracing.calls(mine.pop()) == {"cudaFree": 11}
+
+
+@pytest.mark.parametrize("started_first", [True, False])
+def test_a_program_with_the_runtime_in_it(
+    tracing: Tracing, built: Path, tmp_path: Path, started_first: bool
+) -> None:
+    program = shutil.copy(built / "program", tmp_path / "program")
+    if not started_first:
+        tracing.libraries.start()
+    with subprocess.Popen(
+        [program, "25", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        if started_first:
+            tracing.libraries.start()
+        else:
+            tracing.update()
+        assert process.pid in tracing.libraries.traced_pids()
+        assert tracing.rows == {("program", "runtime"): (1, 1)}
+        process.stdin.write(b"\n")
+        assert process.stdout.readline() == b"done\n"
+        assert tracing.calls(process.pid) == {"cudaMalloc": 25}
+        process.stdin.write(b"\n")
+
+
+def open_below(folder: Path) -> int:
+    """Descriptors of this process that lead below ``folder``."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"/proc/self/fd/{name}").startswith(f"{folder}/")
+    return count
+
+
+def test_many_short_lived_processes_leave_nothing_behind(
+    tracing: Tracing, built: Path, tmp_path: Path
+) -> None:
+    program = shutil.copy(built / "program", tmp_path / "program")
+    stripped = shutil.copy(built / "stripped", tmp_path / "stripped")
+    tracing.libraries.start()
+    with subprocess.Popen([program, "0", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        tracing.update()
+        total = Counter[str]()
+        for _ in range(12):
+            running = [subprocess.Popen([path, "5"]) for path in [program] * 8 + [stripped] * 2]
+            tracing.update()
+            for process in running:
+                process.wait()
+                total.update(tracing.calls(process.pid))
+        assert total == {"cudaMalloc": 12 * 8 * 5}
+        assert until(lambda: tracing.rows == {("program", "runtime"): (1, 1)}, tracing.update)
+        assert open_below(tmp_path) == 1  # the probed file's
+        assert tracing.attached == ["program"]
+        holder.communicate(b"\n\n")
+
+
+def test_a_forked_child_is_traced(tracing: Tracing, library: Path) -> None:
+    tracing.libraries.start()
+    with Child() as parent:
+        parent.load(library)
+        tracing.update()
+        child = parent.do("fork")
+        parent.call(library, "cudaMalloc", 12)  # answered by the forked child
+        assert until(lambda: child in tracing.libraries.traced_pids(), tracing.update)
+        assert tracing.calls(child) == {"cudaMalloc": 12}
+        parent.do("end")
+        parent.call(library, "cudaMalloc", 2)
+        assert tracing.calls(parent.pid) == {"cudaMalloc": 2}
+        assert until(lambda: child not in tracing.libraries.traced_pids(), tracing.update)
+        assert parent.pid in tracing.libraries.traced_pids()
+
+
+def test_a_process_without_its_first_thread_is_traced(tracing: Tracing, library: Path) -> None:
+    with Child() as child:
+        child.tell("end_first_thread")
+        assert until(lambda: Path(f"/proc/{child.pid}/maps").read_bytes() == b"")
+        child.load(library)
+        tracing.libraries.start()
+        assert child.pid in tracing.libraries.traced_pids()
+        child.call(library, "cudaMalloc", 4)
+        assert tracing.calls(child.pid) == {"cudaMalloc": 4}
+
+
+def test_exec_ends_what_was_known_of_a_process(tracing: Tracing, library: Path) -> None:
+    tracing.libraries.start()
+    with Child() as child:
+        child.load(library)
+        tracing.update()
+        assert child.pid in tracing.libraries.traced_pids()
+        child.do("execute", sys.executable, "-I", "-S", "-c", "input()")
+        assert until(lambda: child.pid not in tracing.libraries.traced_pids(), tracing.update)
+        assert tracing.rows == {("libcudart.so.12", "runtime"): (2, 0)}
+
+
+def test_closing_twice_and_updating_after_it(tracing: Tracing, library: Path) -> None:
+    tracing.libraries.start()
+    with Child() as child:
+        child.load(library)
+        tracing.libraries.close()
+        tracing.libraries.close()
+        tracing.update()
+        assert tracing.attached == []
+        child.call(library, "cudaMalloc", 3)
+        assert tracing.calls(child.pid) == {}

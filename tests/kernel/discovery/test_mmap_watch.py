@@ -1,0 +1,74 @@
+"""The kernel tells who maps what; without its word, or where some was lost, processes are looked at."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from probes import mmap_watch
+from probes.kernel_side import KernelSide
+from probes.mmap_watch import MmapWatch
+from probes.processes import Processes
+from tests.kernel.children import Child, until
+from tests.kernel.discovery.tracing import Tracing
+
+
+def test_the_kernel_tells_who_maps_what(library: Path) -> None:
+    watch = MmapWatch()
+    try:
+        watch.read()
+        with Child() as child:
+            child.load(library)
+            changes = watch.read()
+            assert not changes.lost
+            assert (child.pid, os.fsencode(library)) in {
+                (mapped.pid, mapped.name) for mapped in changes.mapped
+            }
+            # Far more bytes than the rings hold, read in time: none is torn at the end of a ring.
+            for _ in range(300):
+                for _ in range(10):
+                    child.do("map_file", library)
+                names = Counter(mapped.name for mapped in watch.read().mapped if mapped.pid == child.pid)
+                assert names[os.fsencode(library)] == 10
+        assert watch.read().lost is False
+    finally:
+        watch.close()
+        watch.close()
+
+
+def test_without_word_from_the_kernel_processes_are_looked_at(
+    kernel: KernelSide, tmp_path: Path, library: Path
+) -> None:
+    tracing = Tracing(kernel, tmp_path, Processes(watch=None))
+    try:
+        tracing.libraries.start()
+        with Child() as child:
+            tracing.update()
+            child.load(library)
+            assert until(lambda: child.pid in tracing.libraries.traced_pids(), tracing.update)
+            child.call(library, "cudaMalloc", 3)
+            assert tracing.calls(child.pid) == {"cudaMalloc": 3}
+    finally:
+        tracing.libraries.close()
+
+
+def test_mappings_lost_by_the_kernel_are_made_up_for(
+    kernel: KernelSide, tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mmap_watch, "RING_BYTES", 4096)
+    tracing = Tracing(kernel, tmp_path)
+    try:
+        tracing.libraries.start()
+        with Child() as busy, Child() as child:
+            tracing.update()
+            for _ in range(100):
+                busy.do("map_file", library)
+            busy.do("load", library)
+            child.load(library)
+            # The kernel says so with the next record that finds room.
+            assert until(lambda: child.pid in tracing.libraries.traced_pids(), tracing.update)
+    finally:
+        tracing.libraries.close()

@@ -1,0 +1,73 @@
+"""Discovery with what the tests of it need: the kernel's counting behind it, or probes that are none."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.window import Missing
+from probes import operations
+from probes.attach import Point
+from probes.kernel_side import KernelSide
+from probes.libraries import Libraries
+from probes.probed_file import Probes
+from probes.processes import Processes
+
+
+class Fake:
+    """Probes that are not in place, of which some failed."""
+
+    def __init__(self, points: Sequence[Point], failed: int = 0) -> None:
+        self.failed = [(point, "no such luck") for point in points[:failed]]
+        self.count = 2 * (len(points) - failed)
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Tracing:
+    """Discovery with the kernel's counting behind it, for the files below ``folder`` alone.
+
+    This host may run other CUDA programs meanwhile.
+    """
+
+    def __init__(self, kernel: KernelSide, folder: Path, processes: Processes | None = None) -> None:
+        self.kernel = kernel
+        self.folder = folder
+        self.attached: list[str] = []
+        self.counts: Counter[tuple[int, str]] = Counter()
+        self.libraries = Libraries(self.attach, processes)
+
+    def attach(self, path: str, points: Sequence[Point]) -> Probes:
+        target = os.readlink(path)
+        if not target.startswith(str(self.folder)):
+            return Fake(points)  # not this test's: it shall not use up the kernel side's room
+        self.attached.append(target.removeprefix(f"{self.folder}/"))
+        return self.kernel.attach(path, points)
+
+    def update(self) -> None:
+        self.libraries.update()
+
+    @property
+    def rows(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """(path below the folder, layer) → (functions, processes)."""
+        return {
+            (row.path.removeprefix(f"{self.folder}/"), row.layer): (row.functions, row.processes)
+            for row in self.libraries.library_rows()
+            if row.path.startswith(str(self.folder))
+        }
+
+    def missing(self, pid: int) -> list[Missing]:
+        return [missing for missing in self.libraries.missing() if missing.pid == pid]
+
+    def calls(self, pid: int) -> dict[str, int]:
+        """Calls of a process so far, by operation."""
+        counts = self.kernel.read()
+        for key, calls in zip(counts.keys, counts.calls, strict=True):
+            if key.between_calls:
+                continue
+            self.counts[key.tgid, operations.operation(key.operation).name] += int(calls)
+        return {name: calls for (tgid, name), calls in self.counts.items() if tgid == pid and calls}
