@@ -6,11 +6,9 @@ to read it: fields may be added within a version, and a file of a newer version 
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Mapping
@@ -27,6 +25,7 @@ from model.histograms import Histograms
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 from outputs import hdr_payload
+from outputs.files import write
 from outputs.plain import from_plain, integer, number, text, to_plain
 
 FORMAT = "stalltop"
@@ -48,15 +47,7 @@ def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
     The file is complete or not there at all; missing folders are made. Raises BadUsage where ``path``
     exists and ``overwrite`` is not set, or is no regular file, and Told where it cannot be written.
     """
-    content = _dump(window)
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.path.lexists(path):
-            _refuse_to_replace(path, overwrite)
-        _write(content, path, overwrite)
-    except OSError as error:
-        raise Told(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+    return write(dump(window), path, overwrite=overwrite)
 
 
 def load(path: Path) -> Window:
@@ -77,7 +68,8 @@ class _Newer(Exception):
     """The file has a version that this program does not know."""
 
 
-def _dump(window: Window) -> bytes:
+def dump(window: Window) -> bytes:
+    """``window`` as the content of a file. Raises Told where it is too large."""
     content = json.dumps(
         {"format": FORMAT, "version": VERSION, "window": _plain_window(window)},
         allow_nan=False,
@@ -116,51 +108,6 @@ def _plain_window(window: Window) -> dict[str, Any]:
         "evidence": to_plain(window.evidence),
         "chains": to_plain(window.chains),
     }
-
-
-def _refuse_to_replace(path: Path, overwrite: bool) -> None:
-    if not overwrite:
-        raise BadUsage(f"{path} exists")
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise BadUsage(f"{path} is no regular file")
-
-
-def _write(content: bytes, path: Path, overwrite: bool) -> None:
-    """Write beside ``path``, then put it in place at once."""
-    beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(beside, flags, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if overwrite:
-            os.replace(beside, path)
-        else:
-            _place_new(beside, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    except OSError:
-        pass  # some file systems cannot; the file itself is on disk
-    finally:
-        os.close(folder)
-
-
-def _place_new(beside: Path, path: Path) -> None:
-    """Give the file its name, which nobody may have taken meanwhile."""
-    try:
-        os.link(beside, path, follow_symlinks=False)
-    except FileExistsError:
-        raise BadUsage(f"{path} exists") from None
-    except OSError:
-        # A file system without hard links: reserve the name, then replace what reserved it.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        os.replace(beside, path)
 
 
 def _read(path: Path) -> bytes:

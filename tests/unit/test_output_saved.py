@@ -127,13 +127,13 @@ def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.M
 
 def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
     """A saved file whose content was changed."""
-    found = json.loads(gzip.decompress(saved._dump(full_window())))
+    found = json.loads(gzip.decompress(saved.dump(full_window())))
     change(found)
     return gzip.compress(json.dumps(found).encode())
 
 
 KEY: list[object] = list(full_window().rows.keys[0])
-GOOD = saved._dump(full_window())
+GOOD = saved.dump(full_window())
 BAD: dict[str, bytes] = {
     "empty": b"",
     "foreign": b"PK\x03\x04 something else",
