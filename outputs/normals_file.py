@@ -6,25 +6,20 @@ of whoever wrote last.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import re
-import stat
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from outputs.places import state_directory
+from outputs.private_file import Unsuitable, read_regular, replace_file
 
 FORMAT: Final = "stalltop normals"
 VERSION: Final = 1
 MOST_BYTES: Final = 16 << 20
 """Largest file that is read or written. One of 4096 workloads takes about 1 MiB."""
-LOCK_SECONDS: Final = 5.0
-"""How long a writer waits for another one."""
 
 
 class Damaged(Exception):
@@ -47,16 +42,11 @@ def read_normals(path: Path) -> object | None:
     Raises Damaged or Newer with the reason, and OSError where the file cannot be read.
     """
     try:
-        # Without O_NONBLOCK a pipe of that name would be waited on for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+        content = read_regular(path, MOST_BYTES)
+    except Unsuitable as reason:
+        raise Damaged(str(reason)) from None
+    if content is None:
         return None
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Damaged("it is no regular file")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise Damaged("it is too large")
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -82,16 +72,7 @@ def write_normals(path: Path, normals: Mapping[str, Any]) -> None:
     ).encode("ascii")
     if len(content) > MOST_BYTES:
         raise ValueError(f"normals of {len(content) >> 20} MiB are too large")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    with _locked(path.with_name(path.name + ".lock")):
-        # What a writer that was killed left there goes first. No fsync: what is lost is learned again.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(beside, flags, 0o600), "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
+    replace_file(path, content)
 
 
 def put_aside(path: Path) -> Path:
@@ -99,23 +80,3 @@ def put_aside(path: Path) -> Path:
     aside = path.with_name(path.name + ".damaged")
     os.replace(path, aside)
     return aside
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with its process. Raises TimeoutError where another writer keeps it."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise TimeoutError("another stalltop is writing it") from None
-                time.sleep(0.02)
-        yield
-    finally:
-        os.close(descriptor)

@@ -19,7 +19,7 @@ from diagnosis.engine import Diagnosis
 from diagnosis.facts import Facts
 from diagnosis.normals import Normals
 from model.window import Window
-from outputs import normals_file
+from outputs import normals_file, private_file
 from outputs.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
 from tests.unit.windows import Calls, key, window
 from tui import normals as keeping
@@ -170,10 +170,10 @@ def test_what_a_killed_writer_left_is_no_hindrance(tmp_path: Path) -> None:
 def test_a_lock_that_is_never_given_back_ends_in_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(normals_file, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(private_file, "LOCK_SECONDS", 0.05)
     path = tmp_path / "normals.json"
     with (
-        normals_file._locked(path.with_name("normals.json.lock")),
+        private_file.locked(path.with_name("normals.json.lock")),
         pytest.raises(TimeoutError, match="another stalltop"),
     ):
         write_normals(path, PLAIN)
