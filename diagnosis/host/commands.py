@@ -52,10 +52,8 @@ def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> s
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    if update := _update(found):
-        return f"{update} --cpus {cpus:.2f} {_container(found)}"
-    if unit := _unit(found):
-        return f"{unit} CPUQuota={cpus:.0%}"
+    if by_tool := _by_tool(found, f"--cpus {cpus:.2f}", f"CPUQuota={cpus:.0%}"):
+        return by_tool
     if use is None or _above(found, use.quota_cgroup) or not (folder := _own(found, use.cpu_folder)):
         return ""
     quota_us = round(cpus * PERIOD_US)
@@ -73,10 +71,8 @@ def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = 
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    if update := _update(found):
-        return f"{update} --memory {mib}m --memory-swap {mib}m {_container(found)}"
-    if unit := _unit(found):
-        return f"{unit} MemoryMax={mib}M"
+    if by_tool := _by_tool(found, f"--memory {mib}m --memory-swap {mib}m", f"MemoryMax={mib}M"):
+        return by_tool
     if use is None or _above(found, use.memory_cgroup) or not (folder := _own(found, use.memory_folder)):
         return ""
     name = _MEMORY_FILES.get(use.memory_version)
@@ -86,13 +82,7 @@ def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = 
 def set_cpus(facts: Facts, tenant: str, cpus: str) -> str:
     """Let a tenant's cgroup run on ``cpus``; empty where no command does that."""
     found = facts.window.tenants.get(tenant)
-    if found is None:
-        return ""
-    if update := _update(found):
-        return f"{update} --cpuset-cpus {cpus} {_container(found)}"
-    if unit := _unit(found):
-        return f"{unit} AllowedCPUs={cpus}"
-    return ""
+    return _by_tool(found, f"--cpuset-cpus {cpus}", f"AllowedCPUs={cpus}") if found is not None else ""
 
 
 def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, write: bool) -> str:
@@ -102,11 +92,8 @@ def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, wr
         return ""
     path, rate = shlex.quote(f"/dev/{device}"), max(round(bytes_per_s), 1)
     # Docker sets such limits when it makes a container, and at no other time.
-    if found.runtime == "podman" and (update := _update(found)):
-        return f"{update} --device-{'write' if write else 'read'}-bps {path}:{rate} {_container(found)}"
-    if unit := _unit(found):
-        return f"{unit} 'IO{'Write' if write else 'Read'}BandwidthMax=/dev/{device} {rate}'"
-    return ""
+    option = f"--device-{'write' if write else 'read'}-bps {path}:{rate}" if found.runtime == "podman" else ""
+    return _by_tool(found, option, f"'IO{'Write' if write else 'Read'}BandwidthMax=/dev/{device} {rate}'")
 
 
 _MEMORY_FILES: Final = {1: "memory.limit_in_bytes", 2: "memory.max"}
@@ -132,15 +119,21 @@ def _above(tenant: Tenant, cgroup: str) -> bool:
     return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
+def _by_tool(tenant: Tenant, options: str, setting: str) -> str:
+    """Change a tenant by the tool that runs it: a container by ``options`` (empty: by none), a unit by
+    ``setting`` of systemd. Empty where no such tool is known."""
+    update = _update(tenant)
+    if update and options:
+        return f"{update} {options} {shlex.quote(tenant.container_id[:12])}"
+    unit = _unit(tenant)
+    return f"{unit} {setting}" if unit else ""
+
+
 def _update(tenant: Tenant) -> str:
     """How to change a container; empty where nothing does, or only its user can."""
     if not tenant.container_id or _USER_MANAGER.search(tenant.cgroup_path):
         return ""
     return _UPDATE.get(tenant.runtime, "")
-
-
-def _container(tenant: Tenant) -> str:
-    return shlex.quote(tenant.container_id[:12])
 
 
 def _unit(tenant: Tenant) -> str:

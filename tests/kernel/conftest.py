@@ -13,7 +13,7 @@ import pytest
 from demo.build import Built, build
 from probes.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
-from tests.kernel.relays import compile_relay
+from tests.kernel.relays import compile_relay, tracing
 from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points
 
 
@@ -61,6 +61,14 @@ def traced(request: pytest.FixtureRequest, driver: Path) -> Iterator[Traced]:
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program whose processes wake and hinder each other, compiled."""
     return compile_relay(tmp_path_factory.mktemp("relay"))
+
+
+@pytest.fixture
+def kernel(relay: Path) -> Iterator[KernelSide]:
+    """A kernel side of its own for each test, that traces the relay."""
+    kernel = tracing(relay)
+    yield kernel
+    kernel.close()
 
 
 @pytest.fixture(scope="session")

@@ -27,13 +27,6 @@ ROUNDS = 9
 
 
 @pytest.fixture
-def kernel(relay: Path) -> Iterator[KernelSide]:
-    kernel = tracing(relay)
-    yield kernel
-    kernel.close()
-
-
-@pytest.fixture
 def tenants() -> Iterator[tuple[Path, Path]]:
     """The cgroups of a victim and of a culprit."""
     with Cgroups() as cgroups:

@@ -7,26 +7,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from model.evidence import HOST_GAP
 from probes.kernel_side import KernelSide
-from tests.kernel.relays import Relay, Told, tracing
+from tests.kernel.relays import Relay, Told
 from tests.kernel.traced_program import lost, wait_until
 
 MILLION = 1_000_000
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 HELD_SECONDS = 0.05
-
-
-@pytest.fixture
-def kernel(relay: Path) -> Iterator[KernelSide]:
-    kernel = tracing(relay)
-    yield kernel
-    kernel.close()
 
 
 @pytest.mark.parametrize(("calls", "us"), [(20_000, 0), (500, 200)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -10,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from model.window import SPLITS
@@ -222,14 +222,10 @@ def _waited_ns(pid: int) -> int:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
 
 
-def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
-    waiter: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def none() -> None:
-        raise NoTypes("the kernel's types know no task_struct")
-
-    monkeypatch.setattr(kernel_side, "task_offsets", none)
-    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS)
+@contextlib.contextmanager
+def counting_three_calls(waiter: Path, *, splits: bool = True) -> Iterator[KernelSide]:
+    """A kernel side that has counted three calls, without where their time went."""
+    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS, splits=splits)
     try:
         kernel.attach(str(waiter), points(waiter, FUNCTIONS))
         with Program(waiter) as program:
@@ -237,10 +233,21 @@ def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
         counts = read_calls(kernel)
         assert counts.calls.tolist() == [3]
         assert counts.split_ns is None
-        assert kernel.no_splits is not None
-        assert kernel.no_splits.remedy
+        yield kernel
     finally:
         kernel.close()
+
+
+def test_calls_are_counted_where_the_kernel_tells_nothing_about_its_tasks(
+    waiter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise NoTypes("the kernel's types know no task_struct")
+
+    monkeypatch.setattr(kernel_side, "task_offsets", none)
+    with counting_three_calls(waiter) as kernel:
+        assert kernel.no_splits is not None
+        assert kernel.no_splits.remedy
 
 
 def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
@@ -254,30 +261,11 @@ def test_calls_are_counted_where_the_scheduler_cannot_be_followed(
         return attach(program, name)
 
     monkeypatch.setattr(kernel_side, "attach_raw_tracepoint", refused)
-    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS)
-    try:
-        assert kernel.no_splits is None
-        kernel.attach(str(waiter), points(waiter, FUNCTIONS))
-        with Program(waiter) as program:
-            program("wait_sleep 3 0")
-        counts = read_calls(kernel)
-        assert counts.calls.tolist() == [3]
-        assert counts.split_ns is None
+    with counting_three_calls(waiter) as kernel:
         assert kernel.no_splits is not None
         assert "scheduler" in kernel.no_splits.reason
-    finally:
-        kernel.close()
 
 
 def test_splits_can_be_left_out(waiter: Path) -> None:
-    kernel = KernelSide(way="multi", slots=16, threads=16, functions=FUNCTIONS, splits=False)
-    try:
-        kernel.attach(str(waiter), points(waiter, FUNCTIONS))
-        with Program(waiter) as program:
-            program("wait_sleep 3 0")
-        counts = read_calls(kernel)
-        assert np.array_equal(counts.calls, [3])
-        assert counts.split_ns is None
+    with counting_three_calls(waiter, splits=False) as kernel:
         assert kernel.no_splits is None
-    finally:
-        kernel.close()

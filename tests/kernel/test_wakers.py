@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from model.evidence import HOST_GAP, HOST_WORK
 from probes.kernel_side import KernelSide
-from tests.kernel.relays import Relay, Told, tracing
+from tests.kernel.relays import Relay, Told
 from tests.kernel.traced_program import lost
 
 TIMES = 60
 REST_NS, WORK_NS = 4_000_000, 3_000_000
 """Of native/relay.c."""
-
-
-@pytest.fixture
-def kernel(relay: Path) -> Iterator[KernelSide]:
-    kernel = tracing(relay)
-    yield kernel
-    kernel.close()
 
 
 def test_a_chain_of_processes_is_followed_to_its_root(kernel: KernelSide, relay: Path) -> None:

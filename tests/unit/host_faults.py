@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from model.chain import Chain
-from model.evidence import HOST_GAP, HOST_WORK, BlockIo, Event, Evidence, ProcessUse, TenantUse, added
+from model.evidence import (
+    HOST_GAP,
+    HOST_WORK,
+    BlockIo,
+    Charge,
+    Event,
+    Evidence,
+    ProcessUse,
+    TenantUse,
+    added,
+)
 from model.merging import merge_rows
 from model.window import OpenCall, Window
 from tests.unit.evidence_windows import (
@@ -45,9 +55,21 @@ def worker_gap(ms: float, *, part: str = "process", worker: int = 101) -> Window
     )
 
 
-def work(**split_ms: float) -> Window:
-    """What the worker did in a window of ``worker_gap``."""
-    return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")])
+def work(*charges: Charge, **split_ms: float) -> Window:
+    """What the worker did in a window of ``worker_gap``, and what others are charged with of it."""
+    return window([row(HOST_WORK, 40, split_ms, pid=101, program="worker")], charges=charges)
+
+
+def work_charge(part: str, ms: float, culprit: int, tenant: str = BATCH, process: str = "stress") -> Charge:
+    """``ms`` of the worker's time charged to process ``culprit``."""
+    return charge(
+        *(part, ms, culprit),
+        operation=HOST_WORK,
+        pid=101,
+        process="worker",
+        culprit_tenant=tenant,
+        culprit_process=process,
+    )
 
 
 def plus(one: Window, other: Window) -> Window:
@@ -195,35 +217,12 @@ def loader_cpu() -> Window:
 
 
 def loader_lock() -> Window:
-    return plus(
-        worker_gap(600),
-        plus(
-            work(lock=850, running=100),
-            window(
-                charges=[
-                    charge(
-                        *("lock", 840, 130),
-                        operation=HOST_WORK,
-                        pid=101,
-                        process="worker",
-                        culprit_tenant=TRAIN,
-                        culprit_process="indexer",
-                    )
-                ]
-            ),
-        ),
-    )
+    return plus(worker_gap(600), work(work_charge("lock", 840, 130, TRAIN, "indexer"), lock=850, running=100))
 
 
 def starved_by_hog() -> Window:
     """Workers that get no CPU: what takes it is the root, not the workers."""
-    return plus(
-        worker_gap(600),
-        plus(
-            work(runqueue=800, running=150),
-            window(charges=[charge("runqueue", 780, 900, operation=HOST_WORK, pid=101, process="worker")]),
-        ),
-    )
+    return plus(worker_gap(600), work(work_charge("runqueue", 780, 900), runqueue=800, running=150))
 
 
 def slow_disk() -> Window:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.engine import explain
-from model.evidence import HOST_GAP, HOST_WORK, Evidence, ProcessUse, TenantUse
+from model.evidence import HOST_GAP, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
 from model.window import Window
 from tests.unit.evidence_windows import (
     BATCH,
@@ -25,6 +25,7 @@ from tests.unit.host_faults import (
     io,
     plus,
     work,
+    work_charge,
     worker_gap,
 )
 
@@ -39,52 +40,30 @@ def idle_server() -> Window:
     def served(operation: str, **split_ms: float) -> Spent:
         return row(operation, 50, tenant=SERVE, pid=200, program="serve.py", spent_ms=split_ms)
 
+    def charged(part: str, ms: float, culprit: int, process: str) -> Charge:
+        return charge(
+            *(part, ms, culprit),
+            tenant=SERVE,
+            pid=200,
+            process="serve.py",
+            culprit_tenant=SERVE,
+            culprit_process=process,
+        )
+
     return window(
         [
             served("cudaLaunchKernel", running=1),
             served(HOST_GAP, running=50, network=600, lock=300),
             row(HOST_WORK, 50, tenant=SERVE, pid=201, program="frontend", running=100, network=850),
         ],
-        charges=[
-            charge(
-                *("network", 600, 201),
-                tenant=SERVE,
-                pid=200,
-                process="serve.py",
-                culprit_tenant=SERVE,
-                culprit_process="frontend",
-            ),
-            charge(
-                *("lock", 300, 200),
-                tenant=SERVE,
-                pid=200,
-                process="serve.py",
-                culprit_tenant=SERVE,
-                culprit_process="serve.py",
-            ),
-        ],
+        charges=[charged("network", 600, 201, "frontend"), charged("lock", 300, 200, "serve.py")],
     )
 
 
 def workers_wait_for_the_trainer() -> Window:
     """Queues are full: workers wait for the caller, and it hardly ever for them."""
     return plus(
-        worker_gap(60),
-        plus(
-            work(process=850, running=100),
-            window(
-                charges=[
-                    charge(
-                        *("process", 850, 100),
-                        operation=HOST_WORK,
-                        pid=101,
-                        process="worker",
-                        culprit_tenant=TRAIN,
-                        culprit_process="train.py",
-                    )
-                ]
-            ),
-        ),
+        worker_gap(60), work(work_charge("process", 850, 100, TRAIN, "train.py"), process=850, running=100)
     )
 
 
