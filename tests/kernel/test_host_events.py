@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from probes.block_io import BlockIoNames
 from probes.host_events import HostEvents, RawBlockIo, RawUse, RawVictim
 from probes.host_parts import PARTS, Part
 from probes.owners import Owners
-from probes.pressure import Pressures
+from probes.pressure import Pressed, Pressures
 from probes.process_names import ProcessNames
 from probes.socket_owners import SocketOwners
 from probes.tenants import Tenants
@@ -76,6 +77,35 @@ def host() -> Iterator[Host]:
     host.events.close()
 
 
+@dataclass(frozen=True)
+class Limited:
+    """The cgroups of a container, with limits, and a look at them."""
+
+    path: str
+    unified: Path
+    limits: Limits
+    pressures: Pressures
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The cgroups that its processes have to join."""
+        return self.unified, *self.limits.places
+
+    def look(self, tenant: str, program: Program) -> Pressed:
+        """What it used since the previous look."""
+        return self.pressures.look({tenant: (f"/{self.path}", [program.pid])})[tenant]
+
+
+@contextlib.contextmanager
+def limited(runtime: str, controller: str) -> Iterator[Limited]:
+    path = container_path(runtime, container_id())
+    with contextlib.ExitStack() as stack:
+        unified = stack.enter_context(Cgroups()).make(path)
+        pressures = stack.enter_context(contextlib.closing(Pressures()))
+        limits = stack.enter_context(contextlib.closing(Limits(path, unified, (controller,))))
+        yield Limited(path, unified, limits, pressures)
+
+
 @pytest.mark.parametrize(("what", "write"), [("read-direct", False), ("write-through", True)])
 def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str, write: bool) -> None:
     with Program(what, disk_file, 64 * 1024, 200) as program:
@@ -100,32 +130,24 @@ def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str,
 
 def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> None:
     """The kernel tells of such a request when it lets it through, as one of its own."""
-    path = container_path("docker", container_id())
-    tenants, names, pressures = Tenants(), ProcessNames(), Pressures()
-    with Cgroups() as cgroups:
-        unified = cgroups.make(path)
-        limits = Limits(path, unified, ("blkio",))
-        try:
-            limits.read_rate(disk_of(disk_file.parent), MIB)
-            with Program("read-direct", disk_file, 64 * 1024, 32, (unified, *limits.places)) as program:
-                owners = Owners(tenants, names)
-                owners.begin(set())
-                owner = owners.of(program.pid)
-                tenant = {owner.tenant: (owners.found[owner.tenant].cgroup_path, [program.pid])}
-                pressures.look(tenant)
-                host.read()
-                host.block_io.clear()
-                began = time.monotonic_ns()
-                program.begin()
-                assert program.done() == 2 * MIB
-                took = time.monotonic_ns() - began
-                host.read()
-                records = BlockIoNames(owners, pressures).records(host.block_io, pressures.look(tenant))
-                own = [io for io in records if io.pid == program.pid and not io.write]
-        finally:
-            limits.close()
-            pressures.close()
-            tenants.close()
+    with limited("docker", "blkio") as cell, contextlib.closing(Tenants()) as tenants:
+        cell.limits.read_rate(disk_of(disk_file.parent), MIB)
+        with Program("read-direct", disk_file, 64 * 1024, 32, cell.places) as program:
+            owners = Owners(tenants, ProcessNames())
+            owners.begin(set())
+            owner = owners.of(program.pid)
+            assert owners.found[owner.tenant].cgroup_path == f"/{cell.path}"
+            cell.look(owner.tenant, program)
+            host.read()
+            host.block_io.clear()
+            began = time.monotonic_ns()
+            program.begin()
+            assert program.done() == 2 * MIB
+            took = time.monotonic_ns() - began
+            host.read()
+            pressed = {owner.tenant: cell.look(owner.tenant, program)}
+            records = BlockIoNames(owners, cell.pressures).records(host.block_io, pressed)
+            own = [io for io in records if io.pid == program.pid and not io.write]
     assert [io.tenant for io in own] == [owner.tenant]
     assert own[0].bytes >= 2 * MIB
     # Two MiB at one MiB/s take two seconds, less what may pass at once. How long they were held is taken from
@@ -136,28 +158,19 @@ def test_who_asked_for_what_a_limit_held_back(host: Host, disk_file: Path) -> No
 
 
 def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path) -> None:
-    pressures = Pressures()
     with open(disk_file, "rb") as file:  # what is cached already is charged to whoever read it first
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    with Cgroups() as cgroups:
-        path = container_path("podman", container_id())
-        unified = cgroups.make(path)
-        limits = Limits(path, unified, ("memory",))
-        try:
-            limits.memory(16 * MIB)
-            with Program("read-cached", disk_file, MIB, 4, (unified, *limits.places)) as program:
-                tenant = {"a": (f"/{path}", [program.pid])}
-                pressures.look(tenant)
-                program.begin()
-                began = time.monotonic_ns()
-                assert program.done() == 4 * DISK_FILE_BYTES
-                took = time.monotonic_ns() - began
-                pressed = pressures.look(tenant)["a"]
-                used = host.used(program.pid, unified.stat().st_ino)
-        finally:
-            limits.close()
-            pressures.close()
+    with limited("podman", "memory") as cell:
+        cell.limits.memory(16 * MIB)
+        with Program("read-cached", disk_file, MIB, 4, cell.places) as program:
+            cell.look("a", program)
+            program.begin()
+            began = time.monotonic_ns()
+            assert program.done() == 4 * DISK_FILE_BYTES
+            took = time.monotonic_ns() - began
+            pressed = cell.look("a", program)
+            used = host.used(program.pid, cell.unified.stat().st_ino)
     assert pressed.limit_hits > 0
     assert pressed.refaults > 0
     assert (pressed.oom_kills, pressed.limit_kills) == (0, 0)
@@ -166,34 +179,25 @@ def test_reclaim_under_a_limit_is_the_process_s_own(host: Host, disk_file: Path)
 
 
 def test_a_kill_for_lack_of_memory(host: Host, disk_file: Path) -> None:
-    path = container_path("containerd", container_id())
-    pressures = Pressures()
-    with Cgroups() as cgroups:
-        unified = cgroups.make(path)
-        limits = Limits(path, unified, ("memory",))
-        try:
-            limits.memory(32 * MIB)
-            with Program("use-memory", disk_file, MIB, 256, (unified, *limits.places)) as program:
-                tenant = {"a": (f"/{path}", [program.pid])}
-                assert pressures.look(tenant)["a"].memory_limit_bytes == 32 * MIB
-                began = time.monotonic_ns()
-                program.begin()
-                wait_until(lambda: program.process.poll() is not None, what="the kill")
-                host.read()
-                pressed = pressures.look(tenant)["a"]
-                folders = {str(place) for place in (unified, *limits.places)}
-                victims = [victim for victim in host.victims if victim.pid == program.pid]
-        finally:
-            limits.close()
-            pressures.close()
-        assert [victim.cgroup_id for victim in victims] == [unified.stat().st_ino]
+    with limited("containerd", "memory") as cell:
+        cell.limits.memory(32 * MIB)
+        with Program("use-memory", disk_file, MIB, 256, cell.places) as program:
+            assert cell.look("a", program).memory_limit_bytes == 32 * MIB
+            began = time.monotonic_ns()
+            program.begin()
+            wait_until(lambda: program.process.poll() is not None, what="the kill")
+            host.read()
+            pressed = cell.look("a", program)
+        folders = {str(place) for place in cell.places}
+        victims = [victim for victim in host.victims if victim.pid == program.pid]
+        assert [victim.cgroup_id for victim in victims] == [cell.unified.stat().st_ino]
     assert victims[0].name.startswith("python")
     assert began <= victims[0].time_ns <= time.monotonic_ns()
     assert (pressed.oom_kills, pressed.limit_kills) == (1, 1)
     assert pressed.limit_hits > 0
     assert pressed.memory_folder in folders
     assert pressed.memory_version in (1, 2)
-    assert pressed.memory_cgroup == f"/{path}"
+    assert pressed.memory_cgroup == f"/{cell.path}"
 
 
 DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
