@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from model.merging import merge
-from model.packing import Packed, pack
+from model.packing import Packed, Peak, pack
 from model.window import RowKey, Window
 
 DEFAULT_BYTES = 64 << 20
@@ -15,7 +16,7 @@ LEVELS = ((0.0, 600.0), (10.0, 3_600.0), (60.0, 86_400.0))
 """(shortest length, age) of windows in seconds: windows as they came for 10 minutes, of at least 10 s
 for an hour, of at least 60 s for a day; older ones are dropped."""
 
-_LEFT_ALONE = 60
+_LEFT_ALONE = 50
 """So many of the newest windows of each length stay as long as older ones can give way."""
 
 
@@ -44,16 +45,25 @@ class History:
         """Time that the windows held stand for."""
         return sum(packed.window.seconds for packed in self._packed())
 
-    def add(self, window: Window) -> None:
-        """Keep ``window``, the newest one; older ones are merged or dropped as age and memory demand."""
-        self._append(0, window)
+    def add(self, window: Window) -> Packed:
+        """Keep ``window``, the newest one, and return it put away; older ones are merged or dropped as age
+        and memory demand."""
+        packed = self._append(0, pack(window, self._shared(window)))
+        newer = 0.0
         for number in range(len(LEVELS)):
-            while self._too_old(number):
-                self._push_down(number)
+            newer += self._seconds(number)
+            while self._levels[number] and newer - self._spare(number) >= LEVELS[number][1]:
+                newer -= self._push_down(number)
         while self._bytes > self.most_bytes and len(self):
             self._shrink()
         if len(self._keys) > 4096 and len(self._keys) > 2 * len(window.rows):
             self._forget_keys()
+        return packed
+
+    @property
+    def parts(self) -> tuple[Packed, ...]:
+        """All windows held, put away, oldest first: they never change, and may be read from any thread."""
+        return tuple(self._packed())
 
     def between(self, start: float, end: float) -> list[Window]:
         """Windows that overlap ``start`` to ``end`` (Unix time in seconds), oldest first."""
@@ -65,14 +75,7 @@ class History:
 
     def latest(self, seconds: float) -> list[Window]:
         """The newest windows that together last at least ``seconds``, or all there are; oldest first."""
-        found: list[Packed] = []
-        length = 0.0
-        for packed in reversed(self._packed()):
-            if length >= seconds:
-                break
-            found.append(packed)
-            length += packed.window.seconds
-        return [packed.unpack() for packed in reversed(found)]
+        return [packed.unpack() for packed in latest(self._packed(), seconds)]
 
     def at(self, position: int) -> Window:
         """The window at ``position`` in the list of all, negative from the newest: -1. Raises IndexError."""
@@ -85,49 +88,62 @@ class History:
     def _packed(self) -> list[Packed]:
         return [packed for level in reversed(self._levels) for packed in level]
 
-    def _append(self, number: int, window: Window) -> None:
-        # Windows share their keys: one object for each, however many windows hold it.
-        packed = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))
+    def _seconds(self, number: int) -> float:
+        return sum(packed.window.seconds for packed in self._levels[number])
+
+    def _shared(self, window: Window) -> tuple[RowKey, ...]:
+        """Windows share their keys: one object for each, however many windows hold it."""
+        return tuple(self._keys.setdefault(key, key) for key in window.rows.keys)
+
+    def _append(self, number: int, packed: Packed) -> Packed:
         self._levels[number].append(packed)
         self._bytes += packed.bytes
+        return packed
 
     def _drop_oldest(self, number: int) -> Packed:
         packed = self._levels[number].popleft()
         self._bytes -= packed.bytes
         return packed
 
-    def _too_old(self, number: int) -> bool:
-        """Whether the level's oldest window is older than the level reaches (counted in measured time)."""
-        newer = 0.0
-        for level in self._levels[: number + 1]:
-            newer += sum(packed.window.seconds for packed in level)
+    def _oldest(self, number: int) -> int:
+        """How many of the oldest windows of a level make one of the next coarser one, where that exists.
+
+        They follow each other directly: no window spans a gap, nor two hosts."""
         level = self._levels[number]
-        return bool(level) and newer - level[0].window.seconds >= LEVELS[number][1]
-
-    def _push_down(self, number: int) -> None:
-        """Hand the oldest window of a level on to the next coarser one, or drop it from the last."""
-        oldest = self._drop_oldest(number).unpack()
         if number + 1 == len(LEVELS):
-            return
-        below = self._levels[number + 1]
-        if below and self._continues(below[-1].window, oldest, LEVELS[number + 1][0]):
-            unfinished = below.pop()
-            self._bytes -= unfinished.bytes
-            oldest = merge([unfinished.unpack(), oldest])
-        self._append(number + 1, oldest)
+            return 1
+        length = LEVELS[number + 1][0]
+        seconds = 0.0
+        for at, packed in enumerate(level):
+            window = packed.window
+            if at and (window.host != level[at - 1].window.host or _gap(level[at - 1], packed) >= length):
+                return at
+            seconds += window.seconds
+            if seconds >= length * 0.99:
+                return at + 1
+        return len(level)
 
-    @staticmethod
-    def _continues(before: Window, after: Window, length: float) -> bool:
-        """Whether ``before`` is still shorter than its level's windows and ``after`` follows it directly."""
-        gap = abs(after.start - before.end)
-        return before.host == after.host and before.seconds < length * 0.99 and gap < length
+    def _spare(self, number: int) -> float:
+        """Seconds that a level may hold beyond its age: in the last one the oldest window, so that what is
+        left after dropping it still reaches as far back as it should."""
+        return 0.0 if number + 1 < len(LEVELS) else self._levels[number][0].window.seconds
+
+    def _push_down(self, number: int) -> float:
+        """Hand the oldest windows of a level on to the next coarser one, as one, or drop one from the last.
+        Returns the seconds that they stand for."""
+        some = [self._drop_oldest(number) for _ in range(self._oldest(number))]
+        if number + 1 < len(LEVELS):
+            merged = merge([packed.unpack() for packed in some])
+            peak = Peak.highest([packed.peak for packed in some])
+            self._append(number + 1, pack(merged, self._shared(merged), peak))
+        return sum(packed.window.seconds for packed in some)
 
     def _shrink(self) -> None:
         """One step towards less memory: merge the oldest of the dearest level, else drop the oldest."""
         sizes = {
             number: sum(packed.bytes for packed in level)
             for number, level in enumerate(self._levels[:-1])
-            if len(level) > _LEFT_ALONE
+            if len(level) - self._oldest(number) >= _LEFT_ALONE
         }
         if sizes:
             self._push_down(max(sizes, key=lambda number: sizes[number]))
@@ -139,3 +155,16 @@ class History:
 
     def _forget_keys(self) -> None:
         self._keys = {key: key for packed in self._packed() for key in packed.keys}
+
+
+def latest(parts: Sequence[Packed], seconds: float) -> Sequence[Packed]:
+    """The last of ``parts`` that together stand for at least ``seconds``, or all of them."""
+    at = len(parts)
+    while at > 0 and seconds > 0:
+        at -= 1
+        seconds -= parts[at].window.seconds
+    return parts[at:]
+
+
+def _gap(before: Packed, after: Packed) -> float:
+    return abs(after.window.start - before.window.end)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pickle
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.chain import Chain
+from model.chain import SEVERITIES, Chain
 from model.evidence import Evidence
 from model.histograms import Histograms
 from model.window import U64, RowKey, Rows, Window
@@ -21,6 +22,41 @@ _OBJECT_BYTES = 200
 _NOTHING = Evidence()
 
 _Smallest = NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """How bad a stretch of time was, by its chains; what is no fault (``info``) is left out."""
+
+    lost_ms_per_s: float = 0.0
+    """Time that open chains cost together, ms a second; of windows that were merged, the most."""
+    worst: int = len(SEVERITIES)
+    """Index into ``SEVERITIES`` of the worst open chain; beyond its end where none was open."""
+    began: int = len(SEVERITIES)
+    """The same of the chains that began within."""
+
+    @staticmethod
+    def of(window: Window) -> Peak:
+        """That of ``window``."""
+        faults = [chain for chain in window.chains if chain.open and chain.severity != "info"]
+        return Peak(
+            sum(chain.lost_ms_per_s for chain in faults),
+            _worst(faults),
+            _worst(chain for chain in faults if window.start <= chain.since < window.end),
+        )
+
+    @staticmethod
+    def highest(peaks: Sequence[Peak]) -> Peak:
+        """That of several windows together."""
+        return Peak(
+            max((peak.lost_ms_per_s for peak in peaks), default=0.0),
+            min((peak.worst for peak in peaks), default=len(SEVERITIES)),
+            min((peak.began for peak in peaks), default=len(SEVERITIES)),
+        )
+
+
+def _worst(chains: Iterable[Chain]) -> int:
+    return min((SEVERITIES.index(chain.severity) for chain in chains), default=len(SEVERITIES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +75,8 @@ class Packed:
     bytes: int
     """Memory it takes: sizes of its arrays, references to its keys, an estimate for small objects. Keys
     themselves, which windows share, are not counted."""
+    peak: Peak
+    """How bad it was; after merging, the worst of it."""
 
     @property
     def max_ns(self) -> U64:
@@ -70,8 +108,12 @@ class Packed:
         return told
 
 
-def pack(window: Window, keys: tuple[RowKey, ...] | None = None) -> Packed:
-    """``window`` put away; ``keys`` are equal to its keys, where the caller holds objects to share."""
+def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
+    """``window`` put away.
+
+    ``keys`` are equal to its keys, where the caller holds objects to share; ``peak`` is that of the windows
+    it was merged from, as its own chains only tell how it ended.
+    """
     rows = window.rows
     histograms = rows.histograms
     columns = tuple(
@@ -104,6 +146,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None) -> Packed:
         _split_ns=rows.split_ns,
         _told=told,
         bytes=arrays + len(told) + 8 * len(rows) + _OBJECT_BYTES * objects,
+        peak=Peak.of(window) if peak is None else peak,
     )
 
 

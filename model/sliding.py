@@ -84,8 +84,7 @@ class Sliding:
 
     def push(self, window: Window) -> Window:
         """Add the newest window and return the sum. Raises ValueError where it is of another host."""
-        self._check(window)
-        self._take_in(window)
+        self.take_in(window)
         return self.window
 
     @property
@@ -108,7 +107,10 @@ class Sliding:
         if self._last is not None and window.host != self._last.host:
             raise ValueError(f"windows of {self._last.host!r} and {window.host!r} do not follow each other")
 
-    def _take_in(self, window: Window) -> None:
+    def take_in(self, window: Window, packed: Packed | None = None) -> None:
+        """Add the newest window, without working out the sum; ``packed`` is the same one, where the caller
+        has put it away already. Raises ValueError where it is of another host."""
+        self._check(window)
         self._last = window
         columns = self._columns_of(window.rows.keys)
         self._evidence.add(window.evidence)
@@ -118,7 +120,9 @@ class Sliding:
             self._sum = self._described([window] if self._sum is None else [self._sum, window])
             self._bound(window)
             return
-        self._parts.append(self._packed(window, columns))
+        if packed is None:
+            packed = pack(window, tuple(map(self._keys.__getitem__, columns)))
+        self._parts.append((packed, columns))
         leaving = self._leaving()
         for part, _ in leaving:
             self._evidence.remove(part.evidence)
@@ -126,10 +130,6 @@ class Sliding:
         self._add([(window.rows, columns)], leaving)
         if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
             self._compact()
-
-    def _packed(self, window: Window, columns: _Columns) -> tuple[Packed, _Columns]:
-        """``window`` to take away later."""
-        return pack(window, tuple(map(self._keys.__getitem__, columns))), columns
 
     def _leaving(self) -> list[tuple[Packed, _Columns]]:
         """Take out the oldest windows, so that what stays is as near to ``seconds`` as it can be."""

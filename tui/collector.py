@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.message import Message
 
-from model.packing import Packed, pack
+from model.history import DEFAULT_BYTES, History, latest
+from model.packing import Packed
 from model.sliding import Sliding
 from model.source import Source
 from model.window import Window
 
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
 """Lengths of the window that can be chosen, seconds; None: since the start."""
-KEPT_SECONDS = 300.0
-KEPT_BYTES = 20 << 20
-"""Windows kept for longer lengths: as many seconds, but not more memory than this. With 400 rows that are all
-busy and widely spread it holds about three minutes; the header says how far a window reaches back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +33,7 @@ class Snapshot:
     newest: Window
     """As it was read."""
     parts: tuple[Packed, ...]
-    """The latest windows, oldest first, ending with the newest."""
+    """What is kept of the past, oldest first, ending with the newest; older ones stand for more time."""
     whole: Window
     """Since the start."""
     at: float
@@ -47,7 +43,7 @@ class Snapshot:
         """The window of another length that ends at the same moment. Takes up to a second for long ones."""
         if length == self.length:
             return self.window
-        return self.whole if length is None else Sliding(length, _latest(self.parts, length)).window
+        return self.whole if length is None else Sliding(length, latest(self.parts, length)).window
 
 
 class Tick(Message):
@@ -84,7 +80,9 @@ class Collector:
         interval: float = 1.0,
         length: float | None = 10.0,
         still: bool = False,
+        most_bytes: int = DEFAULT_BYTES,
     ) -> None:
+        """``most_bytes`` bounds the memory of the past."""
         self._source = source
         self._post = post
         self._interval = interval
@@ -92,8 +90,7 @@ class Collector:
         self._length = length
         self._stopping = False
         self._wake = threading.Event()
-        self._parts: deque[Packed] = deque()
-        self._bytes = 0
+        self._history = History(most_bytes)
         self._thread = threading.Thread(target=self._run, name="stalltop-collector", daemon=True)
 
     def start(self) -> None:
@@ -132,46 +129,25 @@ class Collector:
             window = self._source.read()
             if self._stopping:
                 return
-            self._keep(window)
-            whole.push(window)
+            packed = self._history.add(window)
+            whole.take_in(window)
             if sliding is not whole:
-                sliding.push(window)
+                sliding.take_in(window, packed)
             at = time.monotonic()
-            self._tell(sliding, whole, window, at)
+            parts = self._history.parts or (packed,)  # a window above the bound is not kept
+            self._tell(sliding, whole, window, parts, at)
             due = max(due + self._interval, at)
             while not self._stopping and (self._still or time.monotonic() < due):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()
                 length = self._length
                 if length != sliding.seconds and not self._stopping:
-                    sliding = whole if length is None else Sliding(length, _latest(self._parts, length))
-                    self._tell(sliding, whole, window, at)
+                    sliding = whole if length is None else Sliding(length, latest(parts, length))
+                    self._tell(sliding, whole, window, parts, at)
 
-    def _tell(self, sliding: Sliding, whole: Sliding, newest: Window, at: float) -> None:
+    def _tell(
+        self, sliding: Sliding, whole: Sliding, newest: Window, parts: tuple[Packed, ...], at: float
+    ) -> None:
         all_of_it = whole.window
         window = all_of_it if sliding is whole else sliding.window
-        self._post(Tick(Snapshot(window, sliding.seconds, newest, tuple(self._parts), all_of_it, at)))
-
-    def _keep(self, window: Window) -> None:
-        newest = pack(window)
-        self._parts.append(newest)
-        self._bytes += newest.bytes
-        seconds = sum(part.window.seconds for part in self._parts)
-        while len(self._parts) > 1 and (
-            seconds - self._parts[0].window.seconds >= KEPT_SECONDS or self._bytes > KEPT_BYTES
-        ):
-            oldest = self._parts.popleft()
-            seconds -= oldest.window.seconds
-            self._bytes -= oldest.bytes
-
-
-def _latest(parts: Sequence[Packed], length: float) -> list[Packed]:
-    """The newest of ``parts`` that a window of ``length`` seconds may reach back to."""
-    found: list[Packed] = []
-    seconds = 0.0
-    for part in reversed(parts):
-        found.append(part)
-        seconds += part.window.seconds
-        if seconds >= length:
-            break
-    return found[::-1]
+        self._post(Tick(Snapshot(window, sliding.seconds, newest, parts, all_of_it, at)))

@@ -100,19 +100,31 @@ def test_a_collector_that_never_began_stops() -> None:
     assert Collector(Fed(), Inbox()).stop(0.0)
 
 
-def test_memory_of_kept_windows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tui import collector as module
-
-    monkeypatch.setattr(module, "KEPT_BYTES", 3 * max(pack(numbered(i)).bytes for i in range(10)))
+def test_memory_of_the_past_is_bounded() -> None:
     inbox = Inbox()
+    bound = 3 * max(pack(numbered(i)).bytes for i in range(10))
     source = Fed(*(numbered(i) for i in range(10)))
-    collector = Collector(source, inbox, interval=0.0)
+    collector = Collector(source, inbox, interval=0.0, most_bytes=bound)
     collector.start()
     for _ in range(9):
         inbox.next(Tick)
     snapshot = inbox.next(Tick).snapshot
-    assert 3 <= len(snapshot.parts) < 6
-    assert sum(part.bytes for part in snapshot.parts) <= module.KEPT_BYTES
+    assert 2 <= len(snapshot.parts) < 6
+    assert sum(part.bytes for part in snapshot.parts) <= bound
     assert snapshot.whole.seconds == pytest.approx(10)
+    source.release()
+    assert collector.stop(DEADLINE)
+
+
+def test_a_window_too_large_to_be_kept_is_shown() -> None:
+    inbox = Inbox()
+    source = Fed(numbered(0), numbered(1))
+    collector = Collector(source, inbox, interval=0.0, length=10.0, most_bytes=1)
+    collector.start()
+    inbox.next(Tick)
+    snapshot = inbox.next(Tick).snapshot
+    assert [part.window.start for part in snapshot.parts] == [snapshot.newest.start]
+    assert snapshot.window.seconds == pytest.approx(2)
+    assert snapshot.of_length(1.0).seconds == pytest.approx(1)
     source.release()
     assert collector.stop(DEADLINE)

@@ -9,7 +9,7 @@ from hypothesis import given
 from model.evidence import HOST_GAP, HOST_LAYER, Charge, Evidence
 from model.history import LEVELS, History
 from model.merging import merge
-from model.packing import pack
+from model.packing import Peak, pack
 from model.window import Window
 from tests.unit.full_window import CHAINS, EVIDENCE
 from tests.unit.random_windows import sequences
@@ -166,3 +166,25 @@ def test_a_window_put_away_does_not_hold_what_was_packed() -> None:
     assert (packed.window.evidence, packed.window.chains) == (Evidence(), ())
     assert (packed.evidence, packed.unpack().chains) == (busy(3).evidence, CHAINS)
     assert pack(window()).bytes < 5_000
+
+
+def test_how_bad_a_time_was_survives_merging() -> None:
+    worst, mild = CHAINS[0], replace(CHAINS[0], id="mild", severity="low", lost_ms_per_s=1.0)
+    history = History()
+    for at, tick in enumerate(ticks(700)):
+        began = replace(worst, severity="high", lost_ms_per_s=80.0, since=1_007.0, open=True)
+        chains = (began, replace(mild, since=1_003.0, open=True)) if at == 7 else ()
+        added = history.add(replace(tick, chains=chains))
+        assert added is history.parts[-1]
+        assert added.peak == (Peak(81.0, 1, 1) if at == 7 else Peak())
+    assert history.times()[0] == (1_000.0, 10.0)
+    assert history.parts[0].peak == Peak(81.0, 1, 1)
+    assert history.parts[1].peak == Peak()
+    assert history.at(0).chains == (), "its own chains tell how it ended"
+
+
+def test_what_is_no_fault_or_over_is_no_peak() -> None:
+    info = replace(CHAINS[0], severity="info", open=True)
+    over = replace(CHAINS[0], severity="high", open=False)
+    assert pack(replace(ticks(1)[0], chains=(info, over))).peak == Peak()
+    assert Peak.highest([]) == Peak()
