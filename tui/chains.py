@@ -12,7 +12,8 @@ from model.pivot import Dimension, part_of
 from model.window import RowKey, Window
 from outputs import figures
 from outputs.chain_text import name_of, rate
-from tui.view import BESIDE, View
+from tui.columns.choice import BESIDE
+from tui.view import View
 from tui.warnings import Warn, warnings
 from widgets.alerts import AlertRow
 from widgets.table import Cell, Role

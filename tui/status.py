@@ -10,7 +10,7 @@ from model.window import Window
 from outputs import figures
 from tui.chains import MARK, ROLE, counts
 from tui.collector import Snapshot
-from tui.view import calls_per_s
+from tui.groups import calls_per_s
 from widgets.header import HeaderState
 
 

@@ -15,8 +15,10 @@ from model.chain import Chain
 from model.pivot import Dimension
 from model.window import Window
 from tui.chains import chains_of, keys_of, marks
+from tui.columns.choice import sort_of, sorts
+from tui.groups import Step
 from tui.keys import bindings
-from tui.view import Step, View, table
+from tui.view import View, table
 from widgets.table import HEAD_LINES, Table, TableData
 
 TWO_TABLES_FROM = 40
@@ -181,9 +183,11 @@ class Tables(Vertical):
     def _chosen(self, message: Table.Chosen) -> None:
         """Go into a row."""
         view = next((view for widget, view in self._views() if widget is message.table), self._view)
-        row = next((row for row in message.table.data.rows if row.key == message.key), None)
-        if row is None:
+        data = message.table.data
+        at = data.find(message.key)
+        if at is None:
             return
+        row = data.rows[at]
         inside = view.entered(_part(row.key), row.label)
         if inside is view:
             self.post_message(self.Said("there is nothing below this; Esc goes back"))
@@ -220,7 +224,8 @@ class Tables(Vertical):
 
     def sort(self, step: int) -> None:
         """Sort the table that has the keys by the next or previous column."""
-        self._sort(lambda view: view.next_sort(step))
+        focused = self.second if self.second.has_focus else self.main
+        self._sort(lambda view: view.next_sort(step, sorts(focused.data.columns)))
 
     def reverse(self) -> None:
         """Turn its order round."""
@@ -228,10 +233,8 @@ class Tables(Vertical):
 
     @on(Table.HeadClicked)
     def _head_clicked(self, message: Table.HeadClicked) -> None:
-        column = {"share": "total", "bar": "total", "n": "calls", "beside": "name"}.get(
-            message.column, message.column
-        )
-        if column != "split":
+        column = sort_of(message.column)
+        if column:
             self._sort(lambda view: view.sorted_by(column), message.table)
 
     def _sort(self, change: Callable[[View], View], widget: Widget | None = None) -> None:

@@ -10,7 +10,7 @@ from model.chain import Chain
 from model.device import Device
 from model.window import LOSSES, UNCOUNTED, OpenCall, Window
 from outputs import figures
-from tui.view import HUNG_NS, LONG_OPEN_NS
+from tui.groups import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
 _RANK = {"bad": 0, "warn": 1, "dim": 2}

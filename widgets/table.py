@@ -9,7 +9,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -21,67 +20,13 @@ from outputs.figures import fit
 from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
+from widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
 
-# fmt: off
-Role = Literal[
-    "", "text", "dim", "label", "accent", "good", "warn", "bad", "head", "critical",
-    "running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other",
-]
-# fmt: on
-"""Names of styles in the palette; empty: plain."""
+__all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Rows", "Table", "TableData", "TableRow"]
+
+
 HEAD_LINES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column. ``width`` in cells; the first column of a table also takes what is left over."""
-
-    id: str
-    title: str
-    width: int
-    right: bool = True
-    fixed: bool = False
-    """Stays in place while the others scroll sideways; only leading columns may."""
-    most: int = 0
-    """Cells that the first column may grow to; 0: no limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What a row shows in a column, and the role of its style (empty: plain)."""
-
-    text: str
-    role: Role = ""
-    parts: tuple[tuple[str, Role], ...] = ()
-    """In place of both: pieces of one text, each with a role of its own, as wide as the column together."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row; ``key`` names it through all changes of its values."""
-
-    key: Hashable
-    cells: tuple[Cell, ...]
-    label: str = ""
-    """What the row is called elsewhere, without marks."""
-    mark: Cell | None = None
-    """Stands at the end of the first column."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableData:
-    """All that a table shows. Rows are sorted already."""
-
-    title: tuple[tuple[str, Role], ...] = ()
-    columns: tuple[Column, ...] = ()
-    rows: tuple[TableRow, ...] = ()
-    sort: str = ""
-    """Id of the column that the rows are sorted by."""
-    descending: bool = True
-    empty: tuple[str, ...] = ()
-    """What is said in place of rows."""
-    legend: tuple[tuple[str, Role], ...] = ()
-    """At the right of the title, where there is room for all of it."""
+"""Lines above the rows: title and heads."""
 
 
 class Table(Lines, can_focus=True):
@@ -119,7 +64,7 @@ class Table(Lines, can_focus=True):
         old_line = self._cursor - self._top
         self._reveal |= bool(self.data.sort) and data.sort != self.data.sort
         self.data = data
-        at = next((i for i, row in enumerate(data.rows) if row.key == self._cursor_key), None)
+        at = data.find(self._cursor_key)
         if at is None:
             at = min(self._cursor, max(len(data.rows) - 1, 0))
         if at != self._cursor:
@@ -133,18 +78,16 @@ class Table(Lines, can_focus=True):
     @property
     def cursor_key(self) -> Hashable:
         """Key of the row under the cursor; None without rows."""
-        return self.data.rows[self._cursor].key if self.data.rows else None
+        return self.data.key(self._cursor) if self.data.rows else None
 
     def put_cursor(self, key: Hashable) -> None:
         """Move the cursor to the row ``key``, now or as soon as it is shown."""
         self._cursor_key = key
-        for at, row in enumerate(self.data.rows):
-            if row.key == key:
-                self._cursor = at
-                self._keep_in_view()
-                self.redraw()
-                return
-        self._cursor = 0
+        at = self.data.find(key)
+        self._cursor = at or 0
+        if at is not None:
+            self._keep_in_view()
+            self.redraw()
 
     @property
     def _page(self) -> int:

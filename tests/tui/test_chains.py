@@ -13,7 +13,8 @@ from outputs.document import document
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
 from tui.chain_page import chain_page
 from tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
-from tui.view import Step, View, table
+from tui.groups import Step
+from tui.view import View, table
 from widgets.page import PageLine
 
 

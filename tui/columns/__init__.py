@@ -1,0 +1,1 @@
+"""The columns of tables of groups."""

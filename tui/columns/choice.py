@@ -1,0 +1,99 @@
+"""Which columns a table of groups has: what is shown where nobody chose, and what may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from model.pivot import Dimension
+from tui.columns import against, now
+from tui.columns.kind import Kind, Need
+from widgets.table import Column
+
+KINDS: Final = (*now.KINDS, *against.KINDS)
+"""All columns besides the name, in the order in which they are offered."""
+BY_ID: Final = {kind.id: kind for kind in KINDS}
+
+BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
+    "operation": ("operation", "layer"),
+    "process": ("process", "container"),
+    "pod": ("pod", "namespace"),
+}
+"""Dimensions whose groups need a second one beside them to be told apart."""
+
+WIDE = 110
+"""Cells from which a table shows all of its usual columns."""
+WIDER = 170
+"""Cells from which it shows how rows change."""
+
+
+def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[str, ...]:
+    """Ids of the columns of a table by ``by`` on ``width`` cells where nobody chose: what matters most first.
+
+    ``have`` is what columns may need and is there.
+    """
+    if "baseline" in have and against.KINDS:
+        return tuple(kind.id for kind in against.KINDS)
+    beside = ("beside",) if by in BESIDE else ()
+    middle = ("calls", "p50", "p95", "p99", "max", "total", "share")
+    if width < WIDE:
+        # What hangs must be seen on 80 cells too.
+        return offered((*middle, "open", "errors", "split", *beside, "bytes", "n"), have)
+    # A container beside leaves no room for bars on 120 cells.
+    roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
+    changes = ("trend", "change") if width >= WIDER else ()
+    last = ("procs",) if width >= WIDER and by != "process" else ()
+    drawn = ("bar",) if roomy else ()
+    return offered((*beside, *middle, *drawn, "split", *changes, "open", "errors", "bytes", "n", *last), have)
+
+
+def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
+    """Those of ``ids`` that are columns and whose needs are met by ``have``."""
+    return tuple(name for name in ids if name in BY_ID and (not (need := BY_ID[name].needs) or need in have))
+
+
+def checked(ids: Sequence[str]) -> tuple[str, ...]:
+    """``ids`` as columns that were chosen. Raises ValueError, with what is allowed, for anything else."""
+    allowed = [kind.id for kind in now.KINDS]
+    for name in ids:
+        if name not in allowed:
+            raise ValueError(f"no column {name!r}; columns: {', '.join(allowed)}")
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"a column is named twice: {', '.join(ids)}")
+    return tuple(ids)
+
+
+def columns(
+    by: Dimension, width: int, have: Collection[Need] = (), chosen: Sequence[str] = ()
+) -> tuple[Column, ...]:
+    """The columns of a table by ``by`` on ``width`` cells: name, then those ``chosen`` or usual."""
+    ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
+    name = Column(
+        "name", by.upper(), {"container": 17, "layer": 17}.get(by, 21), right=False, fixed=True, most=44
+    )
+    return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
+
+
+def _column(kind: Kind, by: Dimension) -> Column:
+    if kind.id == "beside":
+        other = BESIDE[by][1]
+        return Column(kind.id, other.upper(), 7 if other == "layer" else kind.width, kind.right)
+    return Column(kind.id, kind.title, kind.width, kind.right)
+
+
+def sorts(shown: Sequence[Column]) -> tuple[str, ...]:
+    """What the columns ``shown`` can be sorted by, in the order in which a key goes through them."""
+    found: dict[str, None] = {"name": None}
+    for column in shown:
+        sort = sort_of(column.id)
+        if sort:
+            found[sort] = None
+    return tuple(found)
+
+
+def sort_of(column: str) -> str:
+    """What a click on the head of ``column`` sorts by; empty: nothing."""
+    kind = BY_ID.get(column)
+    if kind is None:
+        return column if column == "name" else ""
+    return kind.sort or (kind.id if kind.values is not None else "")
