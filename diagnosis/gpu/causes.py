@@ -9,8 +9,9 @@ from diagnosis.facts import Facts
 from diagnosis.gpu import copies, graphs, launches, memory
 from diagnosis.gpu.clocks import clocks
 from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
+from diagnosis.gpu.hangs import nccl_hang
 from diagnosis.gpu.memory import gpu_memory_full
-from diagnosis.gpu.nccl import nccl_hang, nccl_straggler
+from diagnosis.gpu.nccl import nccl_straggler
 from diagnosis.gpu.network import retransmits
 from diagnosis.gpu.sharing import gpu_neighbours
 from diagnosis.gpu.usage import usages

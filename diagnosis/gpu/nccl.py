@@ -1,4 +1,4 @@
-"""Ranks that wait for one another: one comes late, or does not come at all."""
+"""Ranks of NCCL that wait for one another: one comes late. Where it does not come: `diagnosis.gpu.hangs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.evidence import Rank
-from model.window import SPLITS, OpenCall, RowKey
+from model.window import SPLITS
 
 JOINED: Final = 8
 """Collectives compared before the lateness of a rank is more than chance."""
@@ -28,13 +28,11 @@ APART: Final = 3.0
 """Lateness of a straggler over that of the median of the others: jitter makes all ranks late in turn."""
 EXPLAINED: Final = 0.3
 """Part of the lateness that a difference between the ranks has to make up to be named as its reason."""
-MOST_RANKS: Final = 4
-"""Ranks and culprits that a chain names one by one."""
 
 
 def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
     """One rank enters collectives later than the others of this host, which wait for it."""
-    for ranks in _communicators(facts).values():
+    for ranks in communicators(facts).values():
         late = max(ranks, key=lambda rank: rank.late_ns)
         others = [rank for rank in ranks if rank is not late]
         if not others or late.joined < JOINED_AT_LEAST or late.pid not in usages:
@@ -52,7 +50,8 @@ def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspic
             yield _straggler(facts, late, others, usages, waiting, lost)
 
 
-def _communicators(facts: Facts) -> dict[str, list[Rank]]:
+def communicators(facts: Facts) -> dict[str, list[Rank]]:
+    """The ranks of this host by communicator."""
     found: defaultdict[str, list[Rank]] = defaultdict(list)
     for rank in facts.ranks:
         found[rank.communicator].append(rank)
@@ -198,219 +197,3 @@ def _straggler_fixes(facts: Facts, late: Rank, reasons: Sequence[Link]) -> list[
         ),
     ]
     return fixes
-
-
-HUNG_NS: Final = 10_000_000_000
-"""No wait for a rank, or in a call of NCCL, is called a hang before that."""
-TIMES_LONGEST: Final = 5
-"""And not before so many times the longest that was seen: one rank alone writes checkpoints and validates."""
-STARTING_NS: Final = 60_000_000_000
-"""The same for making a communicator: ranks of one job start at different times."""
-CRITICAL_NS: Final = 60_000_000_000
-"""From here on it is as bad as can be: nobody works."""
-OPEN_NS: Final = 5_000_000_000
-"""Age of an open call of the missing rank from which on it may be why."""
-
-
-def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
-    """Ranks have entered a collective and wait for one that has not."""
-    explained: set[int] = set()
-    for communicator, ranks in _communicators(facts).items():
-        missing = [rank for rank in ranks if rank.behind > 0]
-        ahead = [rank for rank in ranks if rank.behind == 0]
-        if missing and ahead:
-            explained |= {rank.pid for rank in ranks}
-            waited_ns = min(rank.since_entry_ns for rank in ahead)
-            if waited_ns >= max(HUNG_NS, TIMES_LONGEST * _longest_lag_ns(facts, ahead, waited_ns)):
-                yield _hang(facts, communicator, ahead, missing, waited_ns)
-    waiting: defaultdict[tuple[str, str], list[OpenCall]] = defaultdict(list)
-    by_pid = {rank.pid: rank for rank in facts.ranks}
-    for call in facts.window.open_calls:
-        if call.pid in explained or not waits_for_ranks(facts, call):
-            continue
-        if call.age_ns >= _hangs_from_ns(facts, call):
-            rank = by_pid.get(call.pid)
-            waiting[call.tenant, rank.communicator if rank else call.operation].append(call)
-    for (_, about), calls in waiting.items():
-        yield _open(facts, about, calls, by_pid.get(calls[0].pid))
-
-
-def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
-    """How long these ranks waited at most before the wait that goes on now."""
-    began = facts.window.end - waited_ns / SECOND_NS
-    lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
-    return max((lag for points in lags for time, lag in points if time < began), default=0.0)
-
-
-def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
-    """The age from which on an open call that waits for ranks hangs."""
-    least_ns = STARTING_NS if call.operation.startswith("ncclCommInit") else HUNG_NS
-    return max(least_ns, TIMES_LONGEST * (facts.longest_ns(call) or 0))
-
-
-def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
-    """Whether an open call waits for other ranks: a call of NCCL, or a rank's wait for the device."""
-    if call.ended or call.nested:
-        return False
-    known = any(rank.pid == call.pid for rank in facts.ranks)
-    return call.layer == "nccl" or (known and "Synchronize" in call.operation)
-
-
-def _severity(waited_ns: float) -> float:
-    """``Suspicion.share``: it takes all the time of who waits, but may end by itself at first."""
-    return 1.0 if waited_ns >= CRITICAL_NS else 0.0
-
-
-_DEBUG: Final = Fix(
-    "let the job say more, and give up by itself: NCCL_DEBUG=INFO, TORCH_NCCL_ASYNC_ERROR_HANDLING=1, "
-    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 with TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-)
-
-
-def _counted(ranks: int) -> str:
-    return "1 rank waits" if ranks == 1 else f"{ranks:,} ranks wait"
-
-
-def _hang(
-    facts: Facts, communicator: str, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
-) -> Suspicion:
-    first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
-    links = _hang_links(facts, ahead, missing, waited_ns)
-    row = _row(facts, first)
-    return Suspicion(
-        cause="nccl_hang",
-        tenant=first.tenant,
-        summary=f"{facts.name(first.tenant)}: {_counted(len(ahead))} for rank {worst.rank} "
-        f"({worst.process}, pid {worst.pid} of {facts.name(worst.tenant)}), which has not entered yet",
-        lost_ns_per_s=float(SECOND_NS),
-        confidence=0.9,
-        links=links,
-        fixes=(
-            Fix(
-                f"see where rank {worst.rank} stands",
-                f"py-spy dump --pid {worst.pid}; cat /proc/{worst.pid}/task/*/wchan",
-                look=True,
-            ),
-            _DEBUG,
-            Fix(
-                "all ranks have to make the same collectives in the same order: look at branches on the rank"
-            ),
-        ),
-        effect=row,
-        rows=(row,) if row else (),
-        pid=first.pid,
-        process=first.process,
-        about=communicator,
-        unknown=()
-        if any(link.role == "reason" for link in links)
-        else (f"what rank {worst.rank} does instead: a checkpoint or a validation ends by itself",),
-        share=_severity(waited_ns),
-    )
-
-
-def _hang_links(
-    facts: Facts, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
-) -> tuple[Link, ...]:
-    """Who waits, and for whom; what those have been in for long."""
-    first = ahead[0]
-    links = [
-        link_of(
-            first,
-            "effect",
-            f"{_counted(len(ahead))} in a collective",
-            share=1.0,
-            ns_per_s=float(SECOND_NS),
-            depth=0,
-        ),
-        link_of(
-            first,
-            "mechanism",
-            f"entered {duration(waited_ns)} ago; not all ranks have",
-            share=1.0,
-        ),
-    ]
-    for rank in missing[:MOST_RANKS]:
-        behind = "1 collective" if rank.behind == 1 else f"{rank.behind:,} collectives"
-        links.append(
-            link_of(
-                rank,
-                "culprit",
-                f"rank {rank.rank} is {behind} behind; it entered its last one "
-                f"{duration(rank.since_entry_ns)} ago",
-                share=1.0 / len(missing),
-                depth=2,
-            )
-        )
-        links += [
-            link_of(
-                call,
-                "reason",
-                f"its thread {call.tid} has been in {call.operation} for {duration(call.age_ns)}",
-                depth=3,
-            )
-            for call in facts.window.open_calls
-            if call.pid == rank.pid and not call.nested and not call.ended and call.age_ns >= OPEN_NS
-        ][:1]
-    return tuple(links)
-
-
-def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None) -> Suspicion:
-    oldest = max(calls, key=lambda call: call.age_ns)
-    elsewhere = rank.ranks - rank.local_ranks if rank is not None else 0
-    links = [
-        link_of(
-            oldest,
-            "effect",
-            f"{oldest.operation} of {oldest.process} does not return",
-            share=1.0,
-            ns_per_s=float(SECOND_NS),
-            depth=0,
-        ),
-        *(
-            link_of(
-                call,
-                "mechanism",
-                f"open for {duration(call.age_ns)} in thread {call.tid}",
-                share=1.0,
-            )
-            for call in calls[:MOST_RANKS]
-        ),
-    ]
-    if rank is None:
-        unknown = "which rank is missing: the communicator was made before tracing began, or is being made"
-        fix = Fix(f"see whether all processes of the job of pid {oldest.pid} run, on all its hosts")
-    elif elsewhere:
-        unknown = f"{elsewhere} of {rank.ranks} ranks are on other hosts: one of them may be missing"
-        fix = Fix(f"see what the {elsewhere} ranks on other hosts do: pid {oldest.pid} is rank {rank.rank}")
-    else:
-        unknown = "all local ranks have entered: the device or the link between devices does not finish"
-        fix = Fix(
-            "look for errors of devices and links", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True
-        )
-    key = RowKey(facts.window.host, oldest.tenant, oldest.pid, oldest.process, oldest.layer, oldest.operation)
-    return Suspicion(
-        cause="nccl_hang",
-        tenant=oldest.tenant,
-        summary=f"{oldest.process} (pid {oldest.pid}) of {facts.name(oldest.tenant)} waits in "
-        f"{oldest.operation} for other ranks",
-        lost_ns_per_s=float(SECOND_NS),
-        confidence=0.6,
-        links=tuple(links),
-        fixes=(fix, _DEBUG),
-        effect=key,
-        rows=tuple(row.key for row in facts.rows_of(oldest.pid) if row.key == key),
-        pid=oldest.pid,
-        process=oldest.process,
-        about=about,
-        unknown=(unknown,),
-        share=_severity(oldest.age_ns),
-    )
-
-
-def _row(facts: Facts, rank: Rank) -> RowKey | None:
-    """The row that a waiting rank waits in: its open call, else its longest call."""
-    for call in facts.window.open_calls:
-        if call.pid == rank.pid and not call.nested and not call.ended:
-            return RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
-    rows = facts.calls_of(rank.pid)
-    return max(rows, key=lambda row: row.total_ns).key if rows else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.gpu.nccl import waits_for_ranks
+from diagnosis.gpu.hangs import waits_for_ranks
 from diagnosis.host import commands
 from diagnosis.host.commands import MIB
 from diagnosis.host.faults import less_for_others, more_memory, users_of_host
