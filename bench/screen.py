@@ -1,124 +1,238 @@
-"""A program on a terminal of its own: what it writes is counted and searched, keys are given to it."""
+"""What the screen takes and how soon it shows a key, by rows, beside btop and beside stock widgets."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import itertools
+import math
 import os
-import re
-import select
-import struct
-import subprocess
-import termios
-import threading
+import random
+import shutil
+import statistics
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from bench.cpu import cpu_ns
+from bench.marks import Marks
+from bench.table import Table
+from bench.terminal import HEIGHT, WIDTH, OnTerminal
+from demo.build import Built
 from model.errors import Told
 
-WIDTH, HEIGHT = 120, 40
-WAIT_SECONDS: Final = 60.0
-"""How long something may take to show before it counts as failed."""
-_ROOT: Final = Path(__file__).resolve().parent.parent
-_TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
-"""A session's first open of a terminal makes it the controlling one; then the program takes over."""
-_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+SUMMARY: Final = (
+    "key to paint, CPU and bytes of a refresh, by rows; beside btop and stock widgets; slow lines"
+)
+ROWS: Final = (10, 100, 1000)
+RATES_HZ: Final = (1.0, 2.0)
+SLOW_BYTES_PER_S: Final = 16_000
+"""A line that is slow: what a mobile phone has at the edge of its cell."""
+_SETTLE_SECONDS: Final = 12.0
+"""Until the sliding window of ten seconds is full."""
+_KEY_SECONDS: Final = (0.15, 0.3)
+"""Between two keys, at random, so that they fall anywhere between two refreshes."""
+_SLOW_KEY_SECONDS: Final = (1.5, 3.0)
+"""The same where a line is slow: the one before has to be over."""
+_DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
 
-class OnTerminal:
-    """``command``, whose controlling terminal this is."""
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A screen that is measured."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self._ours, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
-        self.written_bytes = 0
-        """Bytes that it has written so far."""
-        self._raw = bytearray()
-        self._lock = threading.Condition()
-        self._began = time.monotonic()
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(theirs), *command],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=_ROOT,
-            env=_environment(environment or {}),
-            start_new_session=True,
+    name: str
+    command: Sequence[str]
+    ready: str
+    """What it writes once it shows data."""
+    column: int
+    """A column, from 0, in which the row under the cursor has another background."""
+    rows: int | None = None
+    """None: as many as the machine has processes."""
+    hz: float = 1.0
+    prepare: bytes = b""
+    """Keys typed first."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was found of one screen."""
+
+    cpu_percent: float
+    bytes_per_refresh: float
+    keys_ms: Sequence[float]
+    """From each key to the first byte, as the terminal takes it, that shows it."""
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the tables. Raises Told."""
+    seconds = 8.0 if quick else 30.0
+    normal = Table(
+        f"screen: {WIDTH}x{HEIGHT}, every figure another one at each refresh, {seconds:.0f} s each",
+        ("program", "rows", "Hz", "CPU %", "bytes/refresh", "KB/s", "key ms, median", "p99", "keys"),
+    )
+    slow = Table(
+        f"screen, a line of {SLOW_BYTES_PER_S // 1000} KB/s: key to paint, {4 * seconds:.0f} s each",
+        ("program", "rows", "Hz", "KB/s", "key ms, median", "longest", "keys"),
+    )
+    for program in _programs(folder):
+        print(f"screen: {_described(program)}", file=sys.stderr)
+        found = _measured(program, seconds)
+        normal.add(
+            program.name,
+            _rows(program),
+            f"{program.hz:.0f}",
+            f"{found.cpu_percent:.2f}",
+            f"{found.bytes_per_refresh:,.0f}",
+            f"{found.bytes_per_refresh * program.hz / 1e3:.1f}",
+            *_latencies(found.keys_ms, 0.99),
         )
-        os.close(theirs)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._reader.join(timeout=5.0)
-        os.close(self._ours)
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def wait_for(self, text: str) -> float:
-        """Seconds from its start until ``text`` was written. Raises Told where it never is."""
-        with self._lock:
-            if not self._lock.wait_for(lambda: self._shows(text) or not self._alive, WAIT_SECONDS):
-                raise Told(f"the screen never showed {text!r}")
-            if not self._shows(text):
-                raise Told(f"the program ended before it showed {text!r}: {self._last_words()}")
-            return time.monotonic() - self._began
-
-    def leave(self) -> float:
-        """Press q; returns the seconds until the process has ended. Raises Told where it does not end."""
-        start = time.monotonic()
-        os.write(self._ours, b"q")
-        try:
-            self._process.wait(timeout=WAIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise Told("the program does not leave") from None
-        return time.monotonic() - start
-
-    @property
-    def _alive(self) -> bool:
-        return self._process.poll() is None
-
-    def _shows(self, text: str) -> bool:
-        return text.encode() in _ESCAPES.sub(b"", bytes(self._raw))
-
-    def _last_words(self) -> str:
-        return _ESCAPES.sub(b"", bytes(self._raw[-400:])).decode(errors="replace").strip()
-
-    def _read(self) -> None:
-        poll = select.poll()
-        poll.register(self._ours, select.POLLIN)
-        while True:
-            with contextlib.suppress(OSError):  # EIO: nobody has the other side open any more
-                poll.poll(500)
-                data = os.read(self._ours, 1 << 16)
-                if data:
-                    with self._lock:
-                        self.written_bytes += len(data)
-                        self._raw += data
-                        del self._raw[: -(1 << 18)]
-                        self._lock.notify_all()
-                    continue
-            with self._lock:
-                self._lock.notify_all()
-            if not self._alive:
-                return
+    for program in _on_slow_line(folder):
+        print(f"screen: {_described(program)}, a slow line", file=sys.stderr)
+        found = _measured(program, 4 * seconds, slow=True)
+        slow.add(
+            program.name,
+            _rows(program),
+            f"{program.hz:.0f}",
+            f"{found.bytes_per_refresh * program.hz / 1e3:.1f}",
+            *_latencies(found.keys_ms, 1.0),
+        )
+    normal.notes += [
+        "CPU %: of one core, the program's process alone, without keys; btop also reads /proc",
+        "key: Up or Down, through the terminal, until the first byte that shows the cursor in its new place",
+        "stalltop, stock: the same windows, made up beforehand; nothing is traced",
+        "stock: the same screen of Textual's DataTable and Static",
+    ]
+    slow.notes += ["key: until the slow line has carried what shows it"]
+    if shutil.which("btop") is None:
+        normal.notes.append("btop is not installed here")
+    return [normal, slow]
 
 
-def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """As in a terminal of many colours, whatever this process runs in."""
-    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **more}
+def _programs(folder: Path) -> Iterator[Program]:
+    for rows in ROWS:
+        for hz in RATES_HZ:
+            yield _ours(rows, hz)
+            yield _stock(rows, hz)
+    yield from (program for hz in RATES_HZ for program in _btop(folder, hz))
+
+
+def _on_slow_line(folder: Path) -> Iterator[Program]:
+    for rows, hz in ((100, 1.0), (1000, 2.0)):
+        yield _ours(rows, hz)
+        yield _stock(rows, hz)
+    yield from _btop(folder, 1.0)
+
+
+def _shown(kind: str, rows: int, hz: float) -> Sequence[str]:
+    return (sys.executable, "-P", "-m", "bench.shown", kind, str(rows), str(hz))
+
+
+def _ours(rows: int, hz: float) -> Program:
+    # By operation: that is the table with the rows.
+    return Program("stalltop", _shown("ours", rows, hz), "LIVE", 3, rows, hz, prepare=b"o")
+
+
+def _stock(rows: int, hz: float) -> Program:
+    return Program("stock", _shown("stock", rows, hz), "LIVE", 3, rows, hz)
+
+
+def _btop(folder: Path, hz: float) -> Iterator[Program]:
+    """btop with its own ways but the time between updates; nothing where it is not installed."""
+    if shutil.which("btop") is None:
+        return
+    place = folder / f"btop-{hz:.0f}"
+    (place / "btop").mkdir(parents=True, exist_ok=True)
+    (place / "btop/btop.conf").write_text(f"update_ms = {1000 / hz:.0f}\n")
+    environment = {"XDG_CONFIG_HOME": str(place)}
+    yield Program("btop", ("btop",), "proc", 100, None, hz, prepare=_DOWN, environment=environment)
+
+
+def _described(program: Program) -> str:
+    return f"{program.name}, {_rows(program)} rows, {program.hz:.0f} Hz"
+
+
+def _rows(program: Program) -> str:
+    if program.rows is not None:
+        return str(program.rows)
+    return str(sum(name.isdigit() for name in os.listdir("/proc")))
+
+
+def _measured(program: Program, seconds: float, *, slow: bool = False) -> Figures:
+    limit = SLOW_BYTES_PER_S if slow else None
+    with OnTerminal(program.command, program.environment, bytes_per_s=limit) as terminal:
+        terminal.wait_for(program.ready)
+        time.sleep(1.0)
+        if program.prepare:
+            terminal.press(program.prepare)
+        time.sleep(_SETTLE_SECONDS)
+        with _alive(program):
+            cpu, written, began = cpu_ns(terminal.pid), terminal.written_bytes, time.monotonic_ns()
+            time.sleep(seconds)
+            took_ns = time.monotonic_ns() - began
+            cpu_percent = 100.0 * (cpu_ns(terminal.pid) - cpu) / took_ns
+        per_refresh = (terminal.written_bytes - written) / (took_ns / 1e9) / program.hz
+        keys_ms = _keys_ms(terminal, program, seconds, _SLOW_KEY_SECONDS if slow else _KEY_SECONDS)
+        terminal.leave()
+    return Figures(cpu_percent, per_refresh, keys_ms)
+
+
+@contextlib.contextmanager
+def _alive(program: Program) -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        raise Told(f"{program.name} ended while it was measured") from None
+
+
+def _keys_ms(
+    terminal: OnTerminal, program: Program, seconds: float, between: tuple[float, float]
+) -> Sequence[float]:
+    """Press Down and Up in turns; returns how long each took to be seen."""
+    chunks = terminal.record()
+    pause = random.Random(1)
+    # The first ones only make the marks of both places known.
+    for key in (_DOWN, _UP):
+        terminal.press(key)
+        time.sleep(between[1])
+    pressed: list[float] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pressed.append(terminal.press(_UP if len(pressed) % 2 else _DOWN))
+        time.sleep(pause.uniform(*between))
+    pressed.append(time.monotonic())
+    return latencies_ms(chunks, pressed, program.column)
+
+
+def latencies_ms(
+    chunks: Sequence[tuple[float, bytes]], pressed: Sequence[float], column: int
+) -> Sequence[float]:
+    """From each time in ``pressed``, but the last one, to the first of ``chunks`` (time, bytes) that changes
+    a mark in ``column``. One that changes nothing before the next takes as long as that."""
+    marks = Marks(column)
+    following = iter(chunks)
+    chunk = next(following, None)
+    found = []
+    for at, after in itertools.pairwise(pressed):
+        while chunk is not None and chunk[0] < at:
+            marks.feed(chunk[1])
+            chunk = next(following, None)
+        before, shown = marks.lines, after
+        while chunk is not None and chunk[0] < after:
+            marks.feed(chunk[1])
+            if shown == after and marks.lines != before:
+                shown = chunk[0]
+            chunk = next(following, None)
+        found.append(1e3 * (shown - at))
+    return found
+
+
+def _latencies(keys_ms: Sequence[float], high: float) -> tuple[str, str, str]:
+    ordered = sorted(keys_ms)
+    if not ordered:
+        return "-", "-", "0"
+    highest = ordered[min(math.ceil(high * len(ordered)), len(ordered)) - 1]
+    return f"{statistics.median(ordered):.0f}", f"{highest:.0f}", str(len(ordered))

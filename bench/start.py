@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.screen import OnTerminal
 from bench.spread import Spread
 from bench.table import Table
+from bench.terminal import OnTerminal
 from demo.build import Built
 from demo.tenants import DemoTenants
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.cpu import cpu_ns
-from bench.screen import OnTerminal
 from bench.table import Table
+from bench.terminal import OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
 from demo.build import Built
 from demo.tenants import DemoTenants

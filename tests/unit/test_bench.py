@@ -15,9 +15,9 @@ from bench import __main__ as command
 from bench import cost, workload
 from bench.cpu import cpu_ns
 from bench.machine import machine
-from bench.screen import OnTerminal
 from bench.spread import Spread, ratio
 from bench.table import Table
+from bench.terminal import OnTerminal
 from demo.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent.parent

@@ -1,0 +1,110 @@
+"""Where a row is marked on a screen, followed through what the program writes.
+
+A key that moves the cursor changes the background of two rows; figures that change do not. So no terminal
+emulator is needed to see when the key was painted: the background of one column tells.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+Mark = tuple[str, bool]
+"""A background as the program names it (empty: the terminal's own), and whether colours are reversed."""
+
+_TOKEN: Final = re.compile(
+    r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+    r"|[\r\n\b]"
+    r"|[^\x1b\r\n\b]+"
+)
+
+
+class Marks:
+    """The backgrounds of the cells of ``column`` (from 0), by line."""
+
+    def __init__(self, column: int) -> None:
+        self._column = column
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._rest = ""
+        self._row = self._at = 0
+        self._saved = (0, 0)
+        self._mark: Mark = ("", False)
+        self._lines: dict[int, Mark] = {}
+
+    @property
+    def lines(self) -> dict[int, Mark]:
+        """The marks of now, by line (from 0); lines that nothing was written on are missing."""
+        return dict(self._lines)
+
+    def feed(self, data: bytes) -> None:
+        """Follow ``data``, the next bytes that the program wrote; they may end anywhere."""
+        text = self._rest + self._decode(data)
+        end = 0
+        for match in _TOKEN.finditer(text):
+            if match.start() != end:
+                break  # the rest of an escape sequence is to come
+            end = match.end()
+            if match[2]:
+                self._control(match[1], match[2])
+            elif not match[0].startswith("\x1b"):
+                self._print(match[0])
+        self._rest = text[end:]
+
+    def _print(self, text: str) -> None:
+        if text == "\n":
+            self._row += 1
+        elif text == "\r":
+            self._at = 0
+        elif text == "\b":
+            self._at -= 1
+        else:
+            if self._at <= self._column < self._at + len(text):
+                self._lines[self._row] = self._mark
+            self._at += len(text)
+
+    def _control(self, parameters: str, name: str) -> None:
+        if parameters[:1] in ("<", "=", ">", "?"):
+            return
+        words = parameters.replace(":", ";").split(";")
+        numbers = [int(word) if word.isdigit() else 0 for word in words]
+        if name == "m":
+            self._style(numbers)
+        elif name in "Hf":
+            self._row = max(numbers[0], 1) - 1
+            self._at = max(numbers[1] if len(numbers) > 1 else 1, 1) - 1
+        elif name == "s":
+            self._saved = (self._row, self._at)
+        elif name == "u":
+            self._row, self._at = self._saved
+        elif name in "ABCDG":
+            step = max(numbers[0], 1)
+            self._row += {"A": -step, "B": step}.get(name, 0)
+            self._at = step - 1 if name == "G" else self._at + {"C": step, "D": -step}.get(name, 0)
+
+    def _style(self, numbers: Sequence[int]) -> None:
+        background, reverse = self._mark
+        following = iter(numbers)
+        for number in following:
+            if number in (38, 48):
+                colour = _colour(following)
+                background = colour if number == 48 else background
+            elif number in (0, 49):
+                background = ""
+                reverse = reverse and number != 0
+            elif number in (7, 27):
+                reverse = number == 7
+            elif 40 <= number <= 47 or 100 <= number <= 107:
+                background = str(number)
+        self._mark = (background, reverse)
+
+
+def _colour(following: Iterator[int]) -> str:
+    """The colour after a 38 or a 48: one of 256, or three parts."""
+    kind = next(following, 0)
+    parts = 3 if kind == 2 else 1
+    return ";".join(str(next(following, 0)) for _ in range(parts))

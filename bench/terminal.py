@@ -1,0 +1,154 @@
+"""A program on a terminal of its own: what it writes is counted and searched, keys are given to it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from model.errors import Told
+
+WIDTH, HEIGHT = 120, 40
+WAIT_SECONDS: Final = 60.0
+"""How long something may take to show before it counts as failed."""
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
+"""A session's first open of a terminal makes it the controlling one; then the program takes over."""
+_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+class OnTerminal:
+    """``command``, whose controlling terminal this is."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        bytes_per_s: int | None = None,
+    ) -> None:
+        """``bytes_per_s``: no more than this is taken from it, as by a slow line; None: all at once."""
+        self._ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
+        self.written_bytes = 0
+        """Bytes that it has written so far."""
+        self._bytes_per_s = bytes_per_s
+        self._raw = bytearray()
+        self._record: list[tuple[float, bytes]] | None = None
+        self._lock = threading.Condition()
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", _TAKE_TERMINAL, os.ttyname(theirs), *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=_ROOT,
+            env=_environment(environment or {}),
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join(timeout=5.0)
+        os.close(self._ours)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait_for(self, text: str) -> float:
+        """Seconds from its start until ``text`` was written. Raises Told where it never is."""
+        with self._lock:
+            if not self._lock.wait_for(lambda: self._shows(text) or not self._alive, WAIT_SECONDS):
+                raise Told(f"the screen never showed {text!r}")
+            if not self._shows(text):
+                raise Told(f"the program ended before it showed {text!r}: {self._last_words()}")
+            return time.monotonic() - self._began
+
+    def press(self, keys: bytes) -> float:
+        """Type ``keys``; returns when: time.monotonic()."""
+        at = time.monotonic()
+        os.write(self._ours, keys)
+        return at
+
+    def record(self) -> list[tuple[float, bytes]]:
+        """From now on keep what it writes, with the time at which it was read (time.monotonic())."""
+        with self._lock:
+            self._record = []
+            return self._record
+
+    def leave(self) -> float:
+        """Press q; returns the seconds until the process has ended. Raises Told where it does not end."""
+        start = time.monotonic()
+        os.write(self._ours, b"q")
+        try:
+            self._process.wait(timeout=WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Told("the program does not leave") from None
+        return time.monotonic() - start
+
+    @property
+    def _alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _shows(self, text: str) -> bool:
+        return text.encode() in _ESCAPES.sub(b"", bytes(self._raw))
+
+    def _last_words(self) -> str:
+        return _ESCAPES.sub(b"", bytes(self._raw[-400:])).decode(errors="replace").strip()
+
+    @property
+    def _at_once(self) -> int:
+        """Bytes that are read together: of a slow line, what comes in 20 ms."""
+        return 1 << 16 if self._bytes_per_s is None else max(self._bytes_per_s // 50, 1)
+
+    def _read(self) -> None:
+        poll = select.poll()
+        poll.register(self._ours, select.POLLIN)
+        while True:
+            with contextlib.suppress(OSError):  # EIO: nobody has the other side open any more
+                poll.poll(500)
+                data = os.read(self._ours, self._at_once)
+                if data:
+                    with self._lock:
+                        self.written_bytes += len(data)
+                        if self._record is not None:
+                            self._record.append((time.monotonic(), data))
+                        self._raw += data
+                        del self._raw[: -(1 << 18)]
+                        self._lock.notify_all()
+                    if self._bytes_per_s is not None:
+                        time.sleep(len(data) / self._bytes_per_s)
+                    continue
+            with self._lock:
+                self._lock.notify_all()
+            if not self._alive:
+                return
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """As in a terminal of many colours, whatever this process runs in."""
+    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **more}
