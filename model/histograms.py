@@ -112,20 +112,27 @@ class Histograms:
         """
         totals = self.totals()
         result = np.zeros((len(self), len(percents)), np.int64)
-        if not len(self.index):
-            return result
-        running = np.cumsum(self.count, dtype=np.uint64)
-        before = np.concatenate((np.zeros(1, np.uint64), running))[self.start[:-1]]
         most = np.maximum(totals, 1)
         for column, percent in enumerate(percents):
             wanted = np.floor(min(max(percent, 0.0), 100.0) * totals.astype(np.float64) / 100.0 + 0.5)
             # A float may round above the total, and above what an integer holds.
             reached = np.where(wanted >= totals, most, np.clip(wanted, 1, 2.0**63).astype(np.uint64))
-            entry = np.minimum(np.searchsorted(running, before + reached), len(self.index) - 1)
-            index = self.index[entry]
+            index = self.reaching(reached)
             value = HIGHEST_OF_INDEX[index] if percent else lowest_ns(index)
             result[:, column] = np.where(totals > 0, value, 0)
         return result
+
+    def reaching(self, ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Index of the counter that holds, in each row, the value of that rank from the least, shape (n,).
+
+        ``ranks`` are 1 to the row's total; what an empty row gives means nothing.
+        """
+        if not len(self.index):
+            return np.zeros(len(self), np.int64)
+        running = np.cumsum(self.count, dtype=np.uint64)
+        before = np.concatenate((np.zeros(1, np.uint64), running))[self.start[:-1]]
+        entry = np.minimum(np.searchsorted(running, before + ranks), len(self.index) - 1)
+        return self.index[entry].astype(np.int64)
 
 
 def _summed(place: NDArray[np.int64], count: NDArray[np.uint64], rows: int) -> Histograms:

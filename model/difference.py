@@ -1,0 +1,182 @@
+"""What changed between two windows, row by row: how many calls, how long, how much time was lost to that, and
+how sure it is.
+
+**Time lost.** Time in calls a second, ``T = c m`` (calls a second times their mean duration), changes for two
+reasons, and the parts add up exactly:
+
+    T_now - T_then = c_now (m_now - m_then)  +  (c_now - c_then) m_then
+                     ``lost``: calls are slower  ``more``: there are more of them
+
+A program that waits all the time, in calls twice as long of which it then makes half as many, spends no more
+time in them; ``lost`` says all the same what it lost. Rows that are only in one window are new or gone:
+nothing is lost in them, their whole time counts as ``more``.
+
+**How sure.** The 95 % confidence interval of a percentile from the order statistics of n calls: the value of
+rank ``floor(n p - z s)`` to that of rank ``ceil(n p + z s) + 1``, with ``s = sqrt(n p (1 - p))`` and z = 1.96
+(J.-Y. Le Boudec, Performance Evaluation of Computer and Communication Systems, theorem 2.1; W. J. Conover,
+Practical Nonparametric Statistics, 3.2). It assumes no shape of the distribution, only that calls are
+independent; a rank below the first or above the last call leaves that side open, so a p99 of a hundred calls
+is never sure. A percentile has surely changed where its two intervals do not overlap, which happens by chance
+about once in 180 times (N. Schenker, J. F. Gentleman, The American Statistician 55/3, 2001).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.hdr import highest_ns, lowest_ns
+from model.histograms import Histograms
+from model.pivot import PERCENTS, Groups
+
+Z = 1.96
+"""Standard deviations on either side that hold 95 % of a normal distribution."""
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The groups of one of the two windows, and where each row is among them."""
+
+    groups: Groups
+    seconds: float
+    """Length of the window."""
+    at: Indices
+    """Index into ``groups`` of each row, -1 where it is not there."""
+
+    def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> Floats:
+        """A column of ``groups`` for each row; NaN where it is not there."""
+        if not len(column):
+            return np.full(len(self.at), np.nan)
+        return np.where(self.at >= 0, column[self.at].astype(np.float64), np.nan)
+
+    @property
+    def calls_per_s(self) -> Floats:
+        """Calls a second; 0 where the row is not there."""
+        return np.nan_to_num(self.of(self.groups.calls)) / (self.seconds or 1.0)
+
+    @property
+    def ns_per_s(self) -> Floats:
+        """Time in calls, ns a second; 0 where the row is not there."""
+        return np.nan_to_num(self.of(self.groups.total_ns)) / (self.seconds or 1.0)
+
+    @property
+    def mean_ns(self) -> Floats:
+        """Mean duration of a call; NaN without calls."""
+        calls = self.of(self.groups.calls)
+        return self.of(self.groups.total_ns) / np.where(calls > 0, calls, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What changed: element i of every array belongs to row i of both sides."""
+
+    then: Side
+    now: Side
+
+    @cached_property
+    def new(self) -> Flags:
+        """Rows without a call then, and with some now."""
+        return np.asarray((self.then.calls_per_s == 0) & (self.now.calls_per_s > 0))
+
+    @cached_property
+    def gone(self) -> Flags:
+        """Rows with calls then, and without any now."""
+        return np.asarray((self.then.calls_per_s > 0) & (self.now.calls_per_s == 0))
+
+    @cached_property
+    def lost_ns_per_s(self) -> Floats:
+        """Time lost to calls that take longer, ns a second; negative: won. 0 in rows that are new or gone."""
+        return np.nan_to_num(self.now.calls_per_s * (self.now.mean_ns - self.then.mean_ns))
+
+    @cached_property
+    def more_ns_per_s(self) -> Floats:
+        """Time that more calls take, ns a second; negative: fewer. Of new and gone rows, all their time."""
+        return self.now.ns_per_s - self.then.ns_per_s - self.lost_ns_per_s
+
+    @cached_property
+    def weight(self) -> Floats:
+        """How much a row matters, ns a second: what it lost or won; all its time where it is new or gone."""
+        return np.abs(np.where(self.new | self.gone, self.more_ns_per_s, self.lost_ns_per_s))
+
+    @cached_property
+    def share(self) -> Floats:
+        """Part of all change, 0 to 1, by ``weight``. Calls within other calls come on top of the whole."""
+        nested = [side.of(side.groups.nested.astype(np.uint64)) == 1 for side in (self.then, self.now)]
+        whole = float(self.weight[~(nested[0] | nested[1])].sum())
+        return self.weight / whole if whole else np.zeros(len(self.weight))
+
+    def ratio(self, percent: float) -> Floats:
+        """The percentile now against then; NaN where a row has no calls on both sides. ``percent`` is one of
+        ``model.pivot.PERCENTS``."""
+        column = PERCENTS.index(percent)
+        then = self.then.of(self.then.groups.percentiles_ns[:, column])
+        now = self.now.of(self.now.groups.percentiles_ns[:, column])
+        here = ~(self.new | self.gone)
+        return np.where(here, now, np.nan) / np.where(then > 0, then, np.nan)
+
+    def sure(self, percent: float) -> Flags:
+        """Rows whose percentile has changed beyond what chance explains; see the formula above."""
+        then_low, then_high = _of_rows(self.then, percent)
+        now_low, now_high = _of_rows(self.now, percent)
+        return np.asarray((now_low > then_high) | (now_high < then_low))
+
+    @cached_property
+    def changed(self) -> Flags:
+        """Rows that surely changed: new or gone, or in their median or their p99."""
+        return self.new | self.gone | self.sure(50.0) | self.sure(99.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Two groupings by the same dimensions, row by row: those of now, then those that are gone."""
+
+    keys: tuple[tuple[str, ...], ...]
+    labels: tuple[tuple[str, ...], ...]
+    difference: Difference
+
+
+def compare(then: Groups, then_seconds: float, now: Groups, now_seconds: float) -> Compared:
+    """What changed from ``then`` to ``now``, groups of windows that last so many seconds."""
+    labels = dict(zip(now.keys, now.labels, strict=True))
+    for key, label in zip(then.keys, then.labels, strict=True):
+        labels.setdefault(key, label)
+    sides = [
+        Side(groups, seconds, _found(tuple(labels), groups))
+        for groups, seconds in ((then, then_seconds), (now, now_seconds))
+    ]
+    return Compared(tuple(labels), tuple(labels.values()), Difference(*sides))
+
+
+def _found(keys: tuple[tuple[str, ...], ...], groups: Groups) -> Indices:
+    index = {key: at for at, key in enumerate(groups.keys)}
+    return np.array([index.get(key, -1) for key in keys], np.int64)
+
+
+def interval_ns(histograms: Histograms, percent: float) -> tuple[Floats, Floats]:
+    """The least and the most (ns) that a percentile of each row may be, with 95 % confidence.
+
+    0 and infinity where so few values say nothing about that side.
+    """
+    n = histograms.totals().astype(np.float64)
+    p = percent / 100.0
+    spread = Z * np.sqrt(n * p * (1.0 - p))
+    first, last = np.floor(n * p - spread), np.ceil(n * p + spread) + 1
+    most = np.maximum(n, 1.0)
+    low = lowest_ns(histograms.reaching(np.clip(first, 1.0, most).astype(np.uint64)))
+    high = highest_ns(histograms.reaching(np.clip(last, 1.0, most).astype(np.uint64)))
+    return np.where(first >= 1, low, 0.0), np.where(last <= n, high, np.inf)
+
+
+def _of_rows(side: Side, percent: float) -> tuple[Floats, Floats]:
+    """The interval of each row; where a row is not there, one that overlaps with every other."""
+    low, high = interval_ns(side.groups.histograms, percent)
+    if not len(low):
+        return np.zeros(len(side.at)), np.full(len(side.at), np.inf)
+    return np.where(side.at >= 0, low[side.at], 0.0), np.where(side.at >= 0, high[side.at], np.inf)

@@ -1,0 +1,145 @@
+"""What changed between two windows: hand-made cases, sums that must be exact, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from model.difference import Compared, compare, interval_ns
+from model.pivot import Groups, pivot
+from model.window import Window
+from tests.unit.random_windows import sequences
+from tests.unit.windows import Calls, key, rows, window
+
+US = 1_000
+
+
+def changes(then: list[Calls], now: list[Calls], *, seconds: tuple[float, float] = (1.0, 1.0)) -> Compared:
+    before, after = window(then, seconds=seconds[0]), window(now, seconds=seconds[1])
+    return compare(*by_operation(before), *by_operation(after))
+
+
+def by_operation(one: Window) -> tuple[Groups, float]:
+    return pivot(one, ("operation",)), one.seconds
+
+
+def test_slower_calls_lose_time_and_more_calls_take_more() -> None:
+    found = changes(
+        [Calls(key("slow"), [10 * US] * 4), Calls(key("more"), [10 * US] * 4), Calls(key("same"), [US] * 9)],
+        [Calls(key("slow"), [30 * US] * 4), Calls(key("more"), [10 * US] * 12), Calls(key("same"), [US] * 9)],
+    )
+    at = {name: found.keys.index((name,)) for name in ("slow", "more", "same")}
+    difference = found.difference
+    assert difference.lost_ns_per_s[at["slow"]] == pytest.approx(80 * US)
+    assert difference.more_ns_per_s[at["slow"]] == pytest.approx(0)
+    assert difference.lost_ns_per_s[at["more"]] == pytest.approx(0)
+    assert difference.more_ns_per_s[at["more"]] == pytest.approx(80 * US)
+    assert difference.share[at["slow"]] == pytest.approx(1)
+    assert difference.ratio(50.0)[at["slow"]] == pytest.approx(3, rel=0.02)
+    assert difference.weight[at["same"]] == 0
+
+
+def test_who_waits_all_the_time_loses_though_the_sum_stays() -> None:
+    found = changes([Calls(key(), [50 * US] * 20)], [Calls(key(), [100 * US] * 10)])
+    assert found.difference.now.ns_per_s == pytest.approx(found.difference.then.ns_per_s)
+    assert found.difference.lost_ns_per_s == pytest.approx([500 * US])
+    assert found.difference.more_ns_per_s == pytest.approx([-500 * US])
+
+
+def test_lengths_of_the_windows_make_no_difference() -> None:
+    found = changes([Calls(key(), [US] * 10)], [Calls(key(), [US] * 100)], seconds=(1.0, 10.0))
+    assert found.difference.then.calls_per_s == found.difference.now.calls_per_s == [10.0]
+    assert found.difference.weight == pytest.approx([0.0])
+
+
+def test_rows_that_are_new_or_gone_are_told_and_weigh_what_they_take() -> None:
+    found = changes(
+        [Calls(key("gone"), [5 * US] * 2), Calls(key("idle"), [])],
+        [Calls(key("new"), [7 * US]), Calls(key("idle"), [])],
+    )
+    assert found.keys == (("idle",), ("new",), ("gone",))
+    difference = found.difference
+    assert difference.new.tolist() == [False, True, False]
+    assert difference.gone.tolist() == [False, False, True]
+    assert difference.lost_ns_per_s.tolist() == [0, 0, 0]
+    assert difference.more_ns_per_s == pytest.approx([0, 7 * US, -10 * US])
+    assert difference.weight == pytest.approx([0, 7 * US, 10 * US])
+    assert np.isnan(difference.ratio(99.0)).all()
+    assert difference.changed.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_few_calls_are_never_sure(n: int) -> None:
+    found = changes([Calls(key(), [US] * n)], [Calls(key(), [1_000 * US] * n)])
+    assert not found.difference.sure(50.0).any()
+    assert not found.difference.sure(99.0).any()
+
+
+def test_a_changed_median_needs_tens_of_calls_a_changed_p99_hundreds() -> None:
+    def sure(n: int, percent: float) -> bool:
+        found = changes([Calls(key(), [US] * n)], [Calls(key(), [2 * US] * n)])
+        return bool(found.difference.sure(percent).all())
+
+    assert sure(20, 50.0)
+    assert not sure(100, 99.0)
+    assert not sure(400, 99.0)
+    assert sure(600, 99.0)
+
+
+def test_chance_is_no_change() -> None:
+    """Both windows have the same distribution: about one in 180 is to be called changed."""
+    generator = np.random.default_rng(5)
+
+    def drawn() -> list[Calls]:
+        return [
+            Calls(key(f"{number:03}"), (generator.lognormal(10, 1, 600)).astype(int).tolist())
+            for number in range(200)
+        ]
+
+    difference = changes(drawn(), drawn()).difference
+    for percent in (50.0, 99.0):
+        assert difference.sure(percent).sum() <= 6
+
+
+def test_a_real_change_is_found() -> None:
+    generator = np.random.default_rng(5)
+    then = generator.lognormal(10, 1, 2_000)
+    found = changes(
+        [Calls(key(), then.astype(int).tolist())], [Calls(key(), (1.5 * then).astype(int).tolist())]
+    )
+    assert found.difference.sure(50.0).all()
+    assert found.difference.changed.all()
+
+
+def test_the_interval_holds_the_true_percentile_about_95_times_in_100() -> None:
+    generator = np.random.default_rng(7)
+    draws = generator.exponential(1e6, (300, 1_000))
+    made = rows([Calls(key(str(number)), draw.astype(int).tolist()) for number, draw in enumerate(draws)])
+    for percent in (50.0, 99.0):
+        true = -1e6 * math.log(1 - percent / 100)
+        low, high = interval_ns(made.histograms, percent)
+        held = ((low <= true) & (true <= high)).mean()
+        assert 0.9 <= held <= 1.0, percent
+
+
+def test_an_interval_without_calls_is_open() -> None:
+    low, high = interval_ns(rows([Calls(key(), [])]).histograms, 99.0)
+    assert (low.tolist(), high.tolist()) == ([0.0], [math.inf])
+    assert changes([], []).difference.share.tolist() == []
+
+
+@given(sequences())
+def test_what_was_lost_and_what_is_more_add_up_to_the_change(parts: list[Window]) -> None:
+    before, after = parts[0], parts[-1]
+    found = compare(*by_operation(before), *by_operation(after))
+    difference = found.difference
+    change = difference.now.ns_per_s - difference.then.ns_per_s
+    assert difference.lost_ns_per_s + difference.more_ns_per_s == pytest.approx(change)
+    assert set(found.keys) == {*pivot(before, ("operation",)).keys, *pivot(after, ("operation",)).keys}
+    assert (difference.share >= 0).all()
+    same = compare(*by_operation(after), *by_operation(after)).difference
+    assert not same.changed.any()
+    assert not same.weight.any()
