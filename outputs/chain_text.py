@@ -40,16 +40,17 @@ def name_of(tenant: str, window: Window) -> str:
 def headline(chain: Chain, style: Style) -> list[str]:
     """Severity, what happens, what it costs, and since when: one line, or as many as that needs."""
     mark = chain.severity.upper()
-    facts = (
-        [rate(chain.lost_ms_per_s * 1e6, unicode=style.unicode).strip()] if chain.lost_ms_per_s > 0 else []
-    )
-    facts.append(f"since {figures.clock(chain.since)}")
-    if not chain.open:
-        facts.append(f"ended {figures.clock(chain.seen)}")
-    text = f"{chain.summary or chain.title} ({', '.join(facts)})"
+    text = f"{chain.summary or chain.title} ({', '.join(course(chain, unicode=style.unicode))})"
     lines = style.folded(mark.ljust(8) + "  ", text)
     code = _COLOURS[chain.severity] if chain.open else DIM
     return [style.paint(line, code) for line in lines]
+
+
+def course(chain: Chain, *, unicode: bool) -> list[str]:
+    """What it costs, since when, and when it was over."""
+    parts = [rate(chain.lost_ms_per_s * 1e6, unicode=unicode).strip()] if chain.lost_ms_per_s > 0 else []
+    parts.append(f"since {figures.clock(chain.since)}")
+    return parts if chain.open else [*parts, f"ended {figures.clock(chain.seen)}"]
 
 
 def tree(chain: Chain, window: Window, style: Style, indent: str = "") -> list[str]:
@@ -107,16 +108,7 @@ def step(link: Link, chain: Chain, window: Window) -> str:
 def explained(chain: Chain, window: Window, style: Style) -> list[str]:
     """All that is known about ``chain``."""
     lines = headline(chain, style)
-    about = [chain.title, f"{figures.percent(100 * chain.confidence, unicode=style.unicode).strip()} sure"]
-    place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
-    about += [place] if place else []
-    if chain.p99_ns is not None:
-        now = figures.duration(chain.p99_ns, unicode=style.unicode).strip()
-        normal = "normal not learned yet"
-        if chain.normal_p99_ns is not None:
-            normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=style.unicode).strip()}"
-        about.append(f"p99 {now}, {normal}, {figures.count(chain.calls).strip()} calls")
-    lines += style.folded("  ", "; ".join(about))
+    lines += style.folded("  ", about(chain, unicode=style.unicode))
     lines += tree(chain, window, style, "  ")
     for link in chain.links:
         if link.role == "factor":
@@ -126,6 +118,20 @@ def explained(chain: Chain, window: Window, style: Style) -> list[str]:
     for number, found in enumerate(chain.fixes, start=1):
         lines += fix(found, f"fix {number}", style)
     return lines
+
+
+def about(chain: Chain, *, unicode: bool) -> str:
+    """Its cause, how sure it is, where it is, and how slow that is."""
+    parts = [chain.title, f"{figures.percent(100 * chain.confidence, unicode=unicode).strip()} sure"]
+    place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
+    parts += [place] if place else []
+    if chain.p99_ns is not None:
+        now = figures.duration(chain.p99_ns, unicode=unicode).strip()
+        normal = "normal not learned yet"
+        if chain.normal_p99_ns is not None:
+            normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=unicode).strip()}"
+        parts.append(f"p99 {now}, {normal}, {figures.count(chain.calls).strip()} calls")
+    return "; ".join(parts)
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:

@@ -145,6 +145,16 @@ def moment(unix_seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_seconds))
 
 
+def printable(text: str) -> str:
+    """``text`` with everything that could steer a terminal replaced by a question mark.
+
+    Names are cleaned where they are read, but windows may also come from files that others wrote.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def fit(text: str, width: int, *, unicode: bool = True) -> str:
     """``text`` in exactly ``width`` terminal columns: padded, or cut with an ellipsis.
 

@@ -78,47 +78,62 @@ def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> 
     ``once --json`` has every row.
     """
     style = Style(max(width, LEAST_WIDTH), colour, unicode)
-    parts = [_head(window, style)]
+    parts = [facts(window, style)]
     if len(window.rows):
         parts.append(_table(window, "container", style))
         parts.append(_table(window, "operation", style))
     else:
         parts.append(_nothing(window, style))
-    parts += [_chains(window, style), _culprits(window, style)]
-    parts += [_open_calls(window, style, ended) for ended in (False, True)]
-    parts += [_missing(window, style), _unknown(window, style), _losses(window, style)]
+    parts += [_chains(window, style), *remarks(window, style)]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _head(window: Window, style: Style) -> list[str]:
-    unicode = style.unicode
-    coverage = window.coverage
-    calls = pivot(window, ()).calls_per_s[0]
-    facts = [
-        f"stalltop {window.host}",
-        figures.clock(window.start),
-        f"{window.seconds:.1f} s",
-        f"{figures.rate(calls).strip()} calls/s",
-        f"{figures.count(window.lost).strip()} lost",
-    ]
+def remarks(window: Window, style: Style) -> list[list[str]]:
+    """What is to be said besides tables and chains: who took whose time, calls that hang, what is not traced,
+    not measured or lost. Each is a title and its lines, or nothing."""
+    parts = [_culprits(window, style)]
+    parts += [_open_calls(window, style, ended) for ended in (False, True)]
+    return [*parts, _missing(window, style), _unknown(window, style), _losses(window, style)]
+
+
+def facts(window: Window, style: Style) -> list[str]:
+    """Whose window it is, of when, and what the host and its devices did."""
+    facts = [f"stalltop {window.host}", figures.clock(window.start), f"{window.seconds:.1f} s"]
     if window.simulated:
         facts.insert(1, "SIMULATED")
+    facts += counted(window)
+    lines = [style.paint(line, BOLD) for line in style.wrapped(facts)]
+    tracing = window.coverage.tracing
+    if tracing:
+        lines += [style.paint(line, YELLOW) for line in style.wrapped([f"not tracing: {tracing}"])]
+    lines += host(window, style)
+    return lines
+
+
+def counted(window: Window) -> list[str]:
+    """How much was counted, what was lost, what is traced and what that costs."""
+    calls = pivot(window, ()).calls_per_s[0]
+    coverage = window.coverage
+    parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} lost"]
     if coverage.attached:
-        facts += [
+        parts += [
             f"{coverage.processes} processes traced",
             f"{coverage.attached} probes",
             f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
         ]
-    lines = [style.paint(line, BOLD) for line in style.wrapped(facts)]
-    if coverage.tracing:
-        lines += [style.paint(line, YELLOW) for line in style.wrapped([f"not tracing: {coverage.tracing}"])]
+    return parts
+
+
+def host(window: Window, style: Style) -> list[str]:
+    """What the host and its devices did."""
+    lines: list[str] = []
     system = window.system
     if system is not None:
         lines += style.wrapped(
             [
                 f"CPU {figures.percent(system.cpu_percent).strip()} of {system.cpus}",
-                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, unicode)}",
-                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, unicode)}",
+                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, style.unicode)}",
+                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.unicode)}",
                 "load " + " ".join(f"{load:.2f}" for load in system.load),
             ]
         )

@@ -9,21 +9,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from outputs.figures import printable as printable
+
 Part = tuple[str, Style | None]
 """A piece of a line: its text and style (None: the widget's own)."""
 
 PLAIN = Style.null()
 """The style of text without one: filters of Textual cannot take None."""
-
-
-def printable(text: str) -> str:
-    """``text`` with everything that could steer a terminal replaced by a question mark.
-
-    Names are cleaned where they are read, but windows may also come from files that others wrote.
-    """
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def strip_of(parts: Iterable[Part], width: int, fill: Style | None = None) -> Strip:

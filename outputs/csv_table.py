@@ -1,0 +1,58 @@
+"""A table as CSV: raw figures, their units in the heads, for spreadsheets and scripts.
+
+RFC 4180 but for the ends of lines, which are those of Unix. Text that a spreadsheet would run as a formula
+gets an apostrophe in front, as OWASP's page on CSV injection advises: names come from whoever runs a process.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Final
+
+from model.window import SPLITS, Window
+from outputs.figures import printable
+from outputs.sheet import COLUMNS, Sheet, SheetRow
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+"""What a formula begins with; the wide forms are taken for the same by some programs."""
+
+
+def csv_table(table: Sheet, window: Window) -> str:
+    """All rows and columns of ``table``, and in every row of which ``window`` they are.
+
+    ``window_start_s`` is in Unix seconds; ``share`` from 0 to 1; ``inside`` is 1 where all calls were made
+    inside other traced calls. What is not known is empty.
+    """
+    text = io.StringIO()
+    write = csv.writer(text, lineterminator="\n").writerow
+    split = any(row.split_ns is not None for row in table.rows)
+    figures = [*(column.field for column in COLUMNS), "bytes"]
+    heads = [*table.by, *figures, "inside"]
+    heads += [f"{name}_ns" for name in SPLITS] if split else []
+    write([*heads, "window_start_s", "window_seconds", "window_host"])
+    of = [_number(window.start), _number(window.seconds), _text(window.host)]
+    for row in table.rows:
+        cells = [_text(name) for name in row.names]
+        cells += [_number(getattr(row, name)) for name in figures]
+        cells.append(str(int(row.inside)))
+        cells += _parts(row) if split else []
+        write(cells + of)
+    return text.getvalue()
+
+
+def _text(text: str) -> str:
+    """``text`` that no program takes for anything else."""
+    text = printable(text)
+    return "'" + text if text.lstrip().startswith(_FORMULA) else text
+
+
+def _number(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.12g}"
+
+
+def _parts(row: SheetRow) -> list[str]:
+    return [str(ns) for ns in row.split_ns] if row.split_ns is not None else [""] * len(SPLITS)

@@ -1,0 +1,67 @@
+"""How the saved page looks: light or dark as the reader's system is, on paper without colours behind text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from model.window import SPLITS
+
+_LIGHT: Final = dict(
+    zip(
+        SPLITS,
+        ("86cfbb", "f0a860", "b9a0ea", "eba3c7", "ef8c80", "7fb7ec", "dcc64f", "cdb08c", "b4bcc4", "d3d9de"),
+        strict=True,
+    )
+)
+"""Colour of each part of the time. The same on both grounds, as its letters are dark."""
+
+_BASE: Final = """
+:root { color-scheme: light dark; --ground: #fafbfc; --text: #20262c; --dim: #5f6973; --line: #c9d0d6;
+  --panel: #eef2f5; --head: #0b4f8a; --warn: #8f5600; --bad: #b3261e }
+@media (prefers-color-scheme: dark) { :root { --ground: #11161b; --text: #d7dde3; --dim: #84909c;
+  --line: #39434d; --panel: #1a222a; --head: #9ed2ff; --warn: #f0b64a; --bad: #ff7d66 } }
+body { background: var(--ground); color: var(--text); font: 14px/1.45 system-ui, sans-serif;
+  margin: 1.5rem auto; max-width: 110rem; padding: 0 1.5rem }
+h1 { color: var(--head); font-size: 1.5rem; margin: 0 0 .3rem }
+h2 { color: var(--head); font-size: 1.1rem; margin: 2rem 0 .5rem }
+h3 { font-size: 1rem; margin: 0 }
+p { margin: .2rem 0 }
+.dim, footer { color: var(--dim) }
+.warn { color: var(--warn) }
+.bad { color: var(--bad) }
+.scroll { overflow-x: auto }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .15rem .6rem; text-align: right; white-space: nowrap }
+th { border-bottom: 1px solid var(--line); color: var(--dim); font-weight: normal }
+td { border-bottom: 1px solid var(--panel) }
+.name { text-align: left }
+td.name { font-family: ui-monospace, monospace; max-width: 40rem; overflow-wrap: anywhere;
+  white-space: normal }
+tr.inside { color: var(--dim) }
+.bar { background: var(--panel); display: flex; height: 1.1em; width: 14rem }
+.bar i, .key i { color: #10161c; font: normal .75em/1.45 ui-monospace, monospace; overflow: hidden;
+  text-align: left; text-indent: .2em }
+.key { color: var(--dim); margin: 0 0 .5rem }
+.key span { display: inline-block; margin-right: 1rem }
+.key i { display: inline-block; padding: 0 .25em; text-indent: 0 }
+article { background: var(--panel); border-left: .3rem solid var(--line); margin: .8rem 0;
+  padding: .6rem 1rem }
+article.critical, article.high { border-color: var(--bad) }
+article.medium { border-color: var(--warn) }
+article.over { opacity: .75 }
+.severity { display: inline-block; min-width: 5.5em; text-transform: uppercase }
+.critical .severity, .high .severity { color: var(--bad) }
+.medium .severity { color: var(--warn) }
+.links { border-collapse: collapse; margin: .5rem 0 }
+.links td { border: 0; padding: .05rem .6rem .05rem 0; vertical-align: top }
+.links td.step { text-align: left; white-space: normal }
+.culprit { font-weight: bold }
+pre { background: var(--ground); border: 1px solid var(--line); font: 13px/1.4 ui-monospace, monospace;
+  margin: .2rem 0 .5rem; overflow-x: auto; padding: .4rem .6rem; user-select: all }
+ul { margin: .2rem 0; padding-left: 1.4rem }
+footer { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: .5rem }
+@media print { body { margin: 0 } article, .bar { break-inside: avoid } .scroll { overflow: visible } }
+"""
+
+STYLE: Final = _BASE + "\n".join(f".{name} i, i.{name} {{ background: #{c} }}" for name, c in _LIGHT.items())
+"""The whole style sheet."""

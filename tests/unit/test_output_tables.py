@@ -1,0 +1,143 @@
+"""Tables in files: as CSV for programs, and in a report for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from model.window import SPLITS
+from outputs.csv_table import csv_table
+from outputs.report import report
+from outputs.sheet import COLUMNS, SheetRow, largest, others, parts, sheet
+from tests.unit.full_window import full_window
+from tests.unit.hostile import NAMES, hostile_window
+from tests.unit.windows import window
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text), strict=True))
+
+
+def test_a_sheet_has_the_groups_of_a_pivot_the_largest_first() -> None:
+    table = sheet(full_window(), ("operation", "layer"), "operations")
+    assert [row.names for row in table.rows[:2]] == [
+        ("cudaStreamSynchronize", "runtime"),
+        ("cudaMemcpyAsync HtoD", "runtime"),
+    ]
+    inside = next(row for row in table.rows if row.names[0] == "cuLaunchKernel")
+    assert inside.inside
+    assert inside.label == "(cuLaunchKernel)"
+    assert table.rows[0].max_ns == 250_000_000
+    assert table.rows[0].errors == 1
+
+
+def test_tables_of_the_whole_window_leave_out_the_one_that_was_shown() -> None:
+    one = full_window()
+    assert [table.by[0] for table in others(one, None)] == ["container", "operation", "process"]
+    shown = sheet(one, ("container",), "containers")
+    assert [table.by[0] for table in others(one, shown)] == ["operation", "process"]
+    narrowed = replace(shown, title="containers   filter: x")
+    assert [table.by[0] for table in others(one, narrowed)] == ["container", "operation", "process"]
+
+
+def test_parts_of_a_row() -> None:
+    row = SheetRow(("a",), split_ns=(62, 30, 8, *[0] * (len(SPLITS) - 3)))
+    assert parts(row) == [("running", 0.62), ("runqueue", 0.3), ("disk", 0.08)]
+    assert largest(row) == "running 62% runqueue 30%"
+    assert (parts(SheetRow(("a",))), largest(SheetRow(("a",)))) == ([], "")
+
+
+def test_csv_has_raw_figures_and_their_units() -> None:
+    one = full_window()
+    rows = read(csv_table(sheet(one, ("operation", "layer"), ""), one))
+    first = rows[0]
+    assert list(first)[:2] == ["operation", "layer"]
+    assert {column.field for column in COLUMNS} <= set(first)
+    assert (first["operation"], first["layer"]) == ("cudaStreamSynchronize", "runtime")
+    assert (first["calls"], first["errors"], first["max_ns"]) == ("3", "1", "250000000")
+    assert (first["total_ns"], first["running_ns"], first["disk_ns"]) == ("283000000", "283000000", "0")
+    assert (first["window_host"], first["window_start_s"], first["window_seconds"]) == (
+        "gpu7",
+        "1700000000.25",
+        "2",
+    )
+    assert [row["inside"] for row in rows if row["operation"] == "cuLaunchKernel"] == ["1"]
+    assert all(len(row) == len(first) and None not in row for row in rows)
+
+
+def test_csv_leaves_empty_what_is_not_known() -> None:
+    one = full_window()
+    table = replace(
+        sheet(one, ("container",), ""), rows=(SheetRow(("hangs",), open_ns=5, share=float("nan")),)
+    )
+    (row,) = read(csv_table(table, one))
+    known = {name: value for name, value in row.items() if value and not name.startswith("window_")}
+    assert known == {"container": "hangs", "open_ns": "5", "inside": "0"}
+    head = csv_table(sheet(window(), ("container",), ""), window())
+    assert head.count("\n") == 1
+    assert "running_ns" not in head
+
+
+def test_csv_runs_no_name_as_a_formula() -> None:
+    one = hostile_window()
+    text = csv_table(sheet(one, ("operation", "process"), ""), one)
+    rows = read(text)
+    assert len(rows) == len(NAMES)
+    for row in rows:
+        for name in ("operation", "process", "window_host"):
+            assert not row[name].startswith(FORMULA), row[name]
+            assert row[name].isprintable()
+    assert any(row["operation"] == "'-2+3" for row in rows)
+    assert "\r" not in text
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+@pytest.mark.parametrize("width", [10, 80, 132, 250])
+def test_a_report_says_everything_in_the_width_it_has(width: int, unicode: bool) -> None:
+    one = full_window()
+    shown = sheet(one, ("operation", "layer"), "containers > train > operations")
+    text = report(one, shown, width=width, unicode=unicode)
+    for word in (
+        "gpu7",
+        "containers > train > operations",
+        "containers, whole host",
+        "cudaStreamSynchronize",
+        "serve loses time between its calls",
+        "ncclCommInitRank",
+        "CFS throttling",
+        "fix 1",
+    ):
+        assert word in text, word
+    assert text.isascii() or unicode
+    tables = [line for line in text.splitlines() if "%" in line and "$" not in line]
+    assert all(cell_len(line) <= max(width, 80) for line in tables)
+    assert text.endswith("\n")
+
+
+def test_a_report_of_nothing() -> None:
+    one = window()
+    text = report(one, sheet(one, ("container",), "containers"), unicode=True)
+    assert "containers\nno row" in text
+
+
+def test_a_report_cannot_steer_a_terminal() -> None:
+    one = hostile_window()
+    text = report(one, sheet(one, ("operation", "process"), NAMES[7]), width=120, unicode=True)
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_a_report_has_all_rows_of_the_table_that_was_shown() -> None:
+    from tests.tui.sources import many
+
+    one = many(200)
+    shown = sheet(one, ("operation", "layer"), "operations")
+    text = report(one, shown, unicode=True)
+    assert text.count("operation0") + text.count("operation1") == 200
+    text = report(one, None, unicode=True)
+    assert "and 160 more" in text
