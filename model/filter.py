@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,8 @@ _TERM = re.compile(
 )
 
 _Test = Callable[[RowKey, Tenant], bool]
+_Sought = tuple[str, re.Pattern[str]]
+"""The name that a term looks at (empty: all of them), and what it looks for in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class Filter:
     tests: tuple[_Test, ...] = ()
     error: str = ""
     """One line that says what is wrong with ``text``; empty where it is valid."""
+    sought: tuple[_Sought, ...] = ()
+    """What the terms look for, but for those that must not match."""
 
     def __bool__(self) -> bool:
         return bool(self.tests or self.error)
@@ -80,6 +85,23 @@ class Filter:
     def matches(self, key: RowKey, tenant: Tenant | None = None) -> bool:
         """Whether a row with this key, of this tenant, passes."""
         return not self.error and all(test(key, tenant or _UNKNOWN) for test in self.tests)
+
+    def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
+        """(start, end) of the parts of ``text``, the ``name`` (of ``KEYS``) of a row, that are looked for."""
+        found = {
+            match.span()
+            for key, pattern in self.sought
+            if key in ("", name) or (key == "pid" and name == "process")
+            for match in pattern.finditer(text)
+            if match.end() > match.start()
+        }
+        spans: list[tuple[int, int]] = []
+        for start, end in sorted(found):
+            if spans and start <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            else:
+                spans.append((start, end))
+        return tuple(spans)
 
     def rows(self, window: Window) -> NDArray[np.bool_]:
         """Which rows of ``window`` pass, shape (rows,)."""
@@ -105,9 +127,18 @@ class Filter:
         return replace(window, rows=rows, open_calls=open_calls)
 
 
+class _Term(NamedTuple):
+    """One term: what must hold, and where it looks for what (see ``_Sought``)."""
+
+    test: _Test
+    name: str
+    pattern: re.Pattern[str]
+
+
 def parse(text: str) -> Filter:
     """The filter that ``text`` describes. Never raises: see ``Filter.error``."""
     tests: list[_Test] = []
+    sought: list[_Sought] = []
     at = 0
     while at < len(text):
         if text[at].isspace():
@@ -117,16 +148,21 @@ def parse(text: str) -> Filter:
         if found is None or found.end() == at:
             break
         at = found.end()
-        test = _test_of(found)
-        if isinstance(test, str):
-            return Filter(text, (), test)
-        if test is not None:
-            tests.append(_negated(test) if found["negated"] else test)
-    return Filter(text, tuple(tests))
+        term = _term_of(found)
+        if isinstance(term, str):
+            return Filter(text, (), term)
+        if term is None:
+            continue
+        if found["negated"]:
+            tests.append(_negated(term.test))
+        else:
+            tests.append(term.test)
+            sought.append((term.name, term.pattern))
+    return Filter(text, tuple(tests), sought=tuple(sought))
 
 
-def _test_of(found: re.Match[str]) -> _Test | str | None:
-    """The test of one term, a message where it is wrong, None where it is still empty."""
+def _term_of(found: re.Match[str]) -> _Term | str | None:
+    """One term, a message where it is wrong, None where it is still empty."""
     name = (found["key"] or "").lower()
     name = SHORT_KEYS.get(name, name)
     regex = found["regex"]
@@ -141,7 +177,11 @@ def _test_of(found: re.Match[str]) -> _Test | str | None:
         return _expression(regex, name)
     if not value:
         return None
-    value = value.casefold()
+    return _Term(_test_of(value.casefold(), name), name, re.compile(re.escape(value), re.IGNORECASE))
+
+
+def _test_of(value: str, name: str) -> _Test:
+    """Whether ``value`` (casefolded) is in the name of a row."""
     if name == "pid":
         return lambda key, tenant: str(key.pid) == value
     if name:
@@ -152,17 +192,20 @@ def _test_of(found: re.Match[str]) -> _Test | str | None:
     )
 
 
-def _expression(regex: str, name: str) -> _Test | str | None:
+def _expression(regex: str, name: str) -> _Term | str | None:
     if not regex:
         return None
     try:
-        search = re.compile(regex, re.IGNORECASE).search
+        pattern = re.compile(regex, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
         return f"/{regex}/ is no regular expression: {error}"
+    search = pattern.search
     if name:
         get = KEYS[name]
-        return lambda key, tenant: search(get(key, tenant)) is not None
-    return lambda key, tenant: any(search(KEYS[name](key, tenant)) for name in _ANYWHERE)
+        return _Term(lambda key, tenant: search(get(key, tenant)) is not None, name, pattern)
+    return _Term(
+        lambda key, tenant: any(search(KEYS[name](key, tenant)) for name in _ANYWHERE), name, pattern
+    )
 
 
 def _negated(test: _Test) -> _Test:

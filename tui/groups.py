@@ -104,9 +104,11 @@ class Grouped:
         past = self.p99_past_ns
         usual = np.full(len(self), np.nan)
         if past is not None:
-            known = np.isfinite(past).sum(axis=1) >= LEAST_PAST
-            if known.any():
-                usual[known] = np.nanmedian(past[known], axis=1)
+            number = np.isfinite(past).sum(axis=1)
+            known = np.flatnonzero(number >= LEAST_PAST)
+            ordered, number = np.sort(past[known], axis=1), number[known]  # NaN comes last
+            rows = np.arange(len(known))
+            usual[known] = (ordered[rows, (number - 1) // 2] + ordered[rows, number // 2]) / 2
         return self.of(self.groups.p99_ns) / np.where(usual > 0, usual, np.nan)
 
 

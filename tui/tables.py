@@ -18,7 +18,8 @@ from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Step
 from tui.keys import bindings
-from tui.view import View, table
+from tui.table import table
+from tui.view import View
 from widgets.table import HEAD_LINES, Table, TableData
 
 TWO_TABLES_FROM = 40

@@ -1,22 +1,17 @@
-"""What is looked at: how rows are grouped, narrowed and sorted. Pure functions from a window to a table."""
+"""What is looked at: how rows are grouped, narrowed and sorted. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from model.filter import parse
 from model.pivot import Dimension
 from model.window import Window
-from tui.columns.choice import BESIDE, BY_ID, WIDE, columns
-from tui.columns.kind import Kind, Look, Need, cell
-from tui.groups import Grouped, Key, Step, decided, grouped, outermost_ns, scope
-from tui.split import legend
-from widgets.table import Cell, Role, Rows, TableData, TableRow
+from tui.columns.choice import BESIDE
+from tui.groups import Key, Step
+from widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
     "container": "containers",
@@ -33,6 +28,27 @@ BELOW: tuple[Dimension, ...] = ("container", "operation", "process")
 """What Enter goes down to, in this order, leaving out what is decided already."""
 
 
+Only = Literal["", "busy", "warned"]
+"""Which rows are left: all, those with a call, those that a chain speaks of or that hold a long open call."""
+ONLY: dict[Only, str] = {"": "all rows", "busy": "without idle rows", "warned": "with chains or open calls"}
+"""What is said of it, in the order in which a key goes through them."""
+
+DEPTH = 3
+"""Levels of a tree: rows, and two below them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a tree of rows."""
+
+    view: View
+    """What its rows are when one goes down to them."""
+    by: tuple[Dimension, ...]
+    """The parts of their keys: those of the rows above come first."""
+    own: int
+    """Where in ``by`` their own dimension is."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """How a window is looked at."""
@@ -42,6 +58,11 @@ class View:
     sort: str = "total"
     descending: bool = True
     filter: str = ""
+    only: Only = ""
+    unfolded: frozenset[Key] = frozenset()
+    """Rows with what is below them shown in place."""
+    all_unfolded: bool = False
+    """All rows of the first level are, but for those in ``unfolded``."""
 
     def used(self) -> set[Dimension]:
         """Dimensions that are decided or shown."""
@@ -59,13 +80,13 @@ class View:
         below = self.below()
         if below is None:
             return self
-        return replace(self, by=below, path=(*self.path, Step(self.by, key, label)))
+        return replace(self.folded(), by=below, path=(*self.path, Step(self.by, key, label)))
 
     def left(self) -> View:
         """The view one step up."""
         if not self.path:
             return self
-        return replace(self, by=self.path[-1].dimension, path=self.path[:-1])
+        return replace(self.folded(), by=self.path[-1].dimension, path=self.path[:-1])
 
     def pivoted(self, by: Dimension) -> View:
         """The same rows grouped by ``by``; steps that decided it, and those after them, are taken back."""
@@ -74,7 +95,7 @@ class View:
             if step.dimension == by:
                 path = path[:at]
                 break
-        return replace(self, by=by, path=path)
+        return replace(self if by == self.by and path == self.path else self.folded(), by=by, path=path)
 
     def beside(self) -> Dimension | None:
         """What a second table shows next to this one, if anything is left."""
@@ -93,6 +114,57 @@ class View:
         column = among[(at + step) % len(among)]
         return replace(self, sort=column, descending=column != "name")
 
+    def next_only(self) -> View:
+        """With the next choice of rows."""
+        choices = tuple(ONLY)
+        return replace(self, only=choices[(choices.index(self.only) + 1) % len(choices)])
+
+    # ---- as a tree
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of the tree, the rows of this view first."""
+        return tuple(self._levels())
+
+    def _levels(self) -> Iterator[Level]:
+        view, by = self, tuple[Dimension, ...]()
+        for _ in range(DEPTH):
+            own = tuple(one for one in BESIDE.get(view.by, (view.by,)) if one not in by)
+            yield Level(view, (*by, *own), len(by))
+            by = (*by, *own)
+            inside = view.entered("", "")
+            if inside is view:
+                return
+            view = inside
+
+    def level_of(self, key: Key) -> int:
+        """The level of the row ``key``: keys grow longer from level to level."""
+        return next((at for at, level in enumerate(self.levels()) if len(level.by) == len(key)), 0)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether any row is unfolded."""
+        return self.all_unfolded or bool(self.unfolded)
+
+    def is_unfolded(self, key: Key, level: int) -> bool:
+        """Whether what is below the row ``key`` of a level is shown."""
+        return (key in self.unfolded) != (self.all_unfolded and level == 0)
+
+    def toggled(self, key: Key) -> View:
+        """With the row ``key`` unfolded, or folded if it was; the same view where there is nothing below."""
+        if self.level_of(key) + 1 >= len(self.levels()):
+            return self
+        return replace(self, unfolded=self.unfolded ^ {key})
+
+    def all_toggled(self) -> View:
+        """With all rows unfolded by one level, or all folded if any is unfolded."""
+        if self.is_tree:
+            return self.folded()
+        return replace(self, all_unfolded=True) if len(self.levels()) > 1 else self
+
+    def folded(self) -> View:
+        """With nothing unfolded."""
+        return replace(self, unfolded=frozenset(), all_unfolded=False) if self.is_tree else self
+
 
 def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
     """The way down to what is shown, and the filter."""
@@ -101,6 +173,8 @@ def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
     for step in view.path:
         parts += [(PLURAL[step.dimension], "dim"), (arrow, "dim"), (step.label, "accent"), (arrow, "dim")]
     parts.append((PLURAL[view.by], "head"))
+    if view.only:
+        parts.append((f"   {ONLY[view.only]}", "warn"))
     if view.filter:
         error = parse(view.filter).error
         parts.append((f"   filter: {view.filter}", "warn"))
@@ -109,97 +183,12 @@ def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
     return tuple(parts)
 
 
-def table(
-    window: Window,
-    view: View,
-    *,
-    width: int,
-    unicode: bool = True,
-    letters: bool = False,
-    marks: Mapping[Key, Cell] = MappingProxyType({}),
-    legend_shown: bool = False,
-    against: Window | None = None,
-    chosen: Sequence[str] = (),
-) -> TableData:
-    """``window`` as ``view`` wants it, for a table of ``width`` cells.
-
-    Shares are of the time of all outermost calls below the view's path: a filter does not change them.
-    ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key;
-    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones.
-    """
-    rows = _rows(window, view, against)
-    split = window.rows.split_ns is not None
-    have: set[Need] = set()
-    if split:
-        have.add("split")
-    if against is not None:
-        have.add("baseline")
-    shown = columns(view.by, width, have, chosen)
-    look = Look(unicode=unicode, letters=letters)
-    kinds = [BY_ID[column.id] for column in shown[1:]]
-    order = _order(rows, view).tolist()
-
-    def made(at: int) -> TableRow:
-        i = order[at]
-        return TableRow(
-            rows.keys[i],
-            (_name(rows, i), *(cell(kind, rows, i, look) for kind in kinds)),
-            rows.labels[i][0],
-            marks.get(rows.keys[i]) or _incomplete(rows, i),
-        )
-
-    return TableData(
-        title(view, unicode=unicode),
-        shown,
-        Rows(tuple(rows.keys[i] for i in order), made),
-        view.sort,
-        view.descending,
-        _empty(window, view),
-        legend(letters=letters) if legend_shown and split and width >= WIDE else (),
-    )
-
-
-def _rows(window: Window, view: View, against: Window | None) -> Grouped:
-    below = scope(window, view.path)
-    found = parse(view.filter)
-    return grouped(
-        found.apply(below),
-        BESIDE.get(view.by, (view.by,)),
-        all_rows=decided(view.path),
-        whole_ns=outermost_ns(below),
-        against=None if against is None else found.apply(scope(against, view.path)),
-    )
-
-
-def _name(rows: Grouped, i: int) -> Cell:
-    label, at = rows.labels[i][0], int(rows.at[i])
-    return Cell(f"({label})", "dim") if at >= 0 and rows.groups.nested[at] else Cell(label)
-
-
-INCOMPLETE = Cell("?", "warn")
-"""Marks a row that lacks calls."""
-
-
-def _incomplete(rows: Grouped, i: int) -> Cell | None:
-    return INCOMPLETE if rows.keys[i] in rows.incomplete else None
-
-
-def _order(rows: Grouped, view: View) -> NDArray[np.int64]:
-    """Positions of the rows in the order of the view; equal ones by name, so that they do not jump."""
-    by_name = np.array(sorted(range(len(rows)), key=lambda i: (rows.labels[i], rows.keys[i])), np.int64)
-    if view.sort == "name":
-        return by_name[::-1] if view.descending else by_name
-    kind: Kind = BY_ID.get(view.sort, BY_ID["total"])
-    assert kind.values is not None
-    values = kind.values(rows)[by_name]
-    # Whatever is not known comes last: it is NaN.
-    return by_name[np.argsort(-values if view.descending else values, kind="stable")]
-
-
-def _empty(window: Window, view: View) -> tuple[str, ...]:
+def empty(window: Window, view: View) -> tuple[str, ...]:
     """What to say where there is no row."""
     if view.filter:
         return ("Nothing here matches the filter.", "Esc clears it, / changes it.")
+    if view.only and len(window.rows):
+        return (f"No row here: only those {ONLY[view.only]} are shown.", "f shows others.")
     if view.path:
         return ("No calls here within this window.", "Esc goes back, + takes a longer window.")
     if window.coverage.tracing:

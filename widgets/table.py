@@ -19,7 +19,7 @@ from textual.strip import Strip
 from outputs.figures import fit
 from widgets.lines import Lines
 from widgets.palette import Palette
-from widgets.strips import Part, printable, strip_of
+from widgets.strips import PLAIN, Part, printable, strip_of
 from widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
 
 __all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Rows", "Table", "TableData", "TableRow"]
@@ -283,10 +283,13 @@ class Table(Lines, can_focus=True):
             cell = row.cells[index]
             if cell.parts:
                 parts += [(text, self._style(role, paint)) for text, role in cell.parts]
-            elif place == 0 and row.mark is not None and wide > 4:
-                text = fit(printable(cell.text), wide - 2, unicode=self.unicode)
-                parts.append((text + " ", self._under(cell.role, over, paint)))
-                parts.append((fit(row.mark.text, 1), self._under(row.mark.role, over, paint)))
+            elif place == 0:
+                mark = row.mark if wide > 4 else None
+                text = fit(printable(cell.text), wide - 2 if mark else wide, unicode=self.unicode)
+                parts += _emphasized(text, cell.found, self._under(cell.role, over, paint))
+                if mark is not None:
+                    parts.append((" ", over))
+                    parts.append((fit(mark.text, 1), self._under(mark.role, over, paint)))
             else:
                 text = printable(cell.text)
                 blanks = wide - cell_len(text) if column.right else 0
@@ -313,6 +316,21 @@ class Table(Lines, can_focus=True):
     def _style(role: Role, paint: Palette) -> Style:
         style: Style = getattr(paint, role or "text")
         return style
+
+
+_FOUND = Style(bold=True, underline=True)
+"""On top of a style: letters that somebody looks for. Seen without colours, too."""
+
+
+def _emphasized(text: str, spans: Sequence[tuple[int, int]], style: Style | None) -> list[Part]:
+    """``text`` in ``style``, with the letters of ``spans`` made to stand out."""
+    parts: list[Part] = []
+    at = 0
+    for start, end in spans:
+        parts += [(text[at:start], style), (text[start:end], (style or PLAIN) + _FOUND)]
+        at = end
+    parts.append((text[at:], style))
+    return parts
 
 
 def _seen(columns: Sequence[tuple[int, Column, int]], wanted: str, side: int, room: int) -> int:

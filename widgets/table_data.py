@@ -37,6 +37,8 @@ class Cell:
     role: Role = ""
     parts: tuple[tuple[str, Role], ...] = ()
     """In place of both: pieces of one text, each with a role of its own, as wide as the column together."""
+    found: tuple[tuple[int, int], ...] = ()
+    """(start, end) of the letters of ``text`` that somebody looks for: they stand out."""
 
 
 @dataclass(frozen=True, slots=True)

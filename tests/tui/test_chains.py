@@ -14,7 +14,8 @@ from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, ch
 from tui.chain_page import chain_page
 from tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
 from tui.groups import Step
-from tui.view import View, table
+from tui.table import table
+from tui.view import View
 from widgets.page import PageLine
 
 

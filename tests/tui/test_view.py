@@ -12,7 +12,8 @@ from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
 from tui.columns.choice import sorts
 from tui.groups import Step, calls_per_s, outermost_ns, scope
-from tui.view import View, table
+from tui.table import table
+from tui.view import View
 from widgets.table import TableData
 
 

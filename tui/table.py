@@ -1,0 +1,197 @@
+"""From a window to a table: its rows grouped, narrowed, unfolded, sorted, and drawn when they come into view.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.filter import Filter, parse
+from model.window import Window
+from tui.columns.choice import BY_ID, WIDE, columns
+from tui.columns.kind import Kind, Look, Need, cell
+from tui.groups import LONG_OPEN_NS, Grouped, Key, decided, grouped, outermost_ns, scope
+from tui.past import NO_PAST, Past
+from tui.split import legend
+from tui.view import Level, View, empty, title
+from widgets.table import Cell, Column, Rows, TableData, TableRow
+
+INCOMPLETE = Cell("?", "warn")
+"""Marks a row that lacks calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a table that may be a tree."""
+
+    rows: Grouped
+    i: int
+    """Which of ``rows``."""
+    level: int
+
+    @property
+    def key(self) -> Key:
+        """What identifies it."""
+        return self.rows.keys[self.i]
+
+
+def table(
+    window: Window,
+    view: View,
+    *,
+    width: int,
+    unicode: bool = True,
+    letters: bool = False,
+    marks: Mapping[Key, Cell] = MappingProxyType({}),
+    legend_shown: bool = False,
+    against: Window | None = None,
+    chosen: Sequence[str] = (),
+    past: Past = NO_PAST,
+) -> TableData:
+    """``window`` as ``view`` wants it, for a table of ``width`` cells.
+
+    Shares are of the time of all outermost calls below the view's path: a filter does not change them.
+    ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key;
+    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones.
+    """
+    split = window.rows.split_ns is not None
+    have: set[Need] = {"past"} if past is not NO_PAST else set()
+    if split:
+        have.add("split")
+    if against is not None:
+        have.add("baseline")
+    shown = columns(view.by, width, have, chosen)
+    kinds = [BY_ID[column.id] for column in shown[1:]]
+    sort = BY_ID.get(view.sort, BY_ID["total"])
+    uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
+    found = parse(view.filter)
+    lines = _lines(window, view, found, against, past if uses_past else NO_PAST, marks)
+    return TableData(
+        title(view, unicode=unicode),
+        shown,
+        drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), found, marks),
+        view.sort,
+        view.descending,
+        empty(window, view),
+        legend(letters=letters) if legend_shown and split and width >= WIDE else (),
+    )
+
+
+def drawn(
+    lines: Sequence[Line],
+    view: View,
+    kinds: Sequence[Kind],
+    look: Look,
+    found: Filter,
+    marks: Mapping[Key, Cell],
+) -> Rows:
+    """``lines`` as rows of a table: the name, and a cell of each of ``kinds``."""
+    levels = view.levels()
+
+    def made(at: int) -> TableRow:
+        line = lines[at]
+        rows, i, level = line.rows, line.i, levels[line.level]
+        name = _name(line, view, level, found)
+        cells = tuple(cell(kind, rows, i, look) for kind in kinds)
+        key = line.key
+        mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
+        return TableRow(key, (name, *cells), rows.labels[i][level.own], mark)
+
+    return Rows(tuple(line.key for line in lines), made)
+
+
+def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
+    rows, at = line.rows, int(line.rows.at[line.i])
+    label = rows.labels[line.i][level.own]
+    nested = at >= 0 and bool(rows.groups.nested[at])
+    text = f"({label})" if nested else label
+    before = ""
+    if view.is_tree:
+        below = line.level + 1 < len(view.levels())
+        sign = "- " if view.is_unfolded(line.key, line.level) else "+ "
+        before = "  " * line.level + (sign if below else "  ")
+    start = len(before) + nested
+    spans = tuple((start + first, start + end) for first, end in found.spans(label, level.view.by))
+    return Cell(before + text, "dim" if nested else "", found=spans)
+
+
+def _lines(
+    window: Window,
+    view: View,
+    found: Filter,
+    against: Window | None,
+    past: Past,
+    marks: Mapping[Key, Cell],
+) -> list[Line]:
+    """The rows in the order of the view, those of a tree below their parents."""
+    below = scope(window, view.path)
+    whole_ns = outermost_ns(below)
+    narrowed = found.apply(below)
+    before = None if against is None else found.apply(scope(against, view.path))
+    levels = view.levels()
+    lines: list[list[Line]] = []
+    for number, level in enumerate(levels):
+        if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
+            break
+        rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
+        if past is not NO_PAST:
+            rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
+        order = sorted_rows(rows, view.sort, view.descending, level.own)
+        if view.only and not (number and view.only == "warned"):
+            order = order[_kept(rows, view, marks)[order]]
+        lines.append([Line(rows, i, number) for i in order.tolist()])
+    return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
+
+
+def _unfolded(lines: Sequence[Sequence[Line]], view: View, levels: Sequence[Level]) -> list[Line]:
+    """``lines`` of all levels, each sorted, with those of a level below their parents of the level above."""
+    children: dict[Key, list[Line]] = {}
+    for number, level in enumerate(lines[1:], 1):
+        length = len(levels[number - 1].by)
+        for line in level:
+            children.setdefault(line.key[:length], []).append(line)
+    result: list[Line] = []
+
+    def add(line: Line) -> None:
+        result.append(line)
+        if view.is_unfolded(line.key, line.level):
+            for child in children.get(line.key, ()):
+                add(child)
+
+    for line in lines[0]:
+        add(line)
+    return result
+
+
+def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:
+    """Which rows ``view.only`` leaves."""
+    kept = rows.open_ns >= LONG_OPEN_NS
+    if view.only == "busy":
+        return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
+    return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
+
+
+def sorted_rows(rows: Grouped, sort: str, descending: bool, own: int = 0) -> NDArray[np.int64]:
+    """Positions of ``rows`` in the order of a column; equal ones by name, so that they do not jump.
+
+    Names are the parts from ``own`` on. What is not known comes last, whichever way.
+    """
+    by_name = np.array(sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i])), np.int64)
+    if sort == "name":
+        return by_name[::-1] if descending else by_name
+    values_of: Callable[[Grouped], NDArray[np.float64]] | None = BY_ID.get(sort, BY_ID["total"]).values
+    if values_of is None:
+        return by_name
+    values = values_of(rows)[by_name]
+    return by_name[np.argsort(-values if descending else values, kind="stable")]
+
+
+def columns_of(data: TableData) -> tuple[Column, ...]:
+    """The columns of ``data`` besides the name."""
+    return data.columns[1:]
