@@ -15,6 +15,8 @@ from types import FrameType
 from rich.console import RenderableType
 from textual import on
 from textual.app import App, SystemCommand
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.screen import Screen
 
@@ -24,6 +26,7 @@ from model.source import Source
 from model.window import Window
 from tui.collector import Collector, Failed, Snapshot, Tick
 from tui.keys import ACTIONS, bindings
+from tui.lean_driver import LeanDriver
 from tui.leaving import INTERRUPTED, Leaving
 from tui.screens import READ_SECONDS, MainScreen
 from tui.streams import drop_output
@@ -113,6 +116,11 @@ class StalltopApp(App[None]):
             source, self.post_message, interval=options.interval, length=options.window, still=options.still
         )
         self.main = MainScreen(options.window)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Ours where Textual would write to a terminal itself."""
+        chosen = super().get_driver_class()
+        return LeanDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
