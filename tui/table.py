@@ -16,11 +16,11 @@ from model.filter import Filter, parse
 from model.window import Window
 from tui.columns.choice import BY_ID, WIDE, columns
 from tui.columns.kind import Kind, Look, Need, cell
-from tui.groups import LONG_OPEN_NS, Grouped, Key, decided, grouped, outermost_ns, scope
+from tui.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
 from tui.past import NO_PAST, Past
 from tui.split import legend
 from tui.view import Level, View, empty, title
-from widgets.table import Cell, Column, Rows, TableData, TableRow
+from widgets.table import Cell, Rows, TableData, TableRow
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
@@ -71,7 +71,7 @@ def table(
     sort = BY_ID.get(view.sort, BY_ID["total"])
     uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
     found = parse(view.filter)
-    lines = _lines(window, view, found, against, past if uses_past else NO_PAST, marks)
+    lines = lines_of(window, view, found, against, past if uses_past else NO_PAST, marks)
     return TableData(
         title(view, unicode=unicode),
         shown,
@@ -121,7 +121,7 @@ def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
     return Cell(before + text, "dim" if nested else "", found=spans)
 
 
-def _lines(
+def lines_of(
     window: Window,
     view: View,
     found: Filter,
@@ -129,12 +129,14 @@ def _lines(
     past: Past,
     marks: Mapping[Key, Cell],
 ) -> list[Line]:
-    """The rows in the order of the view, those of a tree below their parents."""
+    """All rows in the order of ``view``, those of a tree below their parents. ``found`` is its filter; of
+    ``marks`` only the keys matter."""
     below = scope(window, view.path)
     whole_ns = outermost_ns(below)
     narrowed = found.apply(below)
     before = None if against is None else found.apply(scope(against, view.path))
     levels = view.levels()
+    values_of = None if view.sort == "name" else BY_ID.get(view.sort, BY_ID["total"]).values
     lines: list[list[Line]] = []
     for number, level in enumerate(levels):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
@@ -142,7 +144,7 @@ def _lines(
         rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
         if past is not NO_PAST:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
-        order = sorted_rows(rows, view.sort, view.descending, level.own)
+        order = sorted_by(rows, values_of, view.descending, level.own)
         if view.only and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
         lines.append([Line(rows, i, number) for i in order.tolist()])
@@ -177,21 +179,28 @@ def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_
     return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
 
 
-def sorted_rows(rows: Grouped, sort: str, descending: bool, own: int = 0) -> NDArray[np.int64]:
-    """Positions of ``rows`` in the order of a column; equal ones by name, so that they do not jump.
+Values = Callable[[Grouped], NDArray[np.float64]]
 
-    Names are the parts from ``own`` on. What is not known comes last, whichever way.
+
+def sorted_by(
+    rows: Grouped, values_of: Values | None, descending: bool, own: int = 0
+) -> NDArray[np.int64]:
+    """Positions of ``rows`` sorted by values; equal ones by name, so that they do not jump. None: by name.
+
+    Names are the parts from ``own`` on. What is not known, NaN, comes last, whichever way.
     """
     by_name = np.array(sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i])), np.int64)
-    if sort == "name":
-        return by_name[::-1] if descending else by_name
-    values_of: Callable[[Grouped], NDArray[np.float64]] | None = BY_ID.get(sort, BY_ID["total"]).values
     if values_of is None:
-        return by_name
+        return by_name[::-1] if descending else by_name
     values = values_of(rows)[by_name]
     return by_name[np.argsort(-values if descending else values, kind="stable")]
 
 
-def columns_of(data: TableData) -> tuple[Column, ...]:
-    """The columns of ``data`` besides the name."""
-    return data.columns[1:]
+def steps_to(data: TableData, view: View, key: Key) -> tuple[Step, ...]:
+    """The way down to the row ``key`` of ``data``, the table of ``view``, with the row itself last."""
+    steps = list(view.path)
+    for level in view.levels()[: view.level_of(key) + 1]:
+        at = data.find(key[: len(level.by)])
+        label = key[level.own] if at is None else data.rows[at].label
+        steps.append(Step(level.view.by, key[level.own], label))
+    return tuple(steps)
