@@ -14,11 +14,6 @@ QUIET = "no warnings: nothing is slow without a reason, nothing hangs, nothing i
 STARTING = "starting: loading probes and looking for CUDA processes"
 
 
-def most_lines(height: int) -> int:
-    """Lines of the list on a terminal of ``height`` rows: 3 of 24, 5 of 40, 7 of 60."""
-    return min(max(height // 8, 1), 10)
-
-
 class AlertPanel(AlertList, can_focus=True):
     """The list with the keys of ``tui.keys``."""
 
@@ -27,6 +22,7 @@ class AlertPanel(AlertList, can_focus=True):
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(widget_id, unicode=unicode)
         self._least = 1
+        self._height: int | str = 1
         self.found = Listed((), (), 0)
         """What is listed."""
         self.silenced: set[str] = set()
@@ -69,15 +65,15 @@ class AlertPanel(AlertList, can_focus=True):
         """The size of the terminal has changed."""
         self._least = 1
 
-    def fit(self, *, enlarged: bool) -> None:
-        """Take the lines that are needed; without the focus no more than are left to it, and never fewer than
-        before: what lies below does not move up and down. ``enlarged``: the tables want the screen."""
+    def fit(self, most: int) -> None:
+        """Take the lines that are needed; without the focus no more than ``most``, and never fewer than
+        before: what lies below does not move up and down."""
         height = self.app.size.height
-        most = 1 if enlarged else most_lines(height)
-        if self.has_focus:
+        if most >= height:
+            wanted: int | str = "1fr"
+        elif self.has_focus:
             wanted = max(min(self.wanted, height // 2 - 4), most, 3)
         else:
             wanted = self._least = min(max(self.wanted, self._least), most)
-        current = self.styles.height
-        if current is None or current.value != wanted:
-            self.styles.height = wanted
+        if wanted != self._height:
+            self._height = self.styles.height = wanted

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
@@ -25,13 +25,14 @@ from model.errors import Told, described
 from model.source import Source
 from model.window import Window
 from tui.collector import Collector, Failed, Snapshot, Tick
+from tui.config import Settings
 from tui.keys import ACTIONS, bindings
 from tui.lean_driver import LeanDriver
 from tui.leaving import INTERRUPTED, Leaving
 from tui.screens import READ_SECONDS, MainScreen
 from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
-from tui.theme import NAMES, THEMES, chosen
+from tui.theme import LETTERED, NAMES, THEMES, chosen
 from widgets.lines import Lines
 from widgets.strips import printable
 
@@ -44,26 +45,19 @@ SAVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How the screen runs."""
+class RunOptions(Settings):
+    """How the screen runs: its settings, and what the command that starts it knows."""
 
-    interval: float = 1.0
-    """Seconds between two reads."""
-    window: float | None = 10.0
-    """Length of the window at the start, seconds; None: since the start."""
-    theme: str = ""
-    """Name of a theme; empty: what suits the terminal."""
-    ascii: bool = False
-    """Draw with ASCII only, also where the locale speaks UTF-8."""
     notes: tuple[str, ...] = ()
     """What the program has to say beyond the windows, such as why they are simulated; one line each."""
     demo: bool = False
     """The tenants are samples that were started to be looked at: the first line says so."""
     still: bool = False
     """The source has one window only, such as a saved one."""
-    mouse: bool = True
     print_last: bool = True
     """Print the last table on stdout after leaving."""
+    keep: Callable[[Mapping[str, object]], object] | None = None
+    """Gets, on leaving, the settings that keys can change, as they are then."""
 
 
 class Computed(Message):
@@ -102,6 +96,8 @@ class StalltopApp(App[None]):
         self.began = time.monotonic()
         self.failure: BaseException | None = None
         self.failed_itself = False
+        self.choices: Mapping[str, object] = {}
+        """The settings as they were on leaving."""
         self._leaving = False
         self.interrupted = False
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
@@ -181,6 +177,8 @@ class StalltopApp(App[None]):
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave."""
+        if not self._leaving:
+            self.choices = self.main.choices()  # while there are widgets to ask
         self._leaving = True
         super().exit(result, return_code, message)
 
@@ -258,6 +256,17 @@ class StalltopApp(App[None]):
         self.copy_to_clipboard(command)
         return f"copied, only to look: {command}" if typed[0].look else f"copied: {command}"
 
+    @property
+    def letters(self) -> bool:
+        """Whether colours alone tell too little, so that parts of a bar have letters."""
+        return self.no_color or self.theme in LETTERED
+
+    @property
+    def theme_choice(self) -> str:
+        """The theme as a setting: the one that was asked for, unless a key has changed it."""
+        wanted = self.options.theme
+        return wanted if self.theme == chosen(wanted) else self.theme
+
     def next_theme(self) -> str:
         """Change to the next colours and return their name."""
         if not self.no_color:
@@ -319,6 +328,8 @@ def run(source: Source, options: RunOptions | None = None) -> int:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         leaving.screen_ended()
         app.finish(save_seconds=CLOSE_SECONDS if app.interrupted else SAVE_SECONDS)
+        if options.keep is not None:
+            options.keep(app.choices)
         if leaving.lost():
             drop_output()
             return INTERRUPTED

@@ -23,6 +23,8 @@ PRINTED = {
     "pagedown": "PgDn",
     "home": "Home",
     "end": "End",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
     "ctrl+c": "Ctrl-C",
     "ctrl+l": "Ctrl-L",
     "ctrl+p": "Ctrl-P",
@@ -57,7 +59,7 @@ class Action:
         return " ".join(PRINTED.get(key, key) for key in self.keys)
 
 
-_LOOK, _WHY, _TIME, _MOVE, _REST = "Look at", "Why", "Time", "Move", "More"
+_LOOK, _WHY, _TIME, _MOVE, _PANELS, _REST = "Look at", "Why", "Time", "Move", "Panels", "More"
 
 # fmt: off
 ACTIONS = (
@@ -89,8 +91,16 @@ ACTIONS = (
     Action("left", ("left",), "Left", "Columns to the left", _MOVE, "sideways(-1)", by="table"),
     Action("right", ("right",), "Right", "Columns to the right", _MOVE, "sideways(1)", by="table"),
     Action("other", ("tab",), "Other table", "The other table, where two are shown", _MOVE, "other"),
+    Action("enlarge", ("e",), "Enlarge", "The panel in use on the whole screen, or back", _PANELS, "enlarge"),
+    Action("panel_host", ("1",), "Host", "Show or hide the host's bars", _PANELS, "panel('host')"),
+    Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panel('devices')"),
+    Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panel('warnings')"),
+    Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panel('table')"),
+    Action("panel_second", ("5",), "Second table", "Show or hide the second one", _PANELS, "panel('second')"),
+    Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panel('keys')"),
+    Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "share(-10)"),
+    Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
     Action("save", ("w",), "Save", "Save this window to a file", _REST, "save"),
-    Action("enlarge", ("e",), "Enlarge", "The table on the whole screen; again: back", _REST, "enlarge"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),

@@ -15,8 +15,10 @@ from textual.widgets import Label
 from model.window import Window
 from tui.alert_panel import AlertPanel
 from tui.collector import Snapshot
+from tui.config import PANELS
 from tui.filter_entry import FilterEntry
 from tui.keys import footer
+from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout
 from tui.status import header_state, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
@@ -28,8 +30,6 @@ from widgets.header import Header
 if TYPE_CHECKING:
     from tui.app import StalltopApp
 
-LEAST_WIDTH, LEAST_HEIGHT = 40, 8
-"""A smaller terminal shows one line that says so."""
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the worst warning."""
 
@@ -55,7 +55,11 @@ class MainView(Screen[None]):
         self._snapshot: Snapshot | None = None
         self._frozen: Frozen | None = None
         self._length = length
-        self._enlarged = False
+        self._panels: frozenset[str] = frozenset(PANELS)
+        """What is wanted on the screen, by the names of ``tui.config``."""
+        self._share = 50
+        self._enlarged: Enlarged = ""
+        self._layout = Layout()
         self._late = False
         """There is newer data than is shown: the line was too slow for it."""
         self._said: Timer | None = None
@@ -94,6 +98,9 @@ class MainView(Screen[None]):
         self.query_one("#small").can_focus = False
         self._show_entry(False)
         self.set_interval(1.0, self._every_second)
+        options = self.stalltop.options
+        self._panels, self._share = frozenset(options.panels), options.share
+        self.tables.put_order(options.sort, options.descending)
         self._arrange()
         self._refresh()
 
@@ -157,21 +164,38 @@ class MainView(Screen[None]):
         """Another screen lay on this one: catch up."""
         self._refresh()
 
+    def choices(self) -> dict[str, object]:
+        """The settings that keys can change, as they are now."""
+        if not self.is_mounted:
+            return {}
+        sort, descending = self.tables.order
+        return {
+            "window": self._length,
+            "theme": self.stalltop.theme_choice,
+            "panels": tuple(name for name in PANELS if name in self._panels),
+            "share": self._share,
+            "sort": sort,
+            "descending": descending,
+        }
+
     def _arrange(self) -> None:
         """Decide what is shown at this size."""
         width, height = self.app.size
-        small = width < LEAST_WIDTH or height < LEAST_HEIGHT
-        for widget in self.query("#header, #tables, #alerts"):
-            widget.display = not small
-        self.query_one("#keys").display = not small and not self.query_one("#filter").display
-        for widget in self.query("#system, #devices"):
-            widget.display = not small and not self._enlarged and height >= 12
+        self._layout = place = layout(width, height, self._panels, self._enlarged)
+        panels = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
+        for name, selector in panels.items():
+            self.query_one(selector).display = name in place.shown
+        typing = self.query_one("#filter").display
+        self.query_one("#header").display = not place.small
+        self.query_one("#keys").display = "keys" in place.shown and not typing
         warning = self.query_one("#small", AlertList)
-        warning.display = small
+        warning.display = place.small
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
         warning.show([AlertRow("small", " ", "warn", text)])
-        self.tables.lay_out(enlarged=self._enlarged)
-        self.panel.fit(enlarged=self._enlarged)
+        self.tables.lay_out(place, share=self._share)
+        self.panel.fit(place.warnings)
+        if not self.tables.display and not place.small and not typing:
+            self.set_focus(self.panel)
 
     def _refresh(self) -> None:
         """Show the window of now everywhere."""
@@ -184,7 +208,7 @@ class MainView(Screen[None]):
         if window is None:
             return
         self.query_one("#system", SystemBars).show(window.system)
-        self.query_one("#devices", DeviceRows).show(window.devices, max(self.app.size.height // 8, 1))
+        self.query_one("#devices", DeviceRows).show(window.devices, self._layout.devices)
         self.tables.show(window, self.panel.found.open)
 
     def _refresh_keys(self) -> None:
@@ -193,7 +217,7 @@ class MainView(Screen[None]):
 
     def _refresh_alerts(self) -> None:
         self.panel.update_from(self.shown, self.stalltop.options.notes)
-        self.panel.fit(enlarged=self._enlarged)
+        self.panel.fit(self._layout.warnings)
 
     def _refresh_header(self) -> None:
         snapshot = self._frozen.snapshot if self._frozen is not None else self._snapshot
@@ -214,12 +238,12 @@ class MainView(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The list of warnings is longer while it has the keys."""
-        self.panel.fit(enlarged=self._enlarged)
+        self.panel.fit(self._layout.warnings)
         self._refresh_keys()
 
     def _show_entry(self, shown: bool) -> None:
         """Show the line for the filter in place of the line of keys, or the other way round."""
         self.query_one("#entry").display = shown
         self.query_one("#filter").display = shown
-        self.query_one("#keys").display = not shown
+        self.query_one("#keys").display = not shown and "keys" in self._layout.shown
         self.tables.keys_elsewhere = shown

@@ -6,11 +6,12 @@ from textual import on
 
 from model.chain import Chain
 from model.pivot import Dimension
+from tui.actions_panels import PanelActions
 from tui.chain_screen import ChainScreen
 from tui.collector import LENGTHS
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
-from tui.main_view import Frozen, MainView
+from tui.main_view import Frozen
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.status import length_text
 from widgets.alerts import AlertList
@@ -19,7 +20,7 @@ READ_SECONDS = 6.0
 """How long it says where a file was saved, or what went wrong."""
 
 
-class MainScreen(MainView):
+class MainScreen(PanelActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")
@@ -33,7 +34,7 @@ class MainScreen(MainView):
     def action_out(self) -> None:
         """One step back: from the warnings to the tables, from a row to where it is in."""
         if self.panel.has_focus:
-            self.tables.focus_main()
+            self.leave_warnings()
         else:
             self.tables.out()
 
@@ -49,19 +50,14 @@ class MainScreen(MainView):
         """The keys go to the other table."""
         self.tables.other()
 
-    def action_enlarge(self) -> None:
-        """The table alone, or everything again."""
-        self._enlarged = not self._enlarged
-        self._arrange()
-        self.call_after_refresh(self._refresh)
-
     # ---- keys: why
 
     def action_warnings(self) -> None:
         """The keys go to the list of what is wrong, or back to the tables."""
         if self.panel.has_focus:
-            self.tables.focus_main()
+            self.leave_warnings()
         else:
+            self.show_panel("warnings")
             # Now, not with the next message: Enter may follow at once.
             self.set_focus(self.panel)
 

@@ -18,12 +18,10 @@ from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Step
 from tui.keys import bindings
+from tui.layout import Layout
 from tui.table import table
 from tui.view import View
 from widgets.table import HEAD_LINES, Table, TableData
-
-TWO_TABLES_FROM = 40
-"""Rows of the terminal from which a second table is shown."""
 
 
 class GroupTable(Table, can_focus=True):
@@ -65,7 +63,8 @@ class Tables(Vertical):
         self._places: list[_Place] = []
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
-        self._enlarged = False
+        self._layout = Layout()
+        self._share = 50
         self._main_lines = 0
         self._main_height = ""
 
@@ -91,20 +90,31 @@ class Tables(Vertical):
         self._window, self._chains = window, tuple(chains)
         self.redraw()
 
-    def lay_out(self, *, enlarged: bool) -> None:
-        """Decide how many tables there are at this size; ``enlarged``: they have the screen to themselves."""
+    def lay_out(self, layout: Layout, *, share: int) -> None:
+        """Show as many tables as there is room for; the first of two may take ``share`` percent of it.
+
+        Where tables are enlarged and the keys went to the second, it takes the place of the first.
+        """
         second = self.second
-        if enlarged and not self._enlarged and second.has_focus:
-            beside = self._view.beside()
-            if beside is not None:
+        beside = self._view.beside()
+        two = "second" in layout.shown and beside is not None
+        if not two and second.has_focus:
+            if beside is not None and layout.enlarged == "tables":
                 sort, descending = self._second_sort
                 self._view = replace(self._view, by=beside, sort=sort, descending=descending)
-        self._enlarged = enlarged
-        high = self.app.size.height >= TWO_TABLES_FROM
-        two = high and not enlarged and self._view.beside() is not None
-        second.display = two
-        if not two and second.has_focus:
             self.main.focus()
+        self._layout, self._share = layout, share
+        second.display = two
+        self.styles.layout = "horizontal" if layout.beside else "vertical"
+        self.main.styles.width = self._first_width if two and layout.beside else "100%"
+        second.styles.width = "1fr" if layout.beside else "100%"
+        self._main_height = ""
+        self._share_room(two)
+
+    @property
+    def _first_width(self) -> int:
+        """Cells of the first table beside a second."""
+        return self.app.size.width * self._share // 100
 
     def redraw(self) -> None:
         """Fill the tables again."""
@@ -120,12 +130,19 @@ class Tables(Vertical):
         return table(
             self._window,
             view,
-            width=self.app.size.width,
+            width=self._width(view),
             unicode=self.unicode,
-            letters=self.app.no_color,
+            letters=getattr(self.app, "letters", False),
             marks=marks(self._chains, self._window, view),
             legend_shown=legend,
         )
+
+    def _width(self, view: View) -> int:
+        """Cells of the table that shows ``view``."""
+        width = self.app.size.width
+        if not (self._layout.beside and self.second.display):
+            return width
+        return self._first_width if view.by == self._view.by else width - self._first_width
 
     def _views(self) -> list[tuple[GroupTable, View]]:
         """The tables on the screen and how each looks at the window."""
@@ -141,13 +158,28 @@ class Tables(Vertical):
         main = self.main
         lines = -(-(len(main.data.rows) + HEAD_LINES + 1) // 4) * 4
         self._main_lines = max(self._main_lines, lines)
-        half = (self.app.size.height - 8) // 2
-        wanted = f"{self._main_lines}" if two and self._main_lines < half else "1fr"
+        most = (self.app.size.height - 8) * self._share // 100
+        if not two or self._layout.beside:
+            wanted, rest = "1fr", "1fr"
+        elif self._main_lines < most:
+            wanted, rest = f"{self._main_lines}", "1fr"
+        else:
+            wanted, rest = f"{self._share}fr", f"{100 - self._share}fr"
         if wanted != self._main_height:
             self._main_height = wanted
-            main.styles.height = wanted
+            main.styles.height, self.second.styles.height = wanted, rest
 
     # ---- what is looked at
+
+    @property
+    def order(self) -> tuple[str, bool]:
+        """Id of the column that the first table is sorted by, and whether the largest come first."""
+        return self._view.sort, self._view.descending
+
+    def put_order(self, sort: str, descending: bool) -> None:
+        """Sort by the column ``sort``."""
+        self._view = replace(self._view, sort=sort, descending=descending)
+        self.redraw()
 
     @property
     def filter(self) -> str:
@@ -168,7 +200,7 @@ class Tables(Vertical):
         """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
         self._view = view
         self._main_lines = 0
-        self.lay_out(enlarged=self._enlarged)
+        self.lay_out(self._layout, share=self._share)
         if cursor is not None or top:
             self.main.put_cursor(cursor)
         self.redraw()

@@ -34,11 +34,11 @@ _DARK = {
 _LIGHT = {
     "role-ground": "#20262c on #fafbfc",
     "role-text": "#20262c",
-    "role-dim": "#66707a",
+    "role-dim": "#5b656e",
     "role-label": "#35638a",
     "role-head": "bold #0b4f8a",
     "role-accent": "#0f6cbd",
-    "role-good": "#0b7a63",
+    "role-good": "#08705a",
     "role-warn": "#8f5600",
     "role-bad": "bold #b3261e",
     "role-track": "#c9d0d6",
@@ -108,12 +108,50 @@ _TERMINAL = {
     "input-cursor-text-style": "reverse",
 }
 
+_SAFE = {
+    "role-ground": "#f0f0f0 on #0a0a0a",
+    "role-text": "#f0f0f0",
+    "role-dim": "#a8a8a8",
+    "role-label": "#56b4e9",
+    "role-head": "bold #f0e442",
+    "role-accent": "#56b4e9",
+    "role-good": "#009e73",
+    "role-warn": "#e69f00",
+    "role-bad": "bold #d55e00",
+    "role-track": "#4a4a4a",
+    "role-cursor": "bold #ffffff on #0072b2",
+    "role-bar": "#f0f0f0 on #181818",
+    "role-critical": "bold #000000 on #d55e00",
+    "role-running": "#000000 on #009e73",
+    "role-runqueue": "#000000 on #e69f00",
+    "role-disk": "#000000 on #cc79a7",
+    "role-memory": "#000000 on #c8c8c8",
+    "role-lock": "#000000 on #d55e00",
+    "role-gpu": "#000000 on #56b4e9",
+    "role-network": "#000000 on #f0e442",
+    "role-process": "#ffffff on #0072b2",
+    "role-sleep": "#000000 on #808080",
+    "role-other": "#000000 on #ffffff",
+}
+"""Colours of Okabe and Ito, "Color Universal Design" (2008, https://jfly.uni-koeln.de/color/), and greys."""
+_MONO = {
+    **dict.fromkeys(_TERMINAL, "ansi_default"),
+    "role-head": "bold ansi_default",
+    "role-warn": "bold ansi_default",
+    "role-bad": "bold underline ansi_default",
+    "role-cursor": "reverse",
+    "role-bar": "reverse",
+    "role-critical": "bold reverse",
+    "input-cursor-text-style": "reverse",
+}
+"""No colours at all: what is wrong is bold, underlined or reversed."""
+
 
 def _theme(name: str, roles: dict[str, str], *, dark: bool = True) -> Theme:
     """A theme whose few Textual widgets (filter, palette) have the colours of the roles."""
 
     def colour(role: str) -> str:
-        return roles[f"role-{role}"].removeprefix("bold ")
+        return roles[f"role-{role}"].split()[-1]
 
     background = roles.get("role-ground", "").partition(" on ")[2]
     panel = roles["role-bar"].partition(" on ")[2]
@@ -144,23 +182,29 @@ THEMES = (
     _theme("dark", _DARK),
     _theme("light", _LIGHT, dark=False),
     _theme("contrast", _CONTRAST),
+    _theme("colour-blind", _SAFE),
     _theme("terminal", _TERMINAL),
+    _theme("mono", _MONO),
 )
 """Ours, in the order in which the key shows them. ``terminal`` uses the terminal's own 16 colours."""
 
 NAMES = tuple(theme.name for theme in THEMES)
+LETTERED = ("colour-blind", "mono")
+"""Themes in which the parts of a bar have letters too."""
+
+
+def many_colours() -> bool:
+    """Whether the terminal says that it shows more than 16 colours, and they are wanted."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    term = os.environ.get("TERM", "")
+    return bool(os.environ.get("COLORTERM")) or any(word in term for word in ("256", "direct", "kitty"))
 
 
 def chosen(wanted: str) -> str:
-    """The theme to start with: ``wanted`` if it is one of ours, else what the terminal can show.
-
-    Without colours (``NO_COLOR``) and with 16 of them, only the terminal's own are right.
-    """
+    """The theme to start with: ``wanted`` if it is one of ours, else what the terminal can show."""
     if os.environ.get("NO_COLOR"):
-        return "terminal"
+        return "mono"
     if wanted in NAMES:
         return wanted
-    colours = ("256", "direct", "kitty")
-    term = os.environ.get("TERM", "")
-    many = os.environ.get("COLORTERM") or any(word in term for word in colours)
-    return "dark" if many else "terminal"
+    return "dark" if many_colours() else "terminal"

@@ -11,9 +11,9 @@ from model.chain import Fix
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tui.alert_panel import most_lines
 from tui.app import RunOptions
 from tui.chain_screen import ChainScreen
+from tui.layout import most_lines
 from widgets.alerts import AlertList
 from widgets.table import Table
 

@@ -275,7 +275,7 @@ async def test_themes_go_round_and_keep_the_text() -> None:
 async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(numbered(0), size=(80, 24)) as screen:
-        assert screen.app.theme == "terminal"
+        assert screen.app.theme == "mono"
         await screen.press("down")
         for widget in screen.app.main.query(Lines):
             for strip in widget.render_lines(Region(0, 0, *widget.size)):
@@ -285,7 +285,7 @@ async def test_no_color_uses_none(monkeypatch: pytest.MonkeyPatch) -> None:
                         colour is None or colour.is_default for colour in (style.color, style.bgcolor)
                     )
         await screen.press("t")
-        assert screen.app.theme == "terminal"
+        assert screen.app.theme == "mono"
         await screen.sees("NO_COLOR is set")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from model.errors import BadUsage, CannotTrace, Told
 from tui import cli
-from tui.commands.tracing import THEMES
+from tui.config import AUTO, THEMES
 from tui.theme import NAMES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -130,5 +130,6 @@ def test_a_theme_that_is_none_is_told_with_those_that_are(capsys: pytest.Capture
     assert exit_.value.code == 2
     told = capsys.readouterr().err
     assert all(name in told for name in NAMES)
-    assert all(cli.parsed(["live", "--theme", name]).theme == name for name in ("", *NAMES))
+    assert all(cli.parsed(["live", "--theme", name]).theme == name for name in (AUTO, *NAMES))
+    assert cli.parsed(["live", "--theme", ""]).theme == AUTO
     assert THEMES == NAMES

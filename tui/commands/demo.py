@@ -10,8 +10,9 @@ import sys
 
 from model.source import Source
 from tui.commands.once import print_window, watch
+from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
-    add_screen_options,
+    add_state_options,
     add_tracing_options,
     diagnosed,
     monitor_options,
@@ -38,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_screen_options(parser)
     add_tracing_options(parser)
+    add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,10 +67,7 @@ def run(options: argparse.Namespace) -> int:
         finally:
             source.close()
         return 0
-    from tui.app import RunOptions, run
+    from tui.app import run
     from tui.later import Later
 
-    return run(
-        Later(start),
-        RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme, demo=True),
-    )
+    return run(Later(start), run_options(options, demo=True))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from model.source import Source
+from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
-    add_screen_options,
     add_state_options,
     add_tracing_options,
     diagnosed,
@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
-    from tui.app import RunOptions, run
+    from tui.app import run
     from tui.later import Later
 
     told: list[str] = []  # nothing is printed over the screen
@@ -34,10 +34,9 @@ def run(options: argparse.Namespace) -> int:
 
         return diagnosed(Monitor(monitor_options(options)), keep=options.state, tell=told.append)
 
+    screen = run_options(options)
     try:
-        return run(
-            Later(start), RunOptions(interval=options.interval, ascii=options.ascii, theme=options.theme)
-        )
+        return run(Later(start), screen)
     finally:
         for line in told:
             say(line)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from model.window import Window
 from tui.commands.once import print_window
-from tui.commands.tracing import add_screen_options
+from tui.commands.screen_options import add_screen_options, run_options
+from tui.commands.tracing import add_state_options
 
 
 class Still:
@@ -32,6 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the window as JSON instead of showing it")
     add_screen_options(parser)
+    add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,6 +44,6 @@ def run(options: argparse.Namespace) -> int:
     if options.json or not sys.stdout.isatty():
         print_window(window, as_json=options.json)
         return 0
-    from tui.app import RunOptions, run
+    from tui.app import run
 
-    return run(Still(window), RunOptions(still=True, ascii=options.ascii, theme=options.theme))
+    return run(Still(window), run_options(options, still=True))

@@ -29,17 +29,6 @@ def number(kind: type[int] | type[float], least: float, most: float) -> type:
     return read  # type: ignore[return-value]  # argparse takes any callable
 
 
-THEMES = ("dark", "light", "contrast", "terminal")
-"""What ``tui.theme`` has: named here too, as loading it takes longer than all else before a screen."""
-
-
-def theme(text: str) -> str:
-    """An argparse type: the name of a theme; empty for what suits the terminal."""
-    if text and text not in THEMES:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(THEMES)}")
-    return text
-
-
 def add_tracing_options(parser: argparse.ArgumentParser) -> None:
     """How to trace: for the commands that do."""
     group = parser.add_argument_group("tracing")
@@ -70,7 +59,7 @@ def add_state_options(parser: argparse.ArgumentParser) -> None:
         "--no-state",
         dest="state",
         action="store_false",
-        help="neither use nor keep what earlier runs learned as normal on this host",
+        help="neither use nor keep what earlier runs left: what is normal here, how the screen was set",
     )
 
 
@@ -97,19 +86,3 @@ def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None]
     normals, writable = load(path, tell)
     made = Diagnosed(source, Diagnosis(own_pid=os.getpid(), normals=normals))
     return Kept(made, normals, path) if writable else made
-
-
-def add_screen_options(parser: argparse.ArgumentParser) -> None:
-    """How the screen looks and how often it changes."""
-    group = parser.add_argument_group("screen")
-    group.add_argument(
-        "--interval",
-        type=number(float, 0.25, 60),
-        default=1.0,
-        metavar="SECONDS",
-        help="time between two looks (default: %(default)g)",
-    )
-    group.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    group.add_argument(
-        "--theme", type=theme, default="", help=f"colours: {', '.join(THEMES)}; the key t shows them in turn"
-    )

@@ -1,0 +1,77 @@
+"""What the main screen has room for. Pure functions of the size of the terminal and of what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+LEAST_WIDTH, LEAST_HEIGHT = 40, 8
+"""A smaller terminal shows one line that says so."""
+BARS_FROM = 12
+"""Lines of the terminal from which the host's and the devices' bars are shown."""
+TWO_TABLES_FROM = 40
+"""Lines from which a second table is shown below the first."""
+BESIDE_FROM = 160
+"""Columns from which the second table stands beside the first."""
+HISTORY_FROM = 160
+"""Columns from which devices have their history beside them."""
+
+Enlarged = Literal["", "tables", "warnings"]
+"""What has the screen to itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is shown."""
+
+    small: bool = False
+    """Too small for anything but a line that says so."""
+    shown: frozenset[str] = frozenset()
+    """Panels, by the names of ``tui.config.PANELS``; a second table also needs something to show."""
+    beside: bool = False
+    """Two tables stand side by side, not one below the other."""
+    warnings: int = 1
+    """Lines that the list of what is wrong may take while the keys are elsewhere."""
+    devices: int = 1
+    """Lines that the devices may take."""
+    history: bool = False
+    """Devices have their history beside them."""
+    enlarged: Enlarged = ""
+
+
+def most_lines(height: int) -> int:
+    """Lines of the list of what is wrong on a terminal of ``height`` lines: 3 of 24, 5 of 40, 7 of 60."""
+    return min(max(height // 8, 1), 10)
+
+
+def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged = "") -> Layout:
+    """What a terminal of ``width`` columns and ``height`` lines shows of the ``wanted`` panels."""
+    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+        return Layout(small=True)
+    shown = set(wanted)
+    if enlarged or height < BARS_FROM:
+        shown -= {"host", "devices"}
+    beside = width >= BESIDE_FROM
+    if "table" in shown and (enlarged or not (beside or height >= TWO_TABLES_FROM)):
+        shown.discard("second")
+    if enlarged == "warnings":
+        shown = shown - {"table", "second"} | {"warnings"}
+    lines = {"tables": 1, "warnings": height}.get(enlarged, most_lines(height))
+    return Layout(
+        shown=frozenset(shown),
+        beside=beside,
+        warnings=lines,
+        devices=max(height // 8, 1),
+        history=width >= HISTORY_FROM,
+        enlarged=enlarged,
+    )
+
+
+def why_not(panel: str, width: int, height: int) -> str:
+    """Why ``panel``, which is wanted, is not shown on a terminal of this size; empty where it is."""
+    if panel in layout(width, height, ("table", panel)).shown:
+        return ""
+    if panel == "second":
+        return f"two tables need {TWO_TABLES_FROM} lines or {BESIDE_FROM} columns; here are {width}x{height}"
+    return f"it needs {BARS_FROM} lines; here are {height}"
