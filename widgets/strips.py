@@ -65,7 +65,7 @@ def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> in
         if one == other:
             cells += one.cell_length
             continue
-        if one.style == other.style and one.text.isascii() and other.text.isascii():
+        if one.style == other.style and _cell_each(one.text) and _cell_each(other.text):
             step = -1 if from_end else 1
             for a, b in zip(one.text[::step], other.text[::step], strict=False):
                 if a != b:
@@ -73,3 +73,8 @@ def _alike(before: list[Segment], after: list[Segment], *, from_end: bool) -> in
                 cells += 1
         break
     return cells
+
+
+def _cell_each(text: str) -> bool:
+    """Whether every character takes one cell: then those that are alike are cells that are alike."""
+    return text.isascii() or all(cell_len(character) == 1 for character in set(text))

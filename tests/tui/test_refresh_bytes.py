@@ -1,0 +1,103 @@
+"""How much a refresh sends: bytes, which are the same on every machine, not time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.style import Style
+from textual._compositor import CompositorUpdate
+from textual.screen import Screen as TextualScreen
+
+from bench.shown import Prepared
+from tests.tui.screen import Screen, running
+from tui.app import RunOptions, StalltopApp
+from tui.lean_driver import lean
+from widgets.strips import changed_span, strip_of
+
+EVERYTHING = {(80, 24): 4_000, (120, 40): 16_000, (200, 60): 26_000}
+"""Bytes of a refresh in which every figure is another one, by size of the terminal: a quarter or so more than now."""
+
+
+class Wire:
+    """What the terminal would have been sent."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def take(self) -> int:
+        """Bytes since the last time."""
+        taken, self.bytes = self.bytes, 0
+        return taken
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    found = Wire()
+    display = StalltopApp._display
+
+    def noted(app: StalltopApp, screen: TextualScreen[object], renderable: object) -> None:
+        if isinstance(renderable, CompositorUpdate):
+            found.bytes += len(lean(renderable.render_segments(app.console)).encode())
+        display(app, screen, renderable)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StalltopApp, "_display", noted)
+    return found
+
+
+async def settled(screen: Screen) -> None:
+    """Wait until everything is painted."""
+    for _ in range(3):
+        await screen.pilot.pause(0.05)
+
+
+@pytest.mark.parametrize("size", EVERYTHING)
+async def test_a_refresh_in_which_everything_changes(size: tuple[int, int], wire: Wire) -> None:
+    source = Prepared(1000, 1.0)
+    options = RunOptions(interval=0.0, theme="dark", window=1.0)
+    async with running(source.read(), source.read(), size=size, options=options) as screen:
+        await screen.press("o")
+        await settled(screen)
+        for _ in range(3):
+            wire.take()
+            await screen.feed(source.read())
+            await settled(screen)
+            assert 1_000 < wire.take() <= EVERYTHING[size]
+
+
+async def test_a_refresh_in_which_nothing_changes(wire: Wire) -> None:
+    one = Prepared(1000, 1.0).read()
+    options = RunOptions(interval=0.0, theme="dark", window=1.0)
+    async with running(one, replace(one, start=one.end), options=options) as screen:
+        await screen.press("o")
+        await settled(screen)
+        wire.take()
+        await screen.feed(replace(one, start=one.end + 1.0))
+        await settled(screen)
+        assert wire.take() <= 300
+
+
+async def test_a_key_that_moves_the_cursor(wire: Wire) -> None:
+    one = Prepared(1000, 1.0).read()
+    options = RunOptions(interval=0.0, theme="dark", window=1.0)
+    async with running(one, options=options) as screen:
+        await screen.press("o")
+        await settled(screen)
+        wire.take()
+        await screen.press("down")
+        await settled(screen)
+        assert 100 < wire.take() <= 1_500  # two rows
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "span"),
+    [
+        ("  1.23µs same", "  1.24µs same", (5, 6)),
+        ("▸ name  1.23µs", "▸ name  1.23ms", (12, 13)),
+        ("日本 12 same", "日本 34 same", (0, 20)),
+        ("a\u0301 same", "a\u0302 same", (0, 20)),
+    ],
+)
+def test_only_cells_that_differ_are_painted(old: str, new: str, span: tuple[int, int]) -> None:
+    style = Style(color="red")
+    assert changed_span(strip_of([(old, style)], 20, style), strip_of([(new, style)], 20, style)) == span
