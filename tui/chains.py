@@ -12,7 +12,6 @@ from model.pivot import Dimension, part_of
 from model.window import RowKey, Window
 from outputs import figures
 from outputs.chain_text import name_of, rate
-from tui.columns.choice import BESIDE
 from tui.view import View
 from tui.warnings import Warn, warnings
 from widgets.alerts import AlertRow
@@ -177,18 +176,18 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
     return chain.rows or (own,)
 
 
-def groups_of(chain: Chain, window: Window, view: View) -> Iterator[tuple[str, ...]]:
-    """Keys of the rows of the table of ``view`` that a chain speaks of."""
-    dimensions = BESIDE.get(view.by, (view.by,))
+def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
+    """Keys of the rows of a level of the tree of ``view`` that a chain speaks of."""
+    dimensions = view.levels()[level].by
     for key in keys_of(chain, window):
         tenant = window.tenants.get(key.tenant)
 
         def part(dimension: Dimension, key: RowKey = key) -> str:
             return part_of(dimension, key, window.tenants.get(key.tenant))[0]
 
-        if not key.operation and view.by in ("operation", "layer"):
+        if not key.operation and not {"operation", "layer"}.isdisjoint(dimensions):
             continue
-        if tenant is None and view.by in ("pod", "namespace"):
+        if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):
             continue
         if all(part(step.dimension) == step.key for step in view.path):
             yield tuple(part(dimension) for dimension in dimensions)
@@ -197,13 +196,16 @@ def groups_of(chain: Chain, window: Window, view: View) -> Iterator[tuple[str, .
 def marks(chains: Iterable[Chain], window: Window, view: View) -> dict[tuple[str, ...], Cell]:
     """The mark of each row of the table of ``view`` that one of ``chains``, worst first, speaks of."""
     found: dict[tuple[str, ...], Cell] = {}
+    levels = range(len(view.levels()) if view.is_tree else 1)
     for chain in chains:
         if chain.severity != "info":
-            for key in groups_of(chain, window, view):
-                found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
+            for level in levels:
+                for key in groups_of(chain, window, view, level):
+                    found.setdefault(key, Cell(MARK[chain.severity], ROLE[chain.severity]))
     return found
 
 
 def chains_of(key: object, chains: Iterable[Chain], window: Window, view: View) -> list[Chain]:
     """Those of ``chains`` that speak of the row ``key`` of the table of ``view``."""
-    return [chain for chain in chains if key in set(groups_of(chain, window, view))]
+    level = view.level_of(key) if isinstance(key, tuple) else 0
+    return [chain for chain in chains if key in set(groups_of(chain, window, view, level))]

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from model.difference import Difference, Side
 from model.pivot import Dimension, Groups, part_of, pivot
 from model.window import OpenCall, RowKey, Window
 
@@ -54,6 +55,8 @@ class Grouped:
     """The groups of the window that this one is compared with."""
     before_at: NDArray[np.int64] | None = None
     """Index into ``before`` of each row, -1 where it was not there."""
+    before_seconds: float = 0.0
+    """Length of that window."""
     p99_past_ns: NDArray[np.float64] | None = None
     """p99 of the row in each of the latest windows, oldest first, shape (n, windows); NaN without a call."""
 
@@ -69,6 +72,14 @@ class Grouped:
         if self.before_at is None:
             return np.full(len(self), np.nan)
         return _picked(column, self.before_at)
+
+    @cached_property
+    def difference(self) -> Difference | None:
+        """What changed since the window that this one is compared with; None without one."""
+        if self.before is None or self.before_at is None:
+            return None
+        then = Side(self.before, self.before_seconds, self.before_at)
+        return Difference(then, Side(self.groups, self.window.seconds, self.at))
 
     @cached_property
     def processes(self) -> NDArray[np.int64]:
@@ -89,7 +100,8 @@ class Grouped:
         tenants = {one.tenant for one in missing if one.tenant}
         pids = {one.pid for one in missing if one.pid}
         found: set[Key] = set()
-        if (tenants or pids) and {"container", "pod", "process"}.intersection(groups.by):
+        named = {"container", "pod", "process"}.intersection(groups.by)
+        if (tenants or pids) and named and not {"operation", "layer"}.intersection(groups.by):
             for key, group in zip(window.rows.keys, groups.group_of_row.tolist(), strict=True):
                 if group >= 0 and (key.tenant in tenants or key.pid in pids):
                     found.add(groups.keys[group])
@@ -213,6 +225,7 @@ def grouped(
         whole_ns=whole_ns,
         before=before,
         before_at=None if before is None else _found(keys, before),
+        before_seconds=0.0 if against is None else against.seconds,
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from model.filter import Filter, parse
 from model.window import Window
 from tui.columns.choice import BY_ID, WIDE, columns
-from tui.columns.kind import Kind, Look, Need, cell
+from tui.columns.kind import Kind, Look, Need, Values, cell
 from tui.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
 from tui.past import NO_PAST, Past
 from tui.split import legend
@@ -179,11 +179,8 @@ def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_
     return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
 
 
-Values = Callable[[Grouped], NDArray[np.float64]]
-
-
 def sorted_by(
-    rows: Grouped, values_of: Values | None, descending: bool, own: int = 0
+    rows: Grouped, values_of: Callable[[Grouped], Values] | None, descending: bool, own: int = 0
 ) -> NDArray[np.int64]:
     """Positions of ``rows`` sorted by values; equal ones by name, so that they do not jump. None: by name.
 

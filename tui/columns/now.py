@@ -30,7 +30,8 @@ def _nested(rows: Grouped, i: int) -> Role:
 
 def _beside(rows: Grouped, i: int, look: Look) -> Cell:
     labels = rows.labels[i]
-    return Cell(labels[1] if len(labels) > 1 else "", "dim")
+    # Rows that are unfolded below others have longer keys, and what is beside them stands above.
+    return Cell(labels[1] if len(labels) == 2 else "", "dim")
 
 
 def _rate(rows: Grouped, i: int, look: Look) -> Cell:
@@ -190,7 +191,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("share", "SHARE", 5, "of the time of all calls below the path shown on top of the table",
          _share, sort="total"),
     Kind("bar", "", 10, "SHARE as a bar", _bar, sort="total", right=False, uncounted=BLANK),
-    Kind("split", "SPLIT", CELLS, "where the time of its calls went (see below)",
+    Kind("split", "SPLIT", CELLS, "where the time of its calls went",
          _split, right=False, needs="split"),
     Kind("open", "OPEN", 6, "age of the oldest call that has not returned yet",
          _open, _open_values, always=True),

@@ -1,0 +1,77 @@
+"""Two rows of a table side by side: what each of them consists of, and where they differ. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.filter import Filter
+from model.window import Window
+from tui.columns.kind import Look
+from tui.columns.pair import BY_ID, KINDS
+from tui.groups import Step, decided, grouped, outermost_ns, scope
+from tui.table import Line, drawn, sorted_by
+from tui.view import PLURAL, View
+from widgets.table import Column, Role, TableData
+
+NAME_CELLS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rows of one kind, each as the way down to it."""
+
+    a: tuple[Step, ...]
+    b: tuple[Step, ...]
+
+    @staticmethod
+    def of(a: tuple[Step, ...], b: tuple[Step, ...]) -> Pair | None:
+        """The two rows; None where they are no two of one kind."""
+        if not a or a == b or [step.dimension for step in a] != [step.dimension for step in b]:
+            return None
+        return Pair(a, b)
+
+    @property
+    def view(self) -> View:
+        """How each of the two is looked at."""
+        above = View(by=self.a[-1].dimension, path=self.a[:-1])
+        inside = above.entered(self.a[-1].key, self.a[-1].label)
+        return inside if inside is not above else View(by="operation", path=self.a)
+
+
+def pair_table(
+    window: Window,
+    pair: Pair,
+    *,
+    sort: str = "more",
+    descending: bool = True,
+    width: int,
+    unicode: bool = True,
+) -> TableData:
+    """What both rows of ``pair`` consist of, the largest difference first."""
+    view = pair.view
+    a, b = scope(window, pair.a), scope(window, pair.b)
+    by = view.levels()[0].by
+    rows = grouped(b, by, all_rows=decided(pair.b), whole_ns=outermost_ns(b), against=a)
+    kind = BY_ID.get(sort)
+    order = sorted_by(rows, kind.values if kind else None, descending)
+    lines = [Line(rows, i, 0) for i in order.tolist()]
+    name = Column("name", view.by.upper(), NAME_CELLS, right=False, fixed=True, most=44)
+    return TableData(
+        title=_title(pair, view, unicode=unicode),
+        columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in KINDS)),
+        rows=drawn(lines, view, KINDS, Look(unicode=unicode), Filter(), {}),
+        sort=sort,
+        descending=descending,
+        empty=("Neither of them has a call in this window.", "Esc goes back, + takes a longer window."),
+        legend=(("v or Esc closes ", "dim"),),
+    )
+
+
+def _title(pair: Pair, view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
+    parts: list[tuple[str, Role]] = []
+    arrow = " › " if unicode else " > "
+    for name, path in (("A ", pair.a), ("   B ", pair.b)):
+        shared = sum(one == other for one, other in zip(pair.a, pair.b, strict=True))
+        label = arrow.join(step.label for step in (path if name == "A " else path[shared:]))
+        parts += [(name, "dim"), (label, "accent")]
+    return (*parts, ("   ", "dim"), (PLURAL[view.by], "head"))
