@@ -40,7 +40,7 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Side:
     """The groups of one of the two windows, and where each row is among them."""
 
@@ -56,17 +56,17 @@ class Side:
             return np.full(len(self.at), np.nan)
         return np.where(self.at >= 0, column[self.at].astype(np.float64), np.nan)
 
-    @property
+    @cached_property
     def calls_per_s(self) -> Floats:
         """Calls a second; 0 where the row is not there."""
         return np.nan_to_num(self.of(self.groups.calls)) / (self.seconds or 1.0)
 
-    @property
+    @cached_property
     def ns_per_s(self) -> Floats:
         """Time in calls, ns a second; 0 where the row is not there."""
         return np.nan_to_num(self.of(self.groups.total_ns)) / (self.seconds or 1.0)
 
-    @property
+    @cached_property
     def mean_ns(self) -> Floats:
         """Mean duration of a call; NaN without calls."""
         calls = self.of(self.groups.calls)
@@ -112,25 +112,42 @@ class Difference:
         whole = float(self.weight[~(nested[0] | nested[1])].sum())
         return self.weight / whole if whole else np.zeros(len(self.weight))
 
-    def ratio(self, percent: float) -> Floats:
-        """The percentile now against then; NaN where a row has no calls on both sides. ``percent`` is one of
-        ``model.pivot.PERCENTS``."""
+    @cached_property
+    def p50_ratio(self) -> Floats:
+        """The median now against then; NaN where a row has no calls on both sides."""
+        return self._ratio(50.0)
+
+    @cached_property
+    def p99_ratio(self) -> Floats:
+        """The same of the p99."""
+        return self._ratio(99.0)
+
+    @cached_property
+    def p50_sure(self) -> Flags:
+        """Rows whose median has changed beyond what chance explains: see above."""
+        return self._sure(50.0)
+
+    @cached_property
+    def p99_sure(self) -> Flags:
+        """The same of the p99."""
+        return self._sure(99.0)
+
+    @cached_property
+    def changed(self) -> Flags:
+        """Rows that surely changed: new or gone, or in their median or their p99."""
+        return self.new | self.gone | self.p50_sure | self.p99_sure
+
+    def _ratio(self, percent: float) -> Floats:
         column = PERCENTS.index(percent)
         then = self.then.of(self.then.groups.percentiles_ns[:, column])
         now = self.now.of(self.now.groups.percentiles_ns[:, column])
         here = ~(self.new | self.gone)
         return np.where(here, now, np.nan) / np.where(then > 0, then, np.nan)
 
-    def sure(self, percent: float) -> Flags:
-        """Rows whose percentile has changed beyond what chance explains; see the formula above."""
+    def _sure(self, percent: float) -> Flags:
         then_low, then_high = _of_rows(self.then, percent)
         now_low, now_high = _of_rows(self.now, percent)
         return np.asarray((now_low > then_high) | (now_high < then_low))
-
-    @cached_property
-    def changed(self) -> Flags:
-        """Rows that surely changed: new or gone, or in their median or their p99."""
-        return self.new | self.gone | self.sure(50.0) | self.sure(99.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

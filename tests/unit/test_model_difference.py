@@ -38,7 +38,7 @@ def test_slower_calls_lose_time_and_more_calls_take_more() -> None:
     assert difference.lost_ns_per_s[at["more"]] == pytest.approx(0)
     assert difference.more_ns_per_s[at["more"]] == pytest.approx(80 * US)
     assert difference.share[at["slow"]] == pytest.approx(1)
-    assert difference.ratio(50.0)[at["slow"]] == pytest.approx(3, rel=0.02)
+    assert difference.p50_ratio[at["slow"]] == pytest.approx(3, rel=0.02)
     assert difference.weight[at["same"]] == 0
 
 
@@ -67,26 +67,25 @@ def test_rows_that_are_new_or_gone_are_told_and_weigh_what_they_take() -> None:
     assert difference.lost_ns_per_s.tolist() == [0, 0, 0]
     assert difference.more_ns_per_s == pytest.approx([0, 7 * US, -10 * US])
     assert difference.weight == pytest.approx([0, 7 * US, 10 * US])
-    assert np.isnan(difference.ratio(99.0)).all()
+    assert np.isnan(difference.p99_ratio).all()
     assert difference.changed.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_few_calls_are_never_sure(n: int) -> None:
     found = changes([Calls(key(), [US] * n)], [Calls(key(), [1_000 * US] * n)])
-    assert not found.difference.sure(50.0).any()
-    assert not found.difference.sure(99.0).any()
+    assert not found.difference.p50_sure.any()
+    assert not found.difference.p99_sure.any()
 
 
 def test_a_changed_median_needs_tens_of_calls_a_changed_p99_hundreds() -> None:
-    def sure(n: int, percent: float) -> bool:
-        found = changes([Calls(key(), [US] * n)], [Calls(key(), [2 * US] * n)])
-        return bool(found.difference.sure(percent).all())
+    def sure(n: int) -> tuple[bool, bool]:
+        found = changes([Calls(key(), [US] * n)], [Calls(key(), [2 * US] * n)]).difference
+        return bool(found.p50_sure.all()), bool(found.p99_sure.all())
 
-    assert sure(20, 50.0)
-    assert not sure(100, 99.0)
-    assert not sure(400, 99.0)
-    assert sure(600, 99.0)
+    assert sure(5) == (False, False)
+    assert sure(20) == sure(400) == (True, False)
+    assert sure(600) == (True, True)
 
 
 def test_chance_is_no_change() -> None:
@@ -100,8 +99,8 @@ def test_chance_is_no_change() -> None:
         ]
 
     difference = changes(drawn(), drawn()).difference
-    for percent in (50.0, 99.0):
-        assert difference.sure(percent).sum() <= 6
+    assert difference.p50_sure.sum() <= 6
+    assert difference.p99_sure.sum() <= 6
 
 
 def test_a_real_change_is_found() -> None:
@@ -110,7 +109,7 @@ def test_a_real_change_is_found() -> None:
     found = changes(
         [Calls(key(), then.astype(int).tolist())], [Calls(key(), (1.5 * then).astype(int).tolist())]
     )
-    assert found.difference.sure(50.0).all()
+    assert found.difference.p50_sure.all()
     assert found.difference.changed.all()
 
 

@@ -1,0 +1,208 @@
+"""Now, moments that are over, and the mark: what is shown when, without a screen."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from model.packing import pack
+from model.window import Window
+from tests.tui.sources import numbered
+from tui.collector import Snapshot
+from tui.latest import Latest
+from tui.moments import Moments
+from tui.recall import Wanted
+
+DEADLINE = 30.0
+
+
+def snapshot(number: int, *, length: float | None = 1.0) -> Snapshot:
+    """After so many windows of a second."""
+    parts = tuple(pack(numbered(at)) for at in range(number))
+    newest = numbered(number - 1)
+    return Snapshot(newest, length, newest, parts, newest, 0.0)
+
+
+def looking(number: int = 20) -> Moments:
+    moments = Moments(1.0)
+    moments.newest = snapshot(number)
+    return moments
+
+
+def end(number: int) -> float:
+    """When the window ``number`` ended, counted from 1."""
+    return numbered(number - 1).end
+
+
+def follow(moments: Moments) -> None:
+    """Make the picture that is wanted."""
+    asked = moments.ask()
+    assert asked is not None
+    picture = asked.make(lambda: False)
+    assert picture is not None
+    assert moments.made(asked.turn, picture)
+    assert moments.wanted is None
+
+
+def test_before_there_is_data_nothing_can_be_done() -> None:
+    moments = Moments(10.0)
+    moments.freeze()
+    assert (moments.window, moments.frozen, moments.age, moments.wanted) == (None, False, 0.0, None)
+    assert moments.step(-1) == moments.move(-60) == moments.go_to(0.0) == "there is no past yet"
+
+
+def test_steps_go_back_and_forward_and_to_now() -> None:
+    moments = looking()
+    assert moments.step(1) == "this is now"
+    assert moments.step(-1) == ""
+    assert moments.frozen
+    assert (moments.at, moments.age) == (end(19), 1.0)
+    assert moments.wanted == Wanted(end(19), 1.0)
+    follow(moments)
+    assert moments.window is not None
+    assert moments.window.end == end(19)
+    moments.newest = snapshot(25)
+    assert moments.age == 6.0
+    assert moments.step(1) == ""
+    follow(moments)
+    assert moments.window.end == end(20)
+    for _ in range(5):
+        assert moments.step(1) == ""
+    assert moments.at == end(25)
+    assert moments.step(1) == "live"
+    assert not moments.frozen
+
+
+def test_the_end_of_the_past_is_told() -> None:
+    moments = looking(3)
+    assert moments.step(-1) == moments.step(-1) == ""
+    assert moments.step(-1) == "nothing older is kept"
+    assert moments.at == end(1)
+    assert moments.move(-60) == "nothing older is kept"
+    assert moments.move(60) == "live"
+
+
+def test_minutes_and_any_moment() -> None:
+    moments = looking(200)
+    assert moments.move(-60) == ""
+    assert moments.at == end(140)
+    assert moments.move(60) == "", "to the newest, which is still held"
+    assert moments.at == end(200)
+    assert moments.go_to(end(50) + 0.2) == ""
+    assert moments.at == end(50)
+    assert moments.move(-60) == ""
+    assert moments.at == end(1)
+
+
+def test_a_frozen_picture_takes_other_lengths() -> None:
+    moments = looking()
+    moments.freeze()
+    moments.newest = snapshot(25)
+    assert moments.choose(1)
+    assert moments.wanted == Wanted(end(20), 10.0)
+    follow(moments)
+    assert moments.window is not None
+    assert (moments.window.seconds, moments.window.end) == (10.0, end(20))
+    assert not [moments.choose(1) for _ in range(4)][-1], "there is no longer one than since the start"
+
+
+def test_what_was_asked_for_before_a_release_comes_too_late() -> None:
+    moments = looking()
+    moments.step(-1)
+    asked = moments.ask()
+    assert asked is not None
+    picture = asked.make(lambda: False)
+    assert picture is not None
+    moments.release()
+    assert not moments.made(asked.turn, picture)
+    moments.freeze()
+    assert not moments.made(asked.turn, picture)
+    assert moments.window is not None
+    assert moments.window.end == end(20)
+
+
+def test_what_was_passed_is_shown_until_the_last_is_there() -> None:
+    moments = looking()
+    moments.step(-1)
+    passed = moments.ask()
+    moments.step(-1)
+    assert passed is not None
+    picture = passed.make(lambda: False)
+    assert picture is not None
+    assert moments.made(passed.turn, picture)
+    assert moments.window is not None
+    assert moments.window.end == end(19)
+    assert moments.wanted == Wanted(end(18), 1.0)
+
+
+def test_another_length_now() -> None:
+    moments = looking()
+    moments.choose(1)
+    asked = moments.ask()
+    follow(moments)
+    assert moments.window is not None
+    assert moments.window.seconds == 10.0
+    assert asked is not None
+    late = asked.make(lambda: False)
+    moments.newest = snapshot(21, length=10.0)
+    assert late is not None
+    assert not moments.made(asked.turn, late), "a newer one is there"
+
+
+def test_the_mark() -> None:
+    moments = looking()
+    assert moments.against is None
+    moments.comparing = True
+    assert moments.against is None, "there is no mark"
+    moments.mark = moments.picture
+    assert moments.against is moments.window
+
+
+@dataclass
+class Slow:
+    """Work that waits until it is let go."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    free: threading.Event = field(default_factory=threading.Event)
+    stale: list[bool] = field(default_factory=list)
+
+    def __call__(self, stale: Callable[[], bool]) -> None:
+        self.begun.set()
+        assert self.free.wait(DEADLINE)
+        self.stale.append(stale())
+
+
+def test_of_what_waits_only_the_newest_is_done() -> None:
+    failed: queue.Queue[Exception] = queue.Queue()
+    latest = Latest("test", failed.put)
+    first = Slow()
+    latest.ask(first)
+    assert first.begun.wait(DEADLINE)
+    done: list[int] = []
+    ended = threading.Event()
+
+    def work(number: int) -> Callable[[Callable[[], bool]], None]:
+        return lambda stale: done.append(number)
+
+    for number in range(5):
+        latest.ask(work(number))
+    latest.ask(lambda stale: ended.set())
+    first.free.set()
+    assert ended.wait(DEADLINE)
+    assert (done, first.stale) == ([], [True])
+
+    def broken(stale: Callable[[], bool]) -> None:
+        raise ValueError("broken")
+
+    latest.ask(broken)
+    assert str(failed.get(timeout=DEADLINE)) == "broken"
+    again = threading.Event()
+    latest.ask(lambda stale: again.set())
+    assert again.wait(DEADLINE)
+
+
+def test_a_window_is_whole() -> None:
+    moments = looking()
+    assert isinstance(moments.window, Window)

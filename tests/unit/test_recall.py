@@ -1,0 +1,104 @@
+"""Moments that are over: which windows they are made of, and steps between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from model.history import History
+from model.packing import Packed, pack
+from tests.unit.full_window import CHAINS
+from tests.unit.windows import Calls, key, window
+from tui.recall import SPANS, moved, stepped, timespan, upto, window_at
+
+
+def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:
+    """Windows that follow each other from 1000.0 on; the n-th one has a call of n us."""
+    return tuple(
+        pack(window([Calls(key(), [1_000 * (at + 1)])], start=1_000.0 + at * seconds, seconds=seconds))
+        for at in range(number)
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "start", "calls"),
+    [
+        (1_020.0, 10.0, 1_010.0, 10),
+        (1_020.0, 1.0, 1_019.0, 1),
+        (1_015.0, 10.0, 1_005.0, 10),
+        (1_003.0, 10.0, 1_000.0, 3),
+        (1_015.0, None, 1_000.0, 15),
+        (1_020.0, None, 1_000.0, 20),
+        (0.0, 10.0, 1_000.0, 1),
+    ],
+)
+def test_windows_of_the_past(at: float, length: float | None, start: float, calls: int) -> None:
+    made = window_at(parts(20), at, length)
+    assert made is not None
+    assert (made.start, int(made.rows.calls.sum())) == (start, calls)
+    assert int(made.rows.max_ns.max()) == 1_000 * (made.end - 1_000)
+
+
+def test_a_window_shows_the_chains_of_its_moment() -> None:
+    one, other = (replace(part.unpack(), chains=(CHAINS[at],)) for at, part in enumerate(parts(2)))
+    kept = (pack(one), pack(other))
+    for at, chain in ((1_001.0, CHAINS[0]), (1_002.0, CHAINS[1])):
+        made = window_at(kept, at, 10.0)
+        assert made is not None
+        assert made.chains == (chain,)
+
+
+def test_a_moment_stays_where_it_was_when_windows_are_merged() -> None:
+    history = History()
+    for part in parts(640):
+        history.add(part.unpack())
+    assert history.times()[0] == (1_000.0, 10.0)
+    made = window_at(history.parts, 1_017.0, 10.0)
+    assert made is not None
+    assert (made.start, made.end) == (1_010.0, 1_020.0), "the nearest to it that is kept"
+    made = window_at(history.parts, 1_640.0, 10.0)
+    assert made is not None
+    assert made.start == 1_630.0
+
+
+def test_what_nobody_wants_any_more_is_given_up() -> None:
+    assert window_at(parts(3), 1_002.0, None, lambda: True) is None
+
+
+def test_steps() -> None:
+    kept = parts(5)
+    assert stepped(kept, 1_005.0, -1) == 1_004.0
+    assert stepped(kept, 1_004.0, 1) == 1_005.0
+    assert stepped(kept, 1_005.0, 1) is None
+    assert stepped(kept, 1_001.0, -1) is None
+    assert stepped(kept, 1_002.5, -1) == 1_002.0
+    assert stepped(kept, 1_002.5, 1) == 1_003.0
+
+
+def test_a_minute_is_a_minute_or_what_there_is() -> None:
+    kept = parts(200)
+    assert moved(kept, 1_200.0, -60) == 1_140.0
+    assert moved(kept, 1_100.0, 60) == 1_160.0
+    assert moved(kept, 1_030.0, -60) == 1_001.0
+    assert moved(kept, 1_150.0, 60) is None, "that is now"
+    assert moved(kept, 1_001.0, -60) is None
+    long = parts(5, seconds=300.0)
+    assert moved(long, 2_500.0, -60) == 2_200.0, "one step at least"
+    assert moved(long, 1_900.0, 60) == 2_200.0
+
+
+def test_upto_is_never_nothing() -> None:
+    assert len(upto(parts(3), 0.0)) == 1
+    assert len(upto(parts(3), 1_002.0)) == 2
+
+
+def test_the_line_of_time_reaches_back_to_what_is_shown() -> None:
+    kept = parts(1_000)
+    now = timespan(kept, None, None)
+    assert (now.end, now.seconds, len(now.past.end)) == (2_000.0, SPANS[0], 300)
+    assert timespan(kept, 1_701.0, None).seconds == SPANS[1]
+    assert timespan(kept, 1_750.0, None).seconds == SPANS[0]
+    far = timespan(kept, 1_001.0, 1_500.0)
+    assert (far.seconds, len(far.past.start), far.shown, far.mark) == (SPANS[2], 1_000, 1_001.0, 1_500.0)
+    assert timespan(kept, -1e9, None).seconds == SPANS[-1]

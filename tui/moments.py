@@ -1,0 +1,186 @@
+"""Which moment is looked at, now or one that is over, and the mark to compare with. Knows no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from model.window import Window
+from tui.collector import LENGTHS, Snapshot
+from tui.recall import NEAR, Wanted, moved, stepped, window_at
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A window of one moment."""
+
+    window: Window
+    at: float
+    """The moment: Unix time at which the newest of what it was made of ended."""
+    length: float | None
+    """The length that was chosen, seconds; None: since the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A picture that is to be made beside the screen."""
+
+    turn: int
+    make: Callable[[Callable[[], bool]], Picture | None]
+    """Makes it, which may take seconds; None where what it is given says meanwhile that it may stop."""
+
+
+class Moments:
+    """What is shown of what is known. Frozen, it stays; what is read goes on beside it."""
+
+    def __init__(self, length: float | None) -> None:
+        self.length = length
+        """The length of the window that is wanted, seconds; None: since the start."""
+        self.newest: Snapshot | None = None
+        """What was read last."""
+        self.mark: Picture | None = None
+        """What other moments are compared with."""
+        self.comparing = False
+        """The difference to the mark is shown."""
+        self._held: Picture | None = None
+        self._at = 0.0
+        """The moment that is wanted, while frozen; the held picture follows."""
+        self._turn = 0
+        """Changes with every freeze and release: what was asked for before is of no use after."""
+
+    # ---- what is shown
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the picture is held."""
+        return self._held is not None
+
+    @property
+    def picture(self) -> Picture | None:
+        """What is on the screen; None before there is any data."""
+        if self._held is not None:
+            return self._held
+        now = self.newest
+        return None if now is None else Picture(now.window, now.newest.end, now.length)
+
+    @property
+    def window(self) -> Window | None:
+        """The window on the screen."""
+        picture = self.picture
+        return None if picture is None else picture.window
+
+    @property
+    def against(self) -> Window | None:
+        """The window that the one on the screen is compared with."""
+        return self.mark.window if self.comparing and self.mark is not None else None
+
+    @property
+    def at(self) -> float | None:
+        """The moment that was asked for, Unix time; None: now. The picture of it may be on its way."""
+        return self._at if self._held is not None else None
+
+    @property
+    def age(self) -> float:
+        """Seconds from the moment that was asked for to what was read last."""
+        return 0.0 if self._held is None or self.newest is None else max(self._now - self._at, 0.0)
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """The window that is to be made because it is not the one that is shown; None where it is."""
+        picture = self.picture
+        if picture is None or (picture.length == self.length and self.at in (None, picture.at)):
+            return None
+        return Wanted(self.at, self.length)
+
+    @property
+    def _now(self) -> float:
+        assert self.newest is not None
+        return self.newest.newest.end
+
+    # ---- what changes it
+
+    def freeze(self) -> None:
+        """Hold the picture of now."""
+        self._turn += 1
+        self._held = self.picture
+        if self._held is not None:
+            self._at = self._held.at
+
+    def release(self) -> None:
+        """Follow what is read again."""
+        self._turn += 1
+        self._held = None
+
+    def step(self, steps: int) -> str:
+        """Go back (-1) or forward (1) by one window of the past; gives what is to be said about it."""
+        if self.newest is None:
+            return "there is no past yet"
+        return self._go(stepped(self.newest.parts, self._at if self.frozen else self._now, steps), steps)
+
+    def move(self, seconds: float) -> str:
+        """Go back (below 0) or forward by about so many seconds; gives what is to be said about it."""
+        if self.newest is None:
+            return "there is no past yet"
+        at = moved(self.newest.parts, self._at if self.frozen else self._now, seconds)
+        if at is None and seconds < 0:
+            at = self.newest.parts[0].window.end  # there is less of the past than that
+        return self._go(at, seconds)
+
+    def go_to(self, at: float) -> str:
+        """Look at the moment ``at``, Unix time, or the nearest to it that is kept."""
+        if self.newest is None:
+            return "there is no past yet"
+        ends = [part.window.end for part in self.newest.parts]
+        return self._go(min(ends, key=lambda end: abs(end - at)), -1)
+
+    def _go(self, at: float | None, direction: float) -> str:
+        if at is None and direction > 0:
+            if not self.frozen:
+                return "this is now"
+            self.release()
+            return "live"
+        if at is None or (self.frozen and abs(at - self._at) < NEAR and direction < 0):
+            return "nothing older is kept"
+        if not self.frozen:
+            self.freeze()
+        self._at = at
+        return ""
+
+    def choose(self, step: int) -> bool:
+        """Take a longer (1) or shorter (-1) window; False where there is none."""
+        at = LENGTHS.index(self.length) if self.length in LENGTHS else 1
+        length = LENGTHS[min(max(at + step, 0), len(LENGTHS) - 1)]
+        if length == self.length:
+            return False
+        self.length = length
+        return True
+
+    # ---- windows that were asked for
+
+    def ask(self) -> Asked | None:
+        """What makes the picture that is wanted; None where it is there already."""
+        wanted, now = self.wanted, self.newest
+        if wanted is None or now is None:
+            return None
+        length, at = wanted.length, wanted.at
+
+        def make(stale: Callable[[], bool]) -> Picture | None:
+            if at is None or abs(at - now.newest.end) < NEAR:
+                return Picture(now.of_length(length), now.newest.end, length)
+            window = window_at(now.parts, at, length, stale)
+            return None if window is None else Picture(window, at, length)
+
+        return Asked(self._turn, make)
+
+    def made(self, turn: int, picture: Picture) -> bool:
+        """``picture``, asked for at ``turn``, is there: show it if it is of use; gives whether it is."""
+        if turn != self._turn or picture.length != self.length:
+            return False
+        if self._held is not None:
+            # Of another moment too: while a key is held down, what was passed is better than nothing.
+            self._held = picture
+            return True
+        if self.newest is None or abs(picture.at - self._now) >= NEAR:
+            return False
+        self.newest = replace(self.newest, window=picture.window, length=picture.length)
+        return True

@@ -1,0 +1,191 @@
+"""The past as one line: how much time was lost when, where faults began, and which moment is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from outputs import figures
+from widgets.lines import Lines
+from widgets.palette import Palette
+from widgets.strips import Part, strip_of
+
+_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+"""Heights, one for each half decade of lost time: below 1 ms a second, to 3.2 ms, to 10 ms … above 1 s."""
+_TOLD = 20
+"""Cells of what is said of the moment shown."""
+_LABEL = 5
+"""Cells of the label on either side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """Windows of the past, oldest first; all arrays have shape (n,)."""
+
+    start: NDArray[np.float64]
+    """Unix time, seconds."""
+    end: NDArray[np.float64]
+    lost_ms_per_s: NDArray[np.float64]
+    worst: NDArray[np.int64]
+    """Index of the worst severity that was open; beyond the last one where none was."""
+    began: NDArray[np.int64]
+    """The same of what began within."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timespan:
+    """What the line shows."""
+
+    end: float
+    """Unix time of its right end: now."""
+    seconds: float
+    """How far back its left end is."""
+    past: Stretch
+    shown: float | None
+    """The moment that is looked at, Unix time; None: now."""
+    mark: float | None
+    letters: tuple[str, ...]
+    """By severity: one letter."""
+    roles: tuple[str, ...]
+    """By severity: the name of a style."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """The past by cells of the line; all arrays have shape (cells,)."""
+
+    height: NDArray[np.int64]
+    """0 to 7; -1 where nothing is known."""
+    worst: NDArray[np.int64]
+    began: NDArray[np.int64]
+
+
+class Scale:
+    """Which cell stands for which time. Cells begin at whole multiples of their length, so that a picture
+    moves by whole cells and looks the same meanwhile."""
+
+    def __init__(self, span: Timespan, cells: int) -> None:
+        self.cells = cells
+        self.seconds = span.seconds / cells
+        self._first = int(np.ceil(span.end / self.seconds - 1e-9)) - cells
+
+    def cell(self, at: float) -> int | None:
+        """The cell in which a window that ended at ``at`` is; None outside of the line."""
+        place = int(np.ceil(at / self.seconds - 1e-9)) - 1 - self._first
+        return place if 0 <= place < self.cells else None
+
+    def time(self, cell: int) -> float:
+        """Unix time of the middle of a cell."""
+        return (self._first + cell + 0.5) * self.seconds
+
+    def fill(self, past: Stretch, none: int) -> Cells:
+        """The worst of ``past`` in each cell; ``none`` stands for no severity."""
+        height = np.full(self.cells, -1, np.int64)
+        worst, began = np.full(self.cells, none, np.int64), np.full(self.cells, none, np.int64)
+        first = np.floor(past.start / self.seconds + 1e-9).astype(np.int64) - self._first
+        last = np.ceil(past.end / self.seconds - 1e-9).astype(np.int64) - 1 - self._first
+        inside = np.flatnonzero((last >= 0) & (first < self.cells) & (last >= first))
+        first, last = np.maximum(first[inside], 0), np.minimum(last[inside], self.cells - 1)
+        counts = last - first + 1
+        steps = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        cells = np.repeat(first, counts) + steps
+        np.maximum.at(height, cells, np.repeat(heights(past.lost_ms_per_s[inside]), counts))
+        np.minimum.at(worst, cells, np.repeat(past.worst[inside], counts))
+        np.minimum.at(began, first, past.began[inside])
+        return Cells(height, worst, began)
+
+
+def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Height of a bar, 0 to 7, by half decades from 1 ms a second to 1 s a second."""
+    steps = np.floor(2 * np.log10(np.maximum(lost_ms_per_s, 0.1))) + 1
+    return np.asarray(np.clip(steps, 0, len(_BARS) - 1), dtype=np.int64)
+
+
+def span_text(seconds: float) -> str:
+    """How far back the line reaches, such as ``-15m``."""
+    if seconds < 3_600:
+        return f"-{seconds / 60:.0f}m"
+    return f"-{seconds / 3_600:.0f}h"
+
+
+class Timeline(Lines):
+    """Shows a ``Timespan``; a click asks for a moment."""
+
+    @dataclass
+    class Chosen(Message):
+        """A click on the line."""
+
+        at: float
+        """Unix time."""
+
+    def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._span: Timespan | None = None
+        self._scale: Scale | None = None
+
+    def show(self, span: Timespan) -> None:
+        """Show ``span``."""
+        self._span = span
+        self.redraw()
+
+    def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
+        """The one line."""
+        span = self._span
+        told = _TOLD if width >= 60 else 0
+        cells = width - 2 * _LABEL - told - 1
+        if span is None or cells < 8:
+            self._scale = None
+            return [strip_of((), width)]
+        scale = self._scale = Scale(span, cells)
+        parts: list[Part] = [(f"{span_text(span.seconds):>{_LABEL - 1}} ", paint.dim)]
+        parts += self._bars(span, scale, paint)
+        parts.append((" now ", paint.dim if span.shown is not None else paint.good))
+        if told:
+            parts.append((self._told(span), paint.label))
+        return [strip_of(parts, width)]
+
+    def _bars(self, span: Timespan, scale: Scale, paint: Palette) -> list[Part]:
+        """One part for each cell; neighbours of one style become one when they are drawn."""
+        bars = _BARS if self.unicode else _ASCII_BARS
+        none = len(span.roles)
+        found = scale.fill(span.past, none)
+        parts: list[Part] = []
+        for height, worst, began in zip(
+            found.height.tolist(), found.worst.tolist(), found.began.tolist(), strict=True
+        ):
+            style: Style = paint.dim if worst >= none else getattr(paint, span.roles[worst])
+            if began < none:
+                parts.append((span.letters[began], getattr(paint, span.roles[began])))
+            else:
+                parts.append((" " if height < 0 else bars[height], style))
+        if span.mark is not None and (cell := scale.cell(span.mark)) is not None:
+            parts[cell] = ("m", paint.accent)
+        if span.shown is not None and (cell := scale.cell(span.shown)) is not None:
+            parts[cell] = ("◆" if self.unicode else "^", paint.head)
+        return parts
+
+    def _told(self, span: Timespan) -> str:
+        """What is known of the moment that is shown."""
+        past = span.past
+        at = len(past.end) - 1
+        if span.shown is not None:
+            at = min(int(np.searchsorted(past.end, span.shown - 1e-3)), at)
+        if at < 0:
+            return ""
+        lost = float(past.lost_ms_per_s[at])
+        if lost <= 0:
+            return "nothing lost"
+        return f"lost {figures.duration(lost * 1e6, unicode=self.unicode).strip()}/s"
+
+    def on_click(self, event: events.Click) -> None:
+        """Ask for the moment under the mouse."""
+        event.stop()
+        cell = event.x - _LABEL
+        if self._scale is not None and 0 <= cell < self._scale.cells:
+            self.post_message(self.Chosen(self._scale.time(cell)))
