@@ -1,4 +1,7 @@
-"""Writes the table of keys into README.md: ``python scripts/write_keys.py``."""
+"""Writes what the documents say of keys and settings: ``python scripts/write_keys.py``.
+
+README.md has the most important keys, docs/keys.md all of them, docs/config.md every setting.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,32 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tui.keys import markdown  # noqa: E402
-
-START, END = "<!-- keys -->\n", "<!-- /keys -->"
+from tui import config, keys  # noqa: E402
 
 
-def with_keys(text: str) -> str:
-    """``text`` with the table of keys between its two marks. Raises ValueError where they are not there."""
-    before, found, rest = text.partition(START)
-    _, closed, after = rest.partition(END)
+def with_table(text: str, name: str, table: str) -> str:
+    """``text`` with ``table`` between the two marks of ``name``. Raises ValueError without them."""
+    start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"no {START.strip()} … {END} in it")
-    return f"{before}{START}\n{markdown()}\n\n{END}{after}"
+        raise ValueError(f"no {start.strip()} … {end} in it")
+    return f"{before}{start}\n{table}\n\n{end}{after}"
+
+
+def documents() -> dict[Path, str]:
+    """Each document that has a table, and its text with the table of now."""
+    tables = {
+        "README.md": ("keys", keys.short_markdown()),
+        "docs/keys.md": ("keys", keys.markdown()),
+        "docs/config.md": ("settings", config.markdown()),
+    }
+    return {
+        ROOT / path: with_table((ROOT / path).read_text(encoding="utf-8"), name, table)
+        for path, (name, table) in tables.items()
+    }
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(with_keys(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in documents().items():
+        path.write_text(text, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
@@ -184,8 +185,24 @@ def groups() -> dict[str, list[Action]]:
     return result
 
 
-def markdown() -> str:
-    """All keys as a Markdown table, for the README."""
+SHORT = (
+    *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
+    *("copy", "freeze", "longer", "shorter", "enlarge", "save", "theme", "palette", "help", "quit"),
+)
+"""Ids of the actions to begin with, in the order in which the README has them."""
+
+
+def _table(actions: Iterable[Action]) -> str:
     lines = ["| key | what it does |", "|---|---|"]
-    lines += [f"| `{action.key}` | {action.help.replace('|', chr(92) + '|')} |" for action in ACTIONS]
+    lines += [f"| `{action.key}` | {action.help.replace('|', chr(92) + '|')} |" for action in actions]
     return "\n".join(lines)
+
+
+def short_markdown() -> str:
+    """The keys to begin with as a Markdown table, for the README."""
+    return _table(BY_ID[name] for name in SHORT)
+
+
+def markdown() -> str:
+    """All keys as Markdown tables with headings, for docs/keys.md."""
+    return "\n\n".join(f"## {heading}\n\n{_table(actions)}" for heading, actions in groups().items())

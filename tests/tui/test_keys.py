@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-from scripts.write_keys import with_keys
+from scripts.write_keys import documents
 from tui.app import StalltopApp
-from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, bindings, footer, groups
+from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
 from tui.pages import help_page
 from tui.screens import MainScreen
 from tui.tables import GroupTable
@@ -49,6 +47,11 @@ def test_the_line_of_keys_names_known_actions_and_says_how_to_go_on_after_a_free
     assert all(len(key) == 1 or key in PRINTED for action in ACTIONS for key in action.keys)
 
 
-def test_readme_lists_exactly_the_keys() -> None:
-    text = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
-    assert with_keys(text) == text, "run scripts/write_keys.py"
+def test_documents_list_exactly_the_keys_and_settings() -> None:
+    found = documents()
+    assert {path.name for path in found} == {"README.md", "keys.md", "config.md"}
+    for path, text in found.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run scripts/write_keys.py"
+    everything = next(text for path, text in found.items() if path.name == "keys.md")
+    assert all(f"| `{action.key}` | " in everything for action in ACTIONS)
+    assert set(SHORT) <= set(BY_ID)
