@@ -70,8 +70,8 @@ def pair_table(
 def _title(pair: Pair, view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
     parts: list[tuple[str, Role]] = []
     arrow = " › " if unicode else " > "
-    for name, path in (("A ", pair.a), ("   B ", pair.b)):
-        shared = sum(one == other for one, other in zip(pair.a, pair.b, strict=True))
-        label = arrow.join(step.label for step in (path if name == "A " else path[shared:]))
-        parts += [(name, "dim"), (label, "accent")]
+    # What both have in common stands once.
+    shared = next(at for at, steps in enumerate(zip(pair.a, pair.b, strict=True)) if steps[0] != steps[1])
+    for name, path in (("A ", pair.a), ("   B ", pair.b[shared:])):
+        parts += [(name, "dim"), (arrow.join(step.label for step in path), "accent")]
     return (*parts, ("   ", "dim"), (PLURAL[view.by], "head"))

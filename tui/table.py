@@ -61,12 +61,7 @@ def table(
     ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones.
     """
     split = window.rows.split_ns is not None
-    have: set[Need] = {"past"} if past is not NO_PAST else set()
-    if split:
-        have.add("split")
-    if against is not None:
-        have.add("baseline")
-    shown = columns(view.by, width, have, chosen)
+    shown = columns(view.by, width, available(window, against, past), chosen)
     kinds = [BY_ID[column.id] for column in shown[1:]]
     sort = BY_ID.get(view.sort, BY_ID["total"])
     uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
@@ -81,6 +76,18 @@ def table(
         empty(window, view),
         legend(letters=letters) if legend_shown and split and width >= WIDE else (),
     )
+
+
+def available(window: Window, against: Window | None = None, past: Past = NO_PAST) -> set[Need]:
+    """What columns may need and is there."""
+    have: set[Need] = set()
+    if window.rows.split_ns is not None:
+        have.add("split")
+    if past is not NO_PAST:
+        have.add("past")
+    if against is not None:
+        have.add("baseline")
+    return have
 
 
 def drawn(

@@ -82,6 +82,10 @@ class View:
             return self
         return replace(self.folded(), by=below, path=(*self.path, Step(self.by, key, label)))
 
+    def looking_at(self, path: tuple[Step, ...]) -> View:
+        """The view with the row at the end of ``path`` among its own, not unfolded below others."""
+        return replace(self.folded(), by=path[-1].dimension, path=path[:-1])
+
     def left(self) -> View:
         """The view one step up."""
         if not self.path:
