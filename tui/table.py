@@ -145,7 +145,7 @@ def lines_of(
     levels = view.levels()
     values_of = None if view.sort == "name" else BY_ID.get(view.sort, BY_ID["total"]).values
     lines: list[list[Line]] = []
-    for number, level in enumerate(levels):
+    for number, level in enumerate(levels if view.is_tree else levels[:1]):
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
             break
         rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
@@ -193,7 +193,11 @@ def sorted_by(
 
     Names are the parts from ``own`` on. What is not known, NaN, comes last, whichever way.
     """
-    by_name = np.array(sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i])), np.int64)
+    if not own and len(rows) == len(rows.groups):
+        by_name = np.arange(len(rows))  # groups are sorted by name
+    else:
+        names = sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i]))
+        by_name = np.array(names, np.int64)
     if values_of is None:
         return by_name[::-1] if descending else by_name
     values = values_of(rows)[by_name]

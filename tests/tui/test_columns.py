@@ -1,0 +1,216 @@
+"""Columns of tables: which are shown where, what may be chosen, how they are listed; two rows side by side."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model.pivot import DIMENSIONS
+from tests.tui.test_tree import figures, look
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, window
+from tui.columns import against, now
+from tui.columns.choice import BY_ID, KINDS, checked, columns, defaults, offered, sort_of, sorts
+from tui.columns.chooser import chooser, listed, moved, possible, toggled
+from tui.columns.kind import Need
+from tui.columns.now import trend
+from tui.compare import Pair, pair_table
+from tui.groups import Step
+from tui.view import View
+from widgets.table import TableData
+
+ALL: tuple[Need, ...] = ("split", "past")
+
+
+def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by() -> None:
+    assert len(BY_ID) == len(KINDS)
+    for kind in KINDS:
+        assert re.fullmatch(r"[a-z0-9_]+", kind.id)
+        assert kind.help
+        assert "\n" not in kind.help
+        assert len(kind.title) <= kind.width or kind.id == "beside"
+        assert kind.sort == "" or kind.sort == "name" or BY_ID[kind.sort].values is not None
+    assert {kind.needs for kind in against.KINDS} <= {"baseline"}
+
+
+@pytest.mark.parametrize("by", DIMENSIONS)
+def test_usual_columns_exist_and_the_essential_ones_fit(by: str) -> None:
+    for width in (80, 110, 120, 150, 170, 200):
+        ids = defaults(by, width, ALL)  # type: ignore[arg-type]
+        assert checked(ids) == ids
+        shown = columns(by, width, ALL)  # type: ignore[arg-type]
+        assert [column.id for column in shown] == ["name", *ids]
+        used = 1 + sum(column.width + 1 for column in shown)
+        if width == 200 or (width == 120 and by not in ("process", "pod")):
+            assert used <= width, (by, width, used)
+        opened = [column.id for column in shown].index("open")
+        assert 1 + sum(column.width + 1 for column in shown[: opened + 1]) <= max(width, 80) or width > 80
+
+
+def test_columns_that_were_chosen_are_shown_in_their_order_as_far_as_there_are_any() -> None:
+    shown = columns("container", 80, (), ("n", "p99", "split", "beside"))
+    assert [column.id for column in shown] == ["name", "n", "p99"]  # no splits, and nothing is beside
+    assert [column.id for column in columns("process", 80, ALL, ("beside", "split"))][1:] == [
+        "beside",
+        "split",
+    ]
+    data = look(full_window(), View(by="process"), chosen=("procs", "beside", "n"))
+    assert [cell.text.strip() for cell in data.rows[0].cells] == ["tritonserver 200", "1", "serve", "5"]
+    with pytest.raises(ValueError, match="no column 'p98'; columns: beside, calls"):
+        checked(("p99", "p98"))
+    with pytest.raises(ValueError, match="twice"):
+        checked(("p99", "p99"))
+    assert offered(("p99", "trend", "nonsense"), ()) == ("p99",)
+
+
+def test_what_is_chosen_can_be_sorted_by_and_by_nothing_else() -> None:
+    shown = columns("operation", 200, ALL, ("bar", "share", "n", "max", "split", "trend"))
+    assert sorts(shown) == ("name", "total", "calls", "max", "change")
+    assert sort_of("split") == ""
+    assert sort_of("beside") == "name"
+    assert sort_of("nonsense") == ""
+
+
+def test_what_is_not_known_comes_last_whichever_way() -> None:
+    one = full_window()  # ncclCommInitRank hangs and was never counted
+    for descending in (True, False):
+        rows = look(one, View(by="operation", sort="p99", descending=descending)).rows
+        assert rows[-1].label == "ncclCommInitRank"
+
+
+def test_few_calls_and_errors_are_seen_by_their_roles() -> None:
+    data = look(window([Calls(key(), [1_000], errors=1)]), View())
+    roles = {column.id: cell.role for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}
+    assert (roles["p50"], roles["p95"], roles["p99"], roles["errors"]) == ("dim", "dim", "dim", "bad")
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        ([], "    "),
+        ([float("nan")] * 6, "    "),
+        ([5.0], "   ▁"),
+        ([100, 100, 101, 100], "▁▁▁▁"),
+        ([100, 200, 400, 800], "▁▃▅▇"),
+        ([1, 2, float("nan"), 64], "▁▂ ▇"),
+        ([9e9, 1, 1, 1, 1e12], "▁▁▁▇"),
+        ([0.0, 1.0], "  ▁"),
+    ],
+)
+def test_a_trend_is_as_wide_as_asked_with_the_newest_at_the_right(past: list[float], text: str) -> None:
+    found = trend(np.array(past, np.float64), most=4)
+    assert found == text.rjust(4)
+    plain = trend(np.array(past, np.float64), most=4, unicode=False)
+    assert plain.isascii()
+    assert len(plain) == 4
+
+
+# ---- choosing
+
+
+def test_columns_are_shown_hidden_and_moved() -> None:
+    ids = ("calls", "p99", "n")
+    assert toggled(ids, "p99") == ("calls", "n")
+    assert toggled(ids, "max") == ("calls", "p99", "n", "max")
+    assert moved(ids, "n", -1) == ("calls", "n", "p99")
+    assert moved(ids, "n", 5) == ids
+    assert moved(ids, "calls", -1) == ids
+    assert moved(ids, "max", 1) == ids
+    assert set(listed(ids, possible())) == {kind.id for kind in now.KINDS}
+    assert listed(ids, possible())[:3] == ids
+
+
+def test_the_list_of_columns_says_what_each_shows() -> None:
+    for unicode in (True, False):
+        data = chooser(
+            "containers", ("p99", "n"), listed(("p99", "n"), possible()), width=80, unicode=unicode
+        )
+        assert [row.key for row in data.rows[:2]] == ["p99", "n"]
+        assert [row.cells[1].text for row in data.rows[:3]] == ["1", "2", ""]
+        assert all(row.cells[2].text == BY_ID[str(row.key)].help for row in data.rows)
+        assert unicode or all(cell.text.isascii() for row in data.rows for cell in row.cells)
+
+
+# ---- two rows
+
+
+def steps(*names: str) -> tuple[Step, ...]:
+    dimensions = ("container", "operation", "process")
+    return tuple(Step(dimensions[at], name, name) for at, name in enumerate(names))  # type: ignore[arg-type]
+
+
+def pair(a: tuple[Step, ...], b: tuple[Step, ...]) -> Pair:
+    found = Pair.of(a, b)
+    assert found is not None
+    return found
+
+
+def test_only_two_rows_of_one_kind_make_a_pair() -> None:
+    assert Pair.of((), steps("a")) is None
+    assert Pair.of(steps("a"), steps("a")) is None
+    assert Pair.of(steps("a"), steps("a", "b")) is None
+    assert pair(steps("a"), steps("b")).view.by == "operation"
+    assert pair(steps("a", "x"), steps("b", "x")).view.by == "process"
+    assert pair(steps("a", "x", "p"), steps("a", "x", "q")).view.by == "operation"
+
+
+def test_two_containers_side_by_side_the_largest_difference_first() -> None:
+    def calls(tenant: str, operation: str, durations: list[int]) -> Calls:
+        return Calls(key(operation, tenant=tenant), durations)
+
+    one = window(
+        [
+            calls("docker:aa", "cudaLaunchKernel", [10_000] * 100),
+            calls("cri:bb", "cudaLaunchKernel", [40_000] * 100),
+            calls("docker:aa", "cudaMalloc", [5_000_000]),
+            calls("cri:bb", "cudaFree", [1_000]),
+        ]
+    )
+    both = pair(steps("docker:aa"), steps("cri:bb"))
+    data = pair_table(one, both, width=80)
+    assert [row.label for row in data.rows] == ["cudaMalloc", "cudaLaunchKernel", "cudaFree"]
+    texts = {
+        row.label: {c.id: cell.text.strip() for c, cell in zip(data.columns, row.cells, strict=True)}
+        for row in data.rows
+    }
+    launch = texts["cudaLaunchKernel"]
+    assert (launch["p99_a"], launch["p99_b"], launch["ratio"]) == ("10.0µs", "40.0µs", "4.00")
+    assert (launch["total_a"], launch["total_b"], launch["more"]) == ("1.00ms", "4.00ms", "+3.00ms")
+    assert (texts["cudaMalloc"]["p99_b"], texts["cudaMalloc"]["more"]) == ("–", "-5.00ms")
+    assert (texts["cudaFree"]["p99_a"], texts["cudaFree"]["ratio"]) == ("–", "–")
+    assert "A docker:aa   B cri:bb" in "".join(text for text, _ in data.title)
+    # What fits on 80 cells tells them apart.
+    used = 1 + sum(
+        column.width + 1 for column in data.columns[: [c.id for c in data.columns].index("calls_b") + 1]
+    )
+    assert used <= 80
+    up = pair_table(one, both, sort="ratio", descending=False, width=80)
+    assert up.rows[0].label == "cudaLaunchKernel"
+    for column in data.columns:
+        for descending in (True, False):
+            assert len(pair_table(one, both, sort=column.id, descending=descending, width=80).rows) == 3
+    plain = pair_table(one, both, width=80, unicode=False)
+    assert all(cell.text.isascii() for row in plain.rows for cell in row.cells)
+
+
+def test_both_sides_of_a_pair_are_what_going_down_shows() -> None:
+    one = full_window()
+    names = {"cri:bb": "serve", "docker:aa": "train"}
+    data = pair_table(one, pair(steps("docker:aa"), steps("cri:bb")), width=200)
+    for side, tenant in (("a", "docker:aa"), ("b", "cri:bb")):
+        flat = dict(figures(look(one, View().entered(tenant, names[tenant]))))
+        for row in data.rows:
+            texts = {c.id: cell.text for c, cell in zip(data.columns, row.cells, strict=True)}
+            assert isinstance(row.key, tuple)
+            mine = flat.get(row.key, dict.fromkeys(("calls", "p50", "p99", "total"), "–"))
+            for name in ("calls", "p50", "p99", "total"):
+                assert texts[f"{name}_{side}"].strip() == mine[name].strip()
+
+
+def test_nothing_to_compare_says_so() -> None:
+    data: TableData = pair_table(replace(window()), pair(steps("a"), steps("b")), width=80)
+    assert not data.rows
+    assert "Neither" in data.empty[0]
