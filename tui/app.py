@@ -40,6 +40,8 @@ CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""
 QUEUED_WRITES = 3
 """Writes that may wait for the terminal before pictures are left out: about one picture."""
+RESIZED_SECONDS = 1.0
+"""How long everything is painted after a change of the terminal's size: until what was under way is over."""
 SAVE_SECONDS = 5.0
 """How long leaving waits for files that are being saved."""
 
@@ -275,9 +277,18 @@ class StalltopApp(App[None]):
 
     def action_repaint(self) -> None:
         """Paint every cell again: another program may have written on the terminal."""
+        self._forget_terminal()
         for widget in self.screen.query(Lines):
             widget.repaint()
         self.screen.refresh(layout=True)
+
+    def on_resize(self) -> None:
+        """What is left on a terminal whose size changes differs: paint everything for a while."""
+        self._forget_terminal(RESIZED_SECONDS)
+
+    def _forget_terminal(self, seconds: float = 0.0) -> None:
+        if isinstance(self._driver, LeanDriver):
+            self._driver.forget(seconds)
 
     def action_interrupt(self) -> None:
         """Ctrl-C."""

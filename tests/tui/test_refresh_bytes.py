@@ -12,11 +12,11 @@ from textual.screen import Screen as TextualScreen
 from bench.shown import Prepared
 from tests.tui.screen import Screen, running
 from tui.app import RunOptions, StalltopApp
-from tui.lean_driver import lean
+from tui.lean import Lean
 from widgets.strips import changed_span, strip_of
 
-EVERYTHING = {(80, 24): 4_000, (120, 40): 16_000, (200, 60): 26_000}
-"""Bytes of a refresh in which every figure is another one, by size of the terminal: a quarter or so more than now."""
+EVERYTHING = {(80, 24): 2_000, (120, 40): 9_000, (200, 60): 18_000}
+"""Bytes of a refresh in which every figure is another one, by size; somewhat more than now."""
 
 
 class Wire:
@@ -24,6 +24,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.lean = Lean()
 
     def take(self) -> int:
         """Bytes since the last time."""
@@ -38,7 +39,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
     def noted(app: StalltopApp, screen: TextualScreen[object], renderable: object) -> None:
         if isinstance(renderable, CompositorUpdate):
-            found.bytes += len(lean(renderable.render_segments(app.console)).encode())
+            found.bytes += len(found.lean.shorten(renderable.render_segments(app.console)).encode())
         display(app, screen, renderable)  # type: ignore[arg-type]
 
     monkeypatch.setattr(StalltopApp, "_display", noted)

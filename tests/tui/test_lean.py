@@ -1,0 +1,161 @@
+"""Fewer bytes, and the terminal shows the same."""
+
+from __future__ import annotations
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+from rich.style import Style
+from textual._compositor import CompositorUpdate
+from textual.screen import Screen as TextualScreen
+
+from bench.shown import Prepared
+from tests.tui.screen import running
+from tui.app import RunOptions, StalltopApp
+from tui.lean import Lean
+
+COLOURS = ("#d7dde3", "#5fb4f5", "red", "bright_blue", "color(200)", "default")
+STYLES = st.builds(
+    Style,
+    color=st.sampled_from((None, *COLOURS)),
+    bgcolor=st.sampled_from((None, *COLOURS)),
+    bold=st.sampled_from((None, True)),
+    italic=st.sampled_from((None, True)),
+    underline=st.sampled_from((None, True)),
+    reverse=st.sampled_from((None, True)),
+    strike=st.sampled_from((None, True)),
+)
+TEXTS = st.sampled_from(("   ", "12.3ms", "12.4ms  99.9ms", " ", "━━━", "a b", "▸", "日本", "e\u0301"))
+MOVES = st.builds("\x1b[{};{}H".format, st.integers(1, 3), st.integers(1, 9))
+SYSTEMS = (ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT, ColorSystem.STANDARD)
+
+
+class Terminal:
+    """An emulator."""
+
+    def __init__(self, width: int = 40, height: int = 5) -> None:
+        self._screen = pyte.Screen(width, height)
+        self._stream = pyte.Stream(self._screen)
+
+    def feed(self, text: str) -> None:
+        self._stream.feed(text)
+
+    def shown(self) -> list[list[pyte.screens.Char]]:
+        """Every cell; blanks without what cannot be seen of them."""
+        screen = self._screen
+        return [[_seen(screen.buffer[y][x]) for x in range(screen.columns)] for y in range(screen.lines)]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self._screen.cursor.y, self._screen.cursor.x
+
+
+def _seen(cell: pyte.screens.Char) -> pyte.screens.Char:
+    if cell.data != " " or cell.reverse or cell.underscore or cell.strikethrough:
+        return cell
+    return cell._replace(bold=False, italics=False, fg="default")
+
+
+WRITES = st.lists(
+    st.builds(
+        lambda move, parts: [move, *parts],
+        MOVES,
+        st.lists(st.one_of(MOVES, st.just("\n\x1b[2;2H"), st.tuples(STYLES, TEXTS)), max_size=6),
+    ),
+    max_size=6,
+)
+
+
+@given(WRITES, st.sampled_from(SYSTEMS), st.sets(st.integers(0, 5)))
+def test_the_same_is_shown(
+    writes: list[list[str | tuple[Style, str]]], system: ColorSystem, forgets: set[int]
+) -> None:
+    whole, short, lean = Terminal(), Terminal(), Lean()
+    for number, parts in enumerate(writes):
+        text = "".join(
+            part if isinstance(part, str) else part[0].render(part[1], color_system=system) for part in parts
+        )
+        if number in forgets:
+            lean.forget()
+        less = lean.shorten(text)
+        whole.feed(text)
+        short.feed(less)
+        assert short.shown() == whole.shown()
+        if number not in forgets:
+            assert len(less) <= len(text)
+    # What others write is plain, and where it would be.
+    whole.feed("\x1b[4;1Hafter")
+    short.feed(lean.shorten("\x1b[4;1Hafter"))
+    assert short.shown() == whole.shown()
+    assert short.place == whole.place
+
+
+@pytest.mark.parametrize(
+    ("texts", "short"),
+    [
+        (["plain"], "plain"),
+        (["\x1b[1;1Ha", "\x1b[1;1Ha"], ""),
+        (["\x1b[1;1Habcdefghijkl", "\x1b[1;1Haxcdefghijkx\x1b[1;1H"], "\x1b[1;2Hx\x1b[1;12Hx\x1b[1;1H"),
+        (["\x1b[1;1Habcdef", "\x1b[1;1Haxcxef"], "\x1b[1;2Hxcx"),
+        (["\x1b[1;1H\x1b[31ma\x1b[0m\x1b[31mb\x1b[0m"], "\x1b[1;1H\x1b[31mab\x1b[0m"),
+        (["\x1b[1;1H\x1b[31;44ma\x1b[0m\x1b[32;44mb\x1b[0m"], "\x1b[1;1H\x1b[31;44ma\x1b[32mb\x1b[0m"),
+        (["\x1b[1;1H\x1b[31;44ma\x1b[0m\x1b[32;44m \x1b[0m"], "\x1b[1;1H\x1b[31;44ma \x1b[0m"),
+        (["\x1b[1;1H\x1b[1;31ma\x1b[0m\x1b[31mb\x1b[0m"], "\x1b[1;1H\x1b[1;31ma\x1b[0;31mb\x1b[0m"),
+        (["\x1b[1;1H\x1b[7ma\x1b[0m  b"], "\x1b[1;1H\x1b[7ma\x1b[0m  b"),
+        (["\x1b[1;1Ha\n\n\x1b[2;1Hb"], "\x1b[1;1Ha\x1b[2;1Hb"),
+        # What is not understood is passed on, and after it nothing is known.
+        (["\x1b[1;1Ha", "\x1b[2J"], "\x1b[2J"),
+        (["\x1b[1;1Ha", "\x1b[2J", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
+        (["\x1b[1;1Ha", "\x1b[?1049h", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
+        (["\x1b[1;1Ha", "b\r\n", "\x1b[1;1Ha"], "\x1b[1;1Ha"),
+        (["\x1b[>4;1m\x1b[?1000h\x1b[4:3mx"], "\x1b[>4;1m\x1b[?1000h\x1b[4:3mx\x1b[0m"),
+        # Synchronized output and the clipboard change nothing on the screen.
+        (["\x1b[1;1Ha", "\x1b[?2026h\x1b[1;1Hab\x1b[?2026l"], "\x1b[?2026hb\x1b[?2026l"),
+        (["\x1b[1;1Ha", "\x1b]52;c;YQ==\x07", "\x1b[1;1Ha"], ""),
+    ],
+)
+def test_only_what_changes_is_sent(texts: list[str], short: str) -> None:
+    lean = Lean()
+    assert [lean.shorten(text) for text in texts][-1] == short
+
+
+@given(st.lists(st.text(st.sampled_from("\x1b[0123456789;:mHh?\n\r a日"), max_size=20), max_size=4))
+def test_anything_is_taken(texts: list[str]) -> None:
+    lean = Lean()
+    for text in texts:
+        lean.shorten(text)
+
+
+KEYS = ("o", "down", "down", "e", "e", "a", "escape", "question_mark", "escape", "slash", "1", "escape", "t")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_whole_program_shows_the_same(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, short, lean = Terminal(*size), Terminal(*size), Lean()
+    sent = {"whole": 0, "short": 0}
+    display = StalltopApp._display
+
+    def both(app: StalltopApp, screen: TextualScreen[object], renderable: object) -> None:
+        if isinstance(renderable, CompositorUpdate):
+            text = renderable.render_segments(app.console) + "\x1b[1;1H"
+            less = lean.shorten(text)
+            whole.feed(text)
+            short.feed(less)
+            sent["whole"] += len(text)
+            sent["short"] += len(less)
+        display(app, screen, renderable)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StalltopApp, "_display", both)
+    source = Prepared(100, 1.0)
+    options = RunOptions(interval=0.0, theme="dark", window=1.0)
+    async with running(source.read(), size=size, options=options) as screen:
+        for key in KEYS:
+            await screen.press(key)
+            await screen.feed(source.read())
+            await screen.pilot.pause(0.05)
+            assert short.shown() == whole.shown(), key
+    assert sent["short"] < 0.4 * sent["whole"]
