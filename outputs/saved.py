@@ -57,14 +57,14 @@ def load(path: Path) -> Window:
     except OSError as error:
         raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        return _parse(content)
+        return parse(content)
     except _Newer as error:
         raise BadUsage(f"{path} was saved by a newer stalltop ({error})", "update stalltop") from None
     except (ValueError, RecursionError) as error:
         raise BadUsage(f"{path} is no window saved by stalltop, or damaged: {error}") from None
 
 
-class _Newer(Exception):
+class _Newer(ValueError):
     """The file has a version that this program does not know."""
 
 
@@ -122,7 +122,8 @@ def _read(path: Path) -> bytes:
         os.close(descriptor)
 
 
-def _parse(content: bytes) -> Window:
+def parse(content: bytes) -> Window:
+    """The window of a file's content. Raises ValueError, with the reason, where that is none."""
     if len(content) > MOST_BYTES:
         raise ValueError("it is too large")
     inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

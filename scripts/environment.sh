@@ -68,7 +68,16 @@ import tomllib
 
 with open(sys.argv[1], "rb") as file:
     project = tomllib.load(file)["project"]
-print(*project["dependencies"], *project["optional-dependencies"].get(sys.argv[2], []), sep="\n")
+groups = project["optional-dependencies"]
+
+
+def named(group):  # a group may take in another: "stalltop[serve]"
+    for line in groups.get(group, []):
+        own = line.startswith(f"{project['name']}[")
+        yield from named(line.partition("[")[2].rstrip("]")) if own else [line]
+
+
+print(*project["dependencies"], *named(sys.argv[2]), sep="\n")
 PY
 }
 
@@ -84,8 +93,12 @@ make_environment() { # extra: "run" or the name of an optional dependency group
     exec 9>"$venv.lock" || give_up "cannot write $venv.lock" "run from a checkout that you own"
     flock 9 # two first starts at once: the second waits and finds everything done
     if ! is_ready "$1"; then
-        say "first start: preparing $venv (about half a minute)"
-        rm -f "$venv"/*.ready
+        if is_ready run; then
+            say "preparing $venv for this command (some seconds)"
+        else
+            say "first start: preparing $venv (about half a minute)"
+            rm -f "$venv"/*.ready
+        fi
         fill_environment "$1" || {
             flock -u 9
             give_up "the Python packages could not be installed (see above)" \
@@ -98,8 +111,8 @@ make_environment() { # extra: "run" or the name of an optional dependency group
     exec 9>&-
 }
 
-fill_environment() { # extra
-    "$python" -m venv --clear --system-site-packages "$venv" >&2 || return 1
+fill_environment() { # extra: made anew, or added to what is there and whole
+    is_ready run || "$python" -m venv --clear --system-site-packages "$venv" >&2 || return 1
     list=$(requirements "$1") || return 1
     printf '%s\n' "$list" >"$venv/requirements.txt"
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --prefer-binary \

@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "say what this host offers for tracing and what is missing",
     "demo": "the live screen on sample tenants; needs no GPU",
     "open": "look at a saved window on the same screen",
+    "serve": "the same screen in a web page, for browsers on this host or elsewhere",
     "config": "where the settings of the screen are, what is in force, and what is wrong with them",
 }
 """Every command with what the help says of it; each is a module of that name in ``tui.commands``."""

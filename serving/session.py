@@ -1,0 +1,250 @@
+"""One browser's screen: a process of its own, between the feed and a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from aiohttp import WSMsgType, web
+
+from serving.feed import Feed
+from serving.packets import File, about, file_in, packed, packets
+
+QUIT_SECONDS = 2.0
+"""How long a screen may take to end when asked, before it is killed."""
+STUCK_BYTES = 64 << 20
+"""Windows that may wait for a screen; one that takes none for so long is ended."""
+KEYS_BYTES = 1 << 20
+"""The same for what is typed."""
+FAILED = (1, 2, 3)
+"""Exit codes of a screen that has said why on stderr."""
+LEAST, MOST = (20, 5), (500, 200)
+"""Columns and rows that a browser may ask for."""
+TOLD_BYTES = 2000
+"""Of what a screen says on stderr, so much is passed on where it ends by itself: the end of it."""
+INHERITED = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TZ", "PATH", "NO_COLOR", "PYTHONPATH")
+"""All that a screen gets of the server's environment."""
+
+
+class Size(NamedTuple):
+    """Of a terminal, in cells."""
+
+    columns: int
+    rows: int
+
+    @classmethod
+    def of(cls, columns: object, rows: object) -> Size:
+        """What a browser said, within bounds; the usual size where it said nothing that makes sense."""
+        return cls(_within(columns, LEAST[0], 80, MOST[0]), _within(rows, LEAST[1], 24, MOST[1]))
+
+
+def _within(value: object, least: int, usual: int, most: int) -> int:
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return usual
+    return min(max(int(number), least), most)
+
+
+def environment(size: Size, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a screen's process: a terminal of today, and nothing that might be a secret."""
+    return {
+        **{name: inherited[name] for name in INHERITED if name in inherited},
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "TEXTUAL_COLOR_SYSTEM": "truecolor",
+        "LANG": "C.UTF-8",
+        "COLUMNS": str(size.columns),
+        "ROWS": str(size.rows),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+class Session:
+    """A screen and the browser that shows it.
+
+    ``command`` starts a screen: it gets the number of the socket that windows come through as one more
+    argument. ``deliver`` keeps a file for this browser and gives the key under which it may be fetched.
+    """
+
+    def __init__(
+        self,
+        browser: web.WebSocketResponse,
+        command: Sequence[str],
+        feed: Feed,
+        deliver: Callable[[File], str],
+    ) -> None:
+        self._browser = browser
+        self._command = command
+        self._feed = feed
+        self._deliver = deliver
+        self._said = b""
+
+    async def run(self, size: Size) -> str:
+        """Show the screen until it is left or the browser is gone. Gives why it failed, if it did."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    str(theirs.fileno()),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    pass_fds=(theirs.fileno(),),
+                    env=environment(size, os.environ),
+                    cwd="/",
+                    start_new_session=True,  # Ctrl-C in the server's terminal is the server's alone
+                )
+            try:
+                reason = await self._carry(process, ours)
+            finally:
+                await asyncio.shield(_end(process))
+        finally:
+            ours.close()
+        if not reason and process.returncode in FAILED:
+            reason = _plain(self._said) or "the screen failed"
+        return reason
+
+    async def _carry(self, process: asyncio.subprocess.Process, link: socket.socket) -> str:
+        """Carry everything both ways until one side ends. Gives why that had to be so, if it had."""
+        errors = asyncio.create_task(self._errors(process))
+        tasks = {
+            asyncio.create_task(work)
+            for work in (self._windows(link), self._output(process), self._input(process))
+        }
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not self._browser.closed:  # the screen ended: it may still be saying why
+                await asyncio.wait({errors}, timeout=QUIT_SECONDS)
+            for task in done:
+                try:
+                    task.result()
+                except ConnectionError:
+                    pass  # the browser is gone, or the screen
+                except ValueError as error:
+                    return str(error)
+            return ""
+        finally:
+            for task in (errors, *tasks):
+                task.cancel()
+            await asyncio.gather(errors, *tasks, return_exceptions=True)
+
+    async def _windows(self, link: socket.socket) -> None:
+        """Pass frames on as they come."""
+        loop = asyncio.get_running_loop()
+        link.setblocking(False)
+        _, writer = await asyncio.open_connection(sock=link)
+        stuck = asyncio.Event()
+
+        def write(frame: bytes) -> None:
+            if writer.transport.get_write_buffer_size() > STUCK_BYTES:
+                stuck.set()
+            elif not writer.transport.is_closing():
+                writer.write(frame)
+
+        def take(frame: bytes) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(write, frame)
+
+        self._feed.listen(take)
+        try:
+            await stuck.wait()
+        finally:
+            self._feed.leave(take)
+            writer.transport.abort()
+        raise ValueError("the screen took no more data")
+
+    async def _output(self, process: asyncio.subprocess.Process) -> None:
+        """From the screen to the browser."""
+        assert process.stdout is not None
+        async for kind, content in packets(process.stdout):
+            if kind == b"D":
+                await self._browser.send_bytes(content)
+            elif kind == b"F":
+                await self._browser.send_str(
+                    json.dumps(["deliver_file_start", self._deliver(file_in(content))])
+                )
+            elif kind == b"M" and json.loads(content).get("type") == "exit":
+                return
+
+    async def _input(self, process: asyncio.subprocess.Process) -> None:
+        """From the browser to the screen: what is typed, and the size of the terminal; nothing else."""
+        assert process.stdin is not None
+        async for message in self._browser:
+            if message.type != WSMsgType.TEXT:
+                continue
+            packet = _packet(message.data)
+            if packet is None:
+                await _answer(self._browser, message.data)
+            else:
+                # Not waited for: a browser whose messages are not read seems to be gone.
+                process.stdin.write(packet)
+                if process.stdin.transport.get_write_buffer_size() > KEYS_BYTES:
+                    raise ValueError("the screen took no more keys")
+
+    async def _errors(self, process: asyncio.subprocess.Process) -> None:
+        """Keep the end of what the screen says on stderr, until it ends."""
+        assert process.stderr is not None
+        while part := await process.stderr.read(4096):
+            self._said = (self._said + part)[-TOLD_BYTES:]
+
+
+def _packet(text: str) -> bytes | None:
+    """What a message from the browser means for the screen; None: nothing."""
+    kind, value = _message(text)
+    if kind == "stdin" and isinstance(value, str):
+        return packed(b"D", value.encode("utf-8", "replace"))
+    if kind == "resize" and isinstance(value, dict):
+        size = Size.of(value.get("width"), value.get("height"))
+        return about("resize", width=size.columns, height=size.rows)
+    if kind in ("focus", "blur"):
+        return about(kind)
+    return None
+
+
+def _plain(said: bytes) -> str:
+    """What a screen said, as text that no terminal takes for anything else."""
+    text = said.decode("utf-8", "replace").strip()
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
+async def _answer(browser: web.WebSocketResponse, text: str) -> None:
+    kind, value = _message(text)
+    if kind == "ping" and isinstance(value, str):
+        await browser.send_str(json.dumps(["pong", value[:32]]))
+
+
+def _message(text: str) -> tuple[str, object]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", None
+    if not isinstance(found, list) or not found or not isinstance(found[0], str):
+        return "", None
+    return found[0], found[1] if len(found) > 1 else None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask the screen to leave; kill it where it does not."""
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError, RuntimeError):
+        process.stdin.write(about("quit"))
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), QUIT_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def screen_command(flags: Sequence[str]) -> tuple[str, ...]:
+    """The command of a screen's process, with the options of the command line that are for screens."""
+    return (sys.executable, "-P", "-m", "tui.browser", *flags)

@@ -1,0 +1,55 @@
+"""Draws for a browser: the terminal is at the other end of a pipe, packed as the server expects it."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import termios
+from pathlib import Path
+from typing import BinaryIO, Literal, TextIO
+
+from textual import messages
+from textual.drivers.web_driver import WebDriver
+
+from serving.packets import File, packed_file
+
+BEHIND_BYTES = 32 << 10
+"""Output that may wait in the pipe before pictures are left out: about two of them."""
+
+
+class BrowserDriver(WebDriver):
+    """Textual's driver for the web, which ends with its server and hands over files whole."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the browser takes less than is written. On a full pipe every key would wait for it."""
+        waiting = array.array("i", [0])
+        fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
+        return waiting[0] > BEHIND_BYTES
+
+    def run_input_thread(self) -> None:
+        """Read what is typed; without a server there is nothing left to do."""
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self._app.post_message(messages.ExitApp())
+
+    def deliver_binary(
+        self,
+        binary: BinaryIO | TextIO,
+        *,
+        delivery_key: str,
+        save_path: Path,
+        open_method: Literal["browser", "download"] = "download",
+        encoding: str | None = None,
+        mime_type: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Hand a file to the browser, which stores it where its user wants."""
+        with binary:
+            content = binary.read()
+        if isinstance(content, str):
+            content = content.encode(encoding or "utf-8")
+        packet = memoryview(packed_file(File(save_path.name, content)))
+        while packet:
+            packet = packet[os.write(self.fileno, packet) :]
