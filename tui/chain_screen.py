@@ -77,7 +77,7 @@ class ChainScreen(PageScreen):
 
     def action_chains(self) -> None:
         """To the row that the chain speaks of."""
-        self.dismiss()
+        self.to_main()
         self.stalltop.main.tables.look_at(self.chain)
 
     def action_copy_fix(self) -> None:

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
 
+from model.packing import Packed
 from model.window import Window
 from tui.alert_panel import AlertPanel
 from tui.collector import Snapshot
@@ -113,6 +114,16 @@ class MainView(Screen[None]):
             return self._frozen.window
         return self._snapshot.window if self._snapshot is not None else None
 
+    @property
+    def frozen(self) -> bool:
+        """Whether the picture is held."""
+        return self._frozen is not None
+
+    @property
+    def past(self) -> tuple[Packed, ...]:
+        """All windows that are kept, oldest first; frozen, also those after the one that is shown."""
+        return self._snapshot.parts if self._snapshot is not None else ()
+
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
         self._snapshot = snapshot
@@ -166,8 +177,8 @@ class MainView(Screen[None]):
 
     def choices(self) -> dict[str, object]:
         """The settings that keys can change, as they are now."""
-        if not self.is_mounted:
-            return {}
+        if not self.is_mounted or not self.query("#tables"):
+            return {}  # the screen is not whole yet, or no longer
         sort, descending = self.tables.order
         return {
             "window": self._length,

@@ -40,8 +40,13 @@ class PageScreen(Screen[None]):
         yield KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
 
     def action_close(self) -> None:
-        """Back to the main screen."""
+        """Back to what it lies on."""
         self.dismiss()
+
+    def to_main(self) -> None:
+        """Back to the main screen, whatever lies on it."""
+        while self.app.screen is not self.stalltop.main:
+            self.app.pop_screen()
 
 
 class HelpScreen(PageScreen):

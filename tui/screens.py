@@ -6,6 +6,7 @@ from textual import on
 
 from model.chain import Chain
 from model.pivot import Dimension
+from tui.actions_details import DetailActions
 from tui.actions_panels import PanelActions
 from tui.chain_screen import ChainScreen
 from tui.collector import LENGTHS
@@ -20,7 +21,7 @@ READ_SECONDS = 6.0
 """How long it says where a file was saved, or what went wrong."""
 
 
-class MainScreen(PanelActions):
+class MainScreen(PanelActions, DetailActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")

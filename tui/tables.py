@@ -19,7 +19,7 @@ from tui.columns.choice import sort_of, sorts
 from tui.groups import Step
 from tui.keys import bindings
 from tui.layout import Layout
-from tui.table import table
+from tui.table import steps_to, table
 from tui.view import View
 from widgets.table import HEAD_LINES, Table, TableData
 
@@ -52,6 +52,9 @@ class Tables(Vertical):
         """Something to tell about what a key did."""
 
         text: str
+
+    class Bottom(Message):
+        """Enter on a row with nothing below it."""
 
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(id=widget_id)
@@ -223,7 +226,7 @@ class Tables(Vertical):
         row = data.rows[at]
         inside = view.entered(_part(row.key), row.label)
         if inside is view:
-            self.post_message(self.Said("there is nothing below this; Esc goes back"))
+            self.post_message(self.Bottom())
             return
         self._remember(inside.path, in_second=message.table is self.second)
         self.focus_main()
@@ -285,6 +288,19 @@ class Tables(Vertical):
         (second if second.display and not second.has_focus else self.main).focus()
 
     # ---- rows and chains
+
+    def path_here(self) -> tuple[Step, ...]:
+        """The way down to the row under the cursor, which is its last step; empty without rows."""
+        views = self._views()
+        widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
+        key = widget.cursor_key
+        if not isinstance(key, tuple):
+            return ()
+        path = steps_to(widget.data, view, key)
+        if path[-1].dimension == "operation":
+            # The row of one layer only: what stands beside the name.
+            path = (*path, Step("layer", key[-1], key[-1]))
+        return path
 
     def chains_here(self) -> list[Chain]:
         """The chains that speak of the row under the cursor, the worst first."""

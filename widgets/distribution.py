@@ -125,7 +125,7 @@ def _counts(histogram: Histograms, axis: Axis, cells: int) -> NDArray[np.float64
 
 
 def _columns(counts: NDArray[np.float64], height: int, tail: int, unicode: bool) -> list[Line]:
-    """``counts`` as columns, the highest of them ``height`` cells; beyond the cell ``tail`` in another role."""
+    """``counts`` as columns, the highest ``height`` cells; beyond the cell ``tail`` in another role."""
     blocks = " ▁▂▃▄▅▆▇█" if unicode else " .:|"
     steps = len(blocks) - 1
     # Never less than one call, however many cells a counter is spread over.

@@ -1,0 +1,37 @@
+"""Keys of the main screen that open pages: of a row, of the devices."""
+
+from __future__ import annotations
+
+from textual import on
+
+from tui.device_screen import DeviceScreen, DevicesScreen
+from tui.main_view import MainView
+from tui.row_screen import RowScreen
+from tui.tables import Tables
+
+
+class DetailActions(MainView):
+    """Opens pages upon the main screen."""
+
+    def action_details(self) -> None:
+        """The page of the row under the cursor."""
+        path = self.tables.path_here()
+        if path:
+            self.app.push_screen(RowScreen(path))
+        else:
+            self.say("there is no row here", "dim")
+
+    @on(Tables.Bottom)
+    def _at_the_bottom(self) -> None:
+        """Enter on a row with nothing below it."""
+        self.action_details()
+
+    def action_devices(self) -> None:
+        """The list of several devices, or the page of the only one."""
+        window = self.shown
+        if window is None:
+            self.say("no device was looked for yet", "dim")
+        elif len(window.devices.devices) > 1:
+            self.app.push_screen(DevicesScreen())
+        else:
+            self.app.push_screen(DeviceScreen())

@@ -1,0 +1,193 @@
+"""The page of one device, with the others to the left and right; and the list of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+
+from model.device import Device
+from model.packing import Packed
+from model.window import Window
+from outputs import figures
+from tui import device_page
+from tui.keys import bindings
+from tui.live_page import LOOK_SECONDS, Drawn, LivePage, past_of
+from tui.sections import Frame
+from widgets.sparkline import sparkline
+from widgets.table import Table
+from widgets.table_data import Cell, Column, Role, TableData, TableRow
+
+if TYPE_CHECKING:
+    from tui.app import StalltopApp
+
+
+class DeviceScreen(LivePage):
+    """Shows the device number ``at`` of the window, or says why there is none."""
+
+    BINDINGS = [
+        Binding("d", "close", show=False),
+        Binding("left", "step(-1)", show=False, priority=True),
+        Binding("right", "step(1)", show=False, priority=True),
+    ]
+
+    def __init__(self, at: int = 0) -> None:
+        super().__init__()
+        self._at = at
+        self._devices = 0
+
+    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
+        """The page of the device."""
+        devices = window.devices.devices
+        self._devices = len(devices)
+        hint = "y copy  Space freeze  Esc closes"
+        if not devices:
+            return Drawn("Devices", hint, (device_page.none(window),))
+        self._at = min(self._at, len(devices) - 1)
+        device = devices[self._at]
+        several = f"{self._at + 1} of {len(devices)}  Left Right  " if len(devices) > 1 else ""
+        sections = (
+            device_page.title(device, window, frame),
+            device_page.now(device, window, frame),
+            device_page.past(device, past, frame),
+            device_page.processes(device, window, frame),
+            device_page.unread(device),
+        )
+        return Drawn(f"GPU {device.index}", several + hint, sections)
+
+    def action_step(self, step: int) -> None:
+        """The previous or next device."""
+        at = min(max(self._at + step, 0), max(self._devices - 1, 0))
+        if at != self._at:
+            self._at = at
+            self.start_over()
+
+
+class DeviceTable(Table, can_focus=True):
+    """The list of devices, with the keys of the tables."""
+
+    BINDINGS = bindings("table")
+
+
+class DevicesScreen(Screen[None]):
+    """All devices, one line each; Enter opens one."""
+
+    ALLOW_SELECT = False
+    BINDINGS = [*bindings("screen", "freeze"), Binding("escape,q,d", "close", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn_of: Window | None = None
+
+    @property
+    def stalltop(self) -> StalltopApp:
+        """The app, by its own type."""
+        return cast("StalltopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        """The table fills the screen."""
+        yield DeviceTable("list", unicode=self.stalltop.unicode)
+
+    def on_mount(self) -> None:
+        """Show the list, and look for another window from now on."""
+        self._look()
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def on_resize(self) -> None:
+        """Fit the new size."""
+        self._drawn_of = None
+        self.call_after_refresh(self._look)
+
+    def _look(self) -> None:
+        window = self.stalltop.main.shown
+        if window is None or window is self._drawn_of:
+            return
+        self._drawn_of = window
+        frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
+        self.query_one("#list", DeviceTable).show(table(window, past_of(self.stalltop.main, window), frame))
+
+    @on(Table.Chosen)
+    def _chosen(self, message: Table.Chosen) -> None:
+        at = message.table.data.find(message.key)
+        if at is not None:
+            self.app.push_screen(DeviceScreen(at))
+
+    def action_freeze(self) -> None:
+        """Hold the picture, or let it go."""
+        self.stalltop.main.action_freeze()
+        self._drawn_of = None
+        self._look()
+
+    def action_close(self) -> None:
+        """Back to the main screen."""
+        self.dismiss()
+
+
+PAST_CELLS = 30
+"""Cells of the past of how busy a device was, where there is room for it."""
+_WIDE = 120
+
+
+def table(window: Window, past: Sequence[Packed], frame: Frame) -> TableData:
+    """All devices of ``window``, one row each; ``past``: the windows before, oldest first."""
+    columns = [
+        Column("name", "GPU", 16, right=False, fixed=True, most=40),
+        Column("busy", "BUSY", 5),
+        Column("memory", "MEMORY", 7),
+        Column("of", "OF", 7),
+        Column("power", "POWER", 6),
+        Column("heat", "TEMP", 5),
+        Column("clock", "CLOCK", 7),
+        Column("held", "HELD DOWN BY", 17, right=False),
+        Column("processes", "PROCS", 5),
+        Column("errors", "ERRORS", 6),
+    ]
+    wide = frame.width >= _WIDE
+    if wide:
+        columns.insert(2, Column("past", f"LAST {PAST_CELLS} WINDOWS", PAST_CELLS))
+    rows = tuple(_row(device, past if wide else None, frame) for device in window.devices.devices)
+    empty = (f"No GPU can be read: {window.devices.unavailable or 'none found'}",)
+    title: tuple[tuple[str, Role], ...] = (("devices", "head"), ("   Enter opens one, Esc goes back", "dim"))
+    return TableData(title, tuple(columns), rows, empty=empty)
+
+
+def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRow:
+    unicode = frame.unicode
+
+    def whole(value: float | None, unit: str) -> Cell:
+        return Cell(frame.missing(), "dim") if value is None else Cell(f"{value:.0f}{unit}")
+
+    wrong = (device.ecc_uncorrected or 0) + len(device.xids)
+    reasons = ", ".join(device.throttle_reasons)
+    busy = [Cell(_busy(device, past, frame), "accent")] if past is not None else []
+    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn")
+    cells = (
+        Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
+        whole(device.utilization_percent, "%"),
+        *busy,
+        Cell(figures.memory(device.memory_used_bytes, unicode=unicode)),
+        Cell(figures.memory(device.memory_total_bytes, unicode=unicode), "dim"),
+        whole(device.power_watts, "W"),
+        whole(device.temperature_celsius, "C"),
+        whole(device.sm_clock_mhz, "MHz"),
+        held,
+        Cell(str(len(device.processes))),
+        Cell(figures.count(wrong, unicode=unicode), "bad" if wrong else "dim"),
+    )
+    return TableRow((device.uuid, device.index), cells, f"GPU {device.index}")
+
+
+def _busy(device: Device, past: Sequence[Packed], frame: Frame) -> str:
+    """How busy it was in each of the latest windows."""
+    found = [
+        next(
+            (one.utilization_percent for one in part.window.devices.devices if one.index == device.index),
+            None,
+        )
+        for part in past[-PAST_CELLS:]
+    ]
+    return sparkline(found, high=100.0, unicode=frame.unicode).rjust(PAST_CELLS)

@@ -1,0 +1,120 @@
+"""Pages that follow the window on the main screen while they are open."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.binding import Binding
+from textual.timer import Timer
+
+from model.packing import Packed
+from model.window import Window
+from tui.keys import bindings
+from tui.main_view import MainView
+from tui.pages_screen import PageScreen
+from tui.sections import Frame, Places, Section, plain
+from widgets.page import Page
+
+SAID_SECONDS = 3.0
+"""How long the first line says what a key has done."""
+LOOK_SECONDS = 0.25
+"""How often it is asked whether there is another window: nothing is drawn where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a page shows."""
+
+    title: str
+    hint: str
+    """The keys that matter on it."""
+    sections: Sequence[Section]
+    unfinished: bool = False
+    """There is more to work out: draw again, soon."""
+
+
+class LivePage(PageScreen):
+    """A page that is drawn again for each window; what it shows keeps its place."""
+
+    BINDINGS = [
+        *bindings("screen", "copy_fix", "freeze"),
+        Binding("escape,q", "close", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn_of: Window | None = None
+        self._places = Places()
+        self._said: Timer | None = None
+        self._text = ""
+        self._plain = ""
+
+    @abstractmethod
+    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
+        """What to show of ``window``; ``past`` is what is kept of the time before its end, oldest first."""
+
+    def on_mount(self) -> None:
+        """Show the page, and look for another window from now on."""
+        self.show_page()
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the new size; what was reserved on the old one is given up."""
+        self._places = Places()
+        self.call_after_refresh(self.show_page)
+
+    def _look(self) -> None:
+        if self.stalltop.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
+            self.show_page()
+
+    def show_page(self) -> None:
+        """Draw the page of the window of now."""
+        main = self.stalltop.main
+        window = main.shown
+        if window is None or not self.is_mounted:
+            return
+        frame = Frame(
+            width=self.app.size.width - 2,
+            height=self.app.size.height,
+            unicode=self.stalltop.unicode,
+            letters=self.stalltop.letters,
+        )
+        drawn = self.draw(window, past_of(main, window), frame)
+        self._drawn_of = None if drawn.unfinished else window
+        lines = self._places.lines(drawn.sections)
+        self._plain = plain(lines)
+        title = f"{drawn.title}  (frozen)" if main.frozen else drawn.title
+        self.query_one("#page", Page).show(lines, title=title, hint=self._text or drawn.hint)
+
+    def start_over(self) -> None:
+        """Another page from now on: show it from its first line."""
+        self._places = Places()
+        self.query_one("#page", Page).action_end(-1)
+        self.show_page()
+
+    def say(self, text: str) -> None:
+        """Say on the first line, for some seconds, what was done."""
+        if self._said is not None:
+            self._said.stop()
+        self._said = self.set_timer(SAID_SECONDS, lambda: self.say("")) if text else None
+        self._text = text
+        self.show_page()
+
+    # ---- keys
+
+    def action_copy_fix(self) -> None:
+        """Copy the page as text into the terminal's clipboard (OSC 52)."""
+        self.app.copy_to_clipboard(self._plain)
+        self.say(f"copied: {len(self._plain.splitlines())} lines")
+
+    def action_freeze(self) -> None:
+        """Hold the picture, or let it go."""
+        self.say(self.stalltop.main.action_freeze())
+
+
+def past_of(main: MainView, window: Window) -> Sequence[Packed]:
+    """What is kept of the time before ``window`` ended, oldest first."""
+    return [part for part in main.past if part.window.start < window.end]
