@@ -8,13 +8,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import RenderableType
-from textual import on
-from textual.app import App, SystemCommand
+from textual import events, on
+from textual.app import App
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -26,9 +27,11 @@ from model.source import Source
 from model.window import Window
 from tui.collector import Collector, Failed, Snapshot, Tick
 from tui.config import Settings
-from tui.keys import ACTIONS, bindings
+from tui.keys import bindings
 from tui.lean_driver import LeanDriver
 from tui.leaving import INTERRUPTED, Leaving
+from tui.pages_screen import HelpScreen
+from tui.palette import Palette
 from tui.screens import READ_SECONDS, MainScreen
 from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
@@ -295,19 +298,20 @@ class StalltopApp(App[None]):
         self.interrupted = True
         self.exit(return_code=INTERRUPTED)
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action, for the palette."""
-        for action in ACTIONS:
-            if action.by == "screen" and screen is self.main:
-                yield SystemCommand(
-                    action.label, f"{action.help} ({action.key})", self._runner(action.action)
-                )
+    def action_command_palette(self) -> None:
+        """Find an action by its name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(Palette(self.screen))
 
-    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            await self.main.run_action(action)
+    def action_help(self) -> None:
+        """All keys; from every screen."""
+        self.push_screen(HelpScreen())
 
-        return run
+    async def on_event(self, event: events.Event) -> None:
+        """Any key ends the line for newcomers, and does what it does."""
+        if isinstance(event, events.Key):
+            self.main.end_tour()
+        await super().on_event(event)
 
     def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
         """Wait, each no longer than so many seconds, for the source to close and for files to be written."""

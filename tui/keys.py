@@ -57,7 +57,12 @@ class Action:
     @property
     def key(self) -> str:
         """The keys as printed on them."""
-        return " ".join(PRINTED.get(key, key) for key in self.keys)
+        return " ".join(printed(key) for key in self.keys)
+
+
+def printed(key: str) -> str:
+    """A key as printed on it, by Textual's name of it."""
+    return PRINTED.get(key, key)
 
 
 _LOOK, _WHY, _TIME, _MOVE, _PANELS, _REST = "Look at", "Why", "Time", "Move", "Panels", "More"
@@ -108,7 +113,7 @@ ACTIONS = (
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
-    Action("help", ("question_mark",), "Help", "This help", _REST, "help"),
+    Action("help", ("question_mark",), "Help", "This help", _REST, "help", by="app"),
     Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )

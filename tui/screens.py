@@ -13,7 +13,7 @@ from tui.collector import LENGTHS
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
 from tui.main_view import Frozen
-from tui.pages_screen import HelpScreen, WarningsScreen
+from tui.pages_screen import WarningsScreen
 from tui.status import length_text
 from widgets.alerts import AlertList
 
@@ -183,10 +183,6 @@ class MainScreen(PanelActions, DetailActions):
             self.say("this window is saved already: it is the file that was opened", "label")
             return
         self.stalltop.save(self.shown)
-
-    def action_help(self) -> None:
-        """All keys."""
-        self.app.push_screen(HelpScreen())
 
     def action_theme(self) -> None:
         """The next colours."""

@@ -1,0 +1,90 @@
+"""Every action by its name, the help from everywhere, and the line for newcomers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from textual.widgets import Input
+
+from tests.tui.screen import running
+from tests.tui.sources import numbered
+from tui.app import RunOptions
+from tui.keys import ACTIONS, printed
+from tui.palette import Palette, doable
+
+INHERITED = {"ctrl+q", "shift+tab", "super+c"}
+"""Keys that Textual binds everywhere: leave, focus back, copy a selection (there is none)."""
+
+
+async def test_all_that_is_bound_on_the_main_screen_is_in_the_table_and_in_the_palette() -> None:
+    async with running(numbered(0), size=(120, 40)) as screen:
+        main = screen.app.main
+        known = {key for action in ACTIONS for key in action.keys + action.also}
+        assert set(main.active_bindings) - INHERITED == known
+        assert [one.name for one in doable(main)] == [action.label for action in ACTIONS]
+        assert [one.keys for one in doable(main)] == [action.key for action in ACTIONS]
+        assert printed("question_mark") == "?"
+
+
+async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        for typed, seen in (("operation", "By operation (o)"), ("hold the", "Freeze: Hold the picture")):
+            await screen.press("ctrl+p")
+            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            await screen.press(*(("space" if letter == " " else letter) for letter in typed))
+            await screen.sees(seen)
+            await screen.press("ctrl+p")  # once is enough
+            await screen.press("down", "enter")
+            await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
+        await screen.sees("Space Live")
+
+
+async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        await screen.press("a", "enter")
+        await screen.sees("What to do")
+        names = {one.name for one in doable(screen.app.screen)}
+        assert {"Close", "Copy fix", "Silence", "Help", "Down"} <= names
+        assert "Containers" not in names
+        await screen.press("ctrl+p")
+        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.press(*"silence")
+        await screen.sees("Hide this chain")
+        await screen.press("down", "enter")
+        await screen.until(lambda: bool(screen.app.main.panel.silenced))
+        await screen.press("question_mark")
+        await screen.sees("Hold the picture")
+        await screen.press("question_mark")
+        await screen.sees("What to do")
+
+
+async def test_nothing_blinks_where_text_is_typed_and_ascii_stays_ascii() -> None:
+    options = RunOptions(interval=0.0, theme="dark", ascii=True)
+    async with running(numbered(0), size=(100, 30), options=options) as screen:
+        for key in ("slash", "ctrl+p"):
+            await screen.press(key)
+            await screen.until(lambda: isinstance(screen.app.focused, Input))
+            assert isinstance(screen.app.focused, Input)
+            await screen.until(lambda: not screen.app.focused.cursor_blink)  # type: ignore[union-attr]
+            assert screen.text().isascii(), screen.text()
+            await screen.press("escape")
+
+
+async def test_the_line_for_newcomers_is_shown_once_and_ends_with_any_key() -> None:
+    kept: list[Mapping[str, object]] = []
+    options = RunOptions(interval=0.0, theme="dark", keep=kept.append)
+    for size, words in (((120, 40), "First start: Enter looks"), ((70, 20), "New here? Enter into")):
+        async with running(numbered(0), size=size, options=options) as screen:
+            await screen.sees(words)
+            await screen.sees("? all keys")
+            await screen.press("down")
+            await screen.until(lambda: "? all keys" not in screen.text())
+            await screen.feed(numbered(1))
+            assert "? all keys" not in screen.text()
+            assert screen.app.main.choices()["tour"] is False
+    for other in (replace(options, tour=False), replace(options, keep=None)):
+        async with running(numbered(0), size=(120, 40), options=other) as screen:
+            await screen.sees("CONTAINER")
+            assert "? all keys" not in screen.text()
