@@ -7,6 +7,9 @@ reasons, and the parts add up exactly:
     T_now - T_then = c_now (m_now - m_then)  +  (c_now - c_then) m_then
                      ``lost``: calls are slower  ``more``: there are more of them
 
+That is worked out for each operation of a row by itself and then added up, so that a container that merely
+makes more of its long calls has lost nothing; processes that came and went in between make no difference.
+
 A program that waits all the time, in calls twice as long of which it then makes half as many, spends no more
 time in them; ``lost`` says all the same what it lost. Rows that are only in one window are new or gone:
 nothing is lost in them, their whole time counts as ``more``.
@@ -22,6 +25,7 @@ about once in 180 times (N. Schenker, J. F. Gentleman, The American Statistician
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +34,8 @@ from numpy.typing import NDArray
 
 from model.hdr import highest_ns, lowest_ns
 from model.histograms import Histograms
-from model.pivot import PERCENTS, Groups
+from model.pivot import PERCENTS, Dimension, Groups, pivot
+from model.window import Window
 
 Z = 1.96
 """Standard deviations on either side that hold 95 % of a normal distribution."""
@@ -38,17 +43,24 @@ Z = 1.96
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
+_Kind = tuple[int, str, str, bool]
+"""Row, layer, operation, and whether it is nested."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The groups of one of the two windows, and where each row is among them."""
+    """One of the two windows, its groups, and where each row is among them."""
 
+    window: Window
+    """What was grouped."""
     groups: Groups
-    seconds: float
-    """Length of the window."""
     at: Indices
     """Index into ``groups`` of each row, -1 where it is not there."""
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window."""
+        return self.window.seconds if self.window.seconds > 0 else 1.0
 
     def of(self, column: NDArray[np.integer] | NDArray[np.floating]) -> Floats:
         """A column of ``groups`` for each row; NaN where it is not there."""
@@ -59,18 +71,32 @@ class Side:
     @cached_property
     def calls_per_s(self) -> Floats:
         """Calls a second; 0 where the row is not there."""
-        return np.nan_to_num(self.of(self.groups.calls)) / (self.seconds or 1.0)
+        return np.nan_to_num(self.of(self.groups.calls)) / self.seconds
 
     @cached_property
     def ns_per_s(self) -> Floats:
         """Time in calls, ns a second; 0 where the row is not there."""
-        return np.nan_to_num(self.of(self.groups.total_ns)) / (self.seconds or 1.0)
+        return np.nan_to_num(self.of(self.groups.total_ns)) / self.seconds
 
-    @cached_property
-    def mean_ns(self) -> Floats:
-        """Mean duration of a call; NaN without calls."""
-        calls = self.of(self.groups.calls)
-        return self.of(self.groups.total_ns) / np.where(calls > 0, calls, np.nan)
+    def kinds(self) -> dict[_Kind, tuple[int, int]]:
+        """Calls and their time (ns) of each operation of each row."""
+        row_of_group = np.full(len(self.groups) + 1, -1)  # the last one: of what is in no group
+        here = np.flatnonzero(self.at >= 0)
+        row_of_group[self.at[here]] = here
+        rows = self.window.rows
+        found: dict[_Kind, tuple[int, int]] = {}
+        for key, row, calls, ns in zip(
+            rows.keys,
+            row_of_group[self.groups.group_of_row].tolist(),
+            rows.calls.tolist(),
+            rows.total_ns.tolist(),
+            strict=True,
+        ):
+            if row >= 0 and calls:
+                kind = row, key.layer, key.operation, key.nested
+                before = found.get(kind, (0, 0))
+                found[kind] = before[0] + calls, before[1] + ns
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +119,13 @@ class Difference:
     @cached_property
     def lost_ns_per_s(self) -> Floats:
         """Time lost to calls that take longer, ns a second; negative: won. 0 in rows that are new or gone."""
-        return np.nan_to_num(self.now.calls_per_s * (self.now.mean_ns - self.then.mean_ns))
+        before = self.then.kinds()
+        lost = np.zeros(len(self.now.at))
+        for kind, (calls, ns) in self.now.kinds().items():
+            if kind in before:
+                calls_then, ns_then = before[kind]
+                lost[kind[0]] += ns - calls * ns_then / calls_then
+        return lost / self.now.seconds
 
     @cached_property
     def more_ns_per_s(self) -> Floats:
@@ -159,15 +191,14 @@ class Compared:
     difference: Difference
 
 
-def compare(then: Groups, then_seconds: float, now: Groups, now_seconds: float) -> Compared:
-    """What changed from ``then`` to ``now``, groups of windows that last so many seconds."""
-    labels = dict(zip(now.keys, now.labels, strict=True))
-    for key, label in zip(then.keys, then.labels, strict=True):
-        labels.setdefault(key, label)
-    sides = [
-        Side(groups, seconds, _found(tuple(labels), groups))
-        for groups, seconds in ((then, then_seconds), (now, now_seconds))
-    ]
+def compare(then: Window, now: Window, by: Sequence[Dimension], *, all_rows: bool = False) -> Compared:
+    """What changed from ``then`` to ``now``, grouped as by ``model.pivot.pivot``."""
+    pairs = [(window, pivot(window, by, all_rows=all_rows)) for window in (then, now)]
+    labels: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for _, groups in reversed(pairs):
+        for key, label in zip(groups.keys, groups.labels, strict=True):
+            labels.setdefault(key, label)
+    sides = [Side(window, groups, _found(tuple(labels), groups)) for window, groups in pairs]
     return Compared(tuple(labels), tuple(labels.values()), Difference(*sides))
 
 

@@ -8,14 +8,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import RenderableType
-from textual import events, on
-from textual.app import App
-from textual.command import CommandPalette
+from textual import on
+from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -25,13 +24,13 @@ from model.chain import Chain
 from model.errors import Told, described
 from model.source import Source
 from model.window import Window
-from tui.collector import Collector, Failed, Snapshot, Tick
+from tui.collector import Collector, Failed, Tick
 from tui.config import Settings
-from tui.keys import bindings
+from tui.keys import ACTIONS, bindings
+from tui.latest import Latest
 from tui.lean_driver import LeanDriver
 from tui.leaving import INTERRUPTED, Leaving
-from tui.pages_screen import HelpScreen
-from tui.palette import Palette
+from tui.moments import Asked, Picture
 from tui.screens import READ_SECONDS, MainScreen
 from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
@@ -65,12 +64,20 @@ class RunOptions(Settings):
     """Gets, on leaving, the settings that keys can change, as they are then."""
 
 
-class Computed(Message):
-    """A window of another length was computed from ``snapshot``."""
+class Made(Message):
+    """A picture that was asked for at ``turn`` is there."""
 
-    def __init__(self, snapshot: Snapshot, length: float | None, window: Window) -> None:
+    def __init__(self, turn: int, picture: Picture) -> None:
         super().__init__()
-        self.snapshot, self.length, self.window = snapshot, length, window
+        self.turn, self.picture = turn, picture
+
+
+class NotMade(Message):
+    """It cannot be made; there will be others."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
 
 class Saved(Message):
@@ -116,6 +123,7 @@ class StalltopApp(App[None]):
         self.collector = Collector(
             source, self.post_message, interval=options.interval, length=options.window, still=options.still
         )
+        self._making = Latest("stalltop-past", lambda error: self.post_message(NotMade(error)))
         self.main = MainScreen(options.window)
 
     def get_driver_class(self) -> type[Driver]:
@@ -165,9 +173,13 @@ class StalltopApp(App[None]):
     def _tick(self, message: Tick) -> None:
         self.main.take(message.snapshot)
 
-    @on(Computed)
-    def _computed(self, message: Computed) -> None:
-        self.main.computed(message.snapshot, message.length, message.window)
+    @on(Made)
+    def _made(self, message: Made) -> None:
+        self.main.made(message.turn, message.picture)
+
+    @on(NotMade)
+    def _not_made(self, message: NotMade) -> None:
+        self.main.say(f"no picture of that moment: {described(message.error)}", "bad")
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:
@@ -222,13 +234,16 @@ class StalltopApp(App[None]):
         """New windows have this length."""
         self.collector.choose(length)
 
-    def compute(self, snapshot: Snapshot, length: float | None) -> None:
-        """Compute another length from what is there; the answer comes as a message."""
+    def make(self, asked: Asked) -> None:
+        """Make a picture of the past, or of another length, beside the screen; it comes as a message. What
+        was asked for before and was not begun yet is given up."""
 
-        def work() -> None:
-            self.post_message(Computed(snapshot, length, snapshot.of_length(length)))
+        def work(stale: Callable[[], bool]) -> None:
+            picture = asked.make(stale)
+            if picture is not None:
+                self.post_message(Made(asked.turn, picture))
 
-        threading.Thread(target=work, name="stalltop-length", daemon=True).start()
+        self._making.ask(work)
 
     def save(self, window: Window) -> None:
         """Save ``window`` in the background; a message says where, or why not."""
@@ -298,20 +313,19 @@ class StalltopApp(App[None]):
         self.interrupted = True
         self.exit(return_code=INTERRUPTED)
 
-    def action_command_palette(self) -> None:
-        """Find an action by its name."""
-        if not CommandPalette.is_open(self):
-            self.push_screen(Palette(self.screen))
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every action, for the palette."""
+        for action in ACTIONS:
+            if action.by == "screen" and screen is self.main:
+                yield SystemCommand(
+                    action.label, f"{action.help} ({action.key})", self._runner(action.action)
+                )
 
-    def action_help(self) -> None:
-        """All keys; from every screen."""
-        self.push_screen(HelpScreen())
+    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            await self.main.run_action(action)
 
-    async def on_event(self, event: events.Event) -> None:
-        """Any key ends the line for newcomers, and does what it does."""
-        if isinstance(event, events.Key):
-            self.main.end_tour()
-        await super().on_event(event)
+        return run
 
     def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
         """Wait, each no longer than so many seconds, for the source to close and for files to be written."""

@@ -55,8 +55,8 @@ class Grouped:
     """The groups of the window that this one is compared with."""
     before_at: NDArray[np.int64] | None = None
     """Index into ``before`` of each row, -1 where it was not there."""
-    before_seconds: float = 0.0
-    """Length of that window."""
+    before_window: Window | None = None
+    """That window, narrowed like this one."""
     p99_past_ns: NDArray[np.float64] | None = None
     """p99 of the row in each of the latest windows, oldest first, shape (n, windows); NaN without a call."""
 
@@ -76,10 +76,10 @@ class Grouped:
     @cached_property
     def difference(self) -> Difference | None:
         """What changed since the window that this one is compared with; None without one."""
-        if self.before is None or self.before_at is None:
+        if self.before is None or self.before_at is None or self.before_window is None:
             return None
-        then = Side(self.before, self.before_seconds, self.before_at)
-        return Difference(then, Side(self.groups, self.window.seconds, self.at))
+        then = Side(self.before_window, self.before, self.before_at)
+        return Difference(then, Side(self.window, self.groups, self.at))
 
     @cached_property
     def processes(self) -> NDArray[np.int64]:
@@ -225,7 +225,7 @@ def grouped(
         whole_ns=whole_ns,
         before=before,
         before_at=None if before is None else _found(keys, before),
-        before_seconds=0.0 if against is None else against.seconds,
+        before_window=against,
     )
 
 

@@ -24,6 +24,10 @@ PRINTED = {
     "pagedown": "PgDn",
     "home": "Home",
     "end": "End",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "less_than_sign": "<",
     "greater_than_sign": ">",
     "ctrl+c": "Ctrl-C",
@@ -57,12 +61,7 @@ class Action:
     @property
     def key(self) -> str:
         """The keys as printed on them."""
-        return " ".join(printed(key) for key in self.keys)
-
-
-def printed(key: str) -> str:
-    """A key as printed on it, by Textual's name of it."""
-    return PRINTED.get(key, key)
+        return " ".join(PRINTED.get(key, key) for key in self.keys)
 
 
 _LOOK, _WHY, _TIME, _MOVE, _PANELS, _REST = "Look at", "Why", "Time", "Move", "Panels", "More"
@@ -90,6 +89,12 @@ ACTIONS = (
     Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "freeze"),
     Action("longer", ("plus",), "Longer", "Longer window", _TIME, "window(1)", also=("equals_sign",)),
     Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "window(-1)", also=("underscore",)),
+    Action("back", ("left_square_bracket",), "Back", "The moment before this one", _TIME, "step(-1)"),
+    Action("onward", ("right_square_bracket",), "On", "The next moment; at the last: live", _TIME, "step(1)"),
+    Action("minute_back", ("left_curly_bracket",), "Minute back", "A minute back", _TIME, "minutes(-1)"),
+    Action("minute_on", ("right_curly_bracket",), "Minute on", "A minute on", _TIME, "minutes(1)"),
+    Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "mark"),
+    Action("compare", ("x",), "Compare", "What changed since the mark; again: back", _TIME, "compare"),
     Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
     Action("down", ("down",), "Down", "Row down (also j)", _MOVE, "move(1)", also=("j",), by="table"),
     Action("page_up", ("pageup",), "Page up", "Page up", _MOVE, "page(-1)", by="table"),
@@ -113,7 +118,7 @@ ACTIONS = (
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
-    Action("help", ("question_mark",), "Help", "This help", _REST, "help", by="app"),
+    Action("help", ("question_mark",), "Help", "This help", _REST, "help"),
     Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )
@@ -134,6 +139,7 @@ FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("out",), ""),
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
+    (("back", "onward"), "Time"),
     (("save",), ""),
     (("enlarge",), ""),
     (("reverse",), ""),

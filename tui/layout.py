@@ -17,6 +17,9 @@ BESIDE_FROM = 160
 HISTORY_FROM = 160
 """Columns from which devices have their history beside them."""
 
+ROOMY_FROM = 50
+"""Lines from which the line of time is always shown."""
+
 Enlarged = Literal["", "tables", "warnings"]
 """What has the screen to itself."""
 
@@ -38,6 +41,8 @@ class Layout:
     history: bool = False
     """Devices have their history beside them."""
     enlarged: Enlarged = ""
+    roomy: bool = False
+    """There is room for what is worth a line only then."""
 
 
 def most_lines(height: int) -> int:
@@ -65,7 +70,13 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
         devices=max(height // 8, 1),
         history=width >= HISTORY_FROM,
         enlarged=enlarged,
+        roomy=width >= HISTORY_FROM and height >= ROOMY_FROM and not enlarged,
     )
+
+
+def time_shown(layout: Layout, *, frozen: bool, comparing: bool) -> bool:
+    """Whether the line of time is shown: where it is asked for by what is done, or where there is room."""
+    return not layout.small and (layout.roomy or frozen or comparing)
 
 
 def why_not(panel: str, width: int, height: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from textual import events, on
@@ -19,7 +18,9 @@ from tui.collector import Snapshot
 from tui.config import PANELS
 from tui.filter_entry import FilterEntry
 from tui.keys import footer
-from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout
+from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
+from tui.moments import Moments, Picture
+from tui.recall import timespan
 from tui.status import header_state, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
@@ -27,25 +28,13 @@ from widgets.bars import SystemBars
 from widgets.devices import DeviceRows
 from widgets.footer import KeyLine
 from widgets.header import Header
+from widgets.timeline import Timeline
 
 if TYPE_CHECKING:
     from tui.app import StalltopApp
 
-TOUR = "First start: Enter looks into a row, Esc goes back, a says what is wrong, ? all keys"
-TOUR_ASIDE = "New here? Enter into a row, Esc back, a what is wrong, ? all keys"
-"""Where there are few columns."""
-TOUR_SECONDS = 30.0
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the worst warning."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Frozen:
-    """A picture that is held."""
-
-    snapshot: Snapshot
-    window: Window
-    length: float | None
 
 
 class MainView(Screen[None]):
@@ -57,9 +46,8 @@ class MainView(Screen[None]):
 
     def __init__(self, length: float | None) -> None:
         super().__init__()
-        self._snapshot: Snapshot | None = None
-        self._frozen: Frozen | None = None
-        self._length = length
+        self.moments = Moments(length)
+        """Which moment is looked at."""
         self._panels: frozenset[str] = frozenset(PANELS)
         """What is wanted on the screen, by the names of ``tui.config``."""
         self._share = 50
@@ -68,9 +56,6 @@ class MainView(Screen[None]):
         self._late = False
         """There is newer data than is shown: the line was too slow for it."""
         self._said: Timer | None = None
-        self._touring = False
-        self._toured = False
-        """The line for newcomers was shown."""
 
     @property
     def stalltop(self) -> StalltopApp:
@@ -95,6 +80,8 @@ class MainView(Screen[None]):
         yield DeviceRows("devices", unicode=unicode)
         yield AlertPanel("alerts", unicode=unicode)
         yield Tables("tables", unicode=unicode)
+        # At the bottom: what lies above does not move when it comes and goes.
+        yield Timeline("timeline", unicode=unicode)
         with Horizontal(id="entry"):
             yield Label("/", id="prompt")
             yield FilterEntry("filter")
@@ -117,56 +104,43 @@ class MainView(Screen[None]):
     @property
     def shown(self) -> Window | None:
         """The window on the screen: the frozen one or the newest."""
-        if self._frozen is not None:
-            return self._frozen.window
-        return self._snapshot.window if self._snapshot is not None else None
+        return self.moments.window
 
     @property
     def frozen(self) -> bool:
         """Whether the picture is held."""
-        return self._frozen is not None
+        return self.moments.frozen
 
     @property
     def past(self) -> tuple[Packed, ...]:
         """All windows that are kept, oldest first; frozen, also those after the one that is shown."""
-        return self._snapshot.parts if self._snapshot is not None else ()
+        return self.moments.newest.parts if self.moments.newest is not None else ()
 
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
-        self._snapshot = snapshot
-        self._late = self._frozen is None and self.stalltop.line_is_behind
-        if self._frozen is None and not self._late:
-            self._refresh()
-        self._tour()
-
-    def computed(self, snapshot: Snapshot, length: float | None, window: Window) -> None:
-        """A window of another length is there: show it if it is still the one that is wanted."""
-        if self._length != length:
+        self.moments.newest = snapshot
+        self._late = self.stalltop.line_is_behind
+        if self._late:
             return
-        if self._frozen is not None:
-            if self._frozen.snapshot is snapshot:
-                self._frozen = Frozen(snapshot, window, length)
-                self._refresh()
-        elif self._snapshot is snapshot:
-            self._snapshot = replace(snapshot, window=window, length=length)
+        if self.moments.frozen:
+            self._refresh_time()
+        else:
             self._refresh()
 
-    def _tour(self) -> None:
-        """Name the first few keys, until one is pressed; only where it is kept that this was done."""
-        options = self.stalltop.options
-        if options.tour and options.keep is not None and not self._toured:
-            self.say(TOUR if self.app.size.width > len(TOUR) + 2 else TOUR_ASIDE, "accent", TOUR_SECONDS)
-            self._touring = self._toured = True
+    def made(self, turn: int, picture: Picture) -> None:
+        """A picture that was asked for is there: show it if it is still of use."""
+        if self.moments.made(turn, picture):
+            self._refresh()
 
-    def end_tour(self) -> None:
-        """A key was pressed: whoever pressed it can do without."""
-        if self._touring:
-            self._touring = False
-            self.say("")
+    def show_moment(self) -> None:
+        """Show the moment that was chosen; where its picture is still to be made, it follows."""
+        asked = self.moments.ask()
+        if asked is not None:
+            self.stalltop.make(asked)
+        self._refresh()
 
     def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
         """Say in the line of the worst warning, for some seconds, what was done."""
-        self._touring = False
         if self._said is not None:
             self._said.stop()
         panel = self.panel
@@ -183,7 +157,8 @@ class MainView(Screen[None]):
         if self._late:
             self._late = False
             self._refresh()
-        self._refresh_header()
+        else:
+            self._refresh_header()
 
     # ---- drawing
 
@@ -203,13 +178,12 @@ class MainView(Screen[None]):
             return {}  # the screen is not whole yet, or no longer
         sort, descending = self.tables.order
         return {
-            "window": self._length,
+            "window": self.moments.length,
             "theme": self.stalltop.theme_choice,
             "panels": tuple(name for name in PANELS if name in self._panels),
             "share": self._share,
             "sort": sort,
             "descending": descending,
-            "tour": self.stalltop.options.tour and not self._toured,
         }
 
     def _arrange(self) -> None:
@@ -237,16 +211,16 @@ class MainView(Screen[None]):
             return
         window = self.shown
         self._refresh_alerts()
-        self._refresh_header()
+        self._refresh_time()
         self._refresh_keys()
         if window is None:
             return
         self.query_one("#system", SystemBars).show(window.system)
         self.query_one("#devices", DeviceRows).show(window.devices, self._layout.devices)
-        self.tables.show(window, self.panel.found.open)
+        self.tables.show(window, self.panel.found.open, against=self.moments.against)
 
     def _refresh_keys(self) -> None:
-        keys = footer(frozen=self._frozen is not None, warnings=self.panel.has_focus)
+        keys = footer(frozen=self.frozen, warnings=self.panel.has_focus)
         self.query_one("#keys", KeyLine).show(keys)
 
     def _refresh_alerts(self) -> None:
@@ -254,21 +228,33 @@ class MainView(Screen[None]):
         self.panel.fit(self._layout.warnings)
 
     def _refresh_header(self) -> None:
-        snapshot = self._frozen.snapshot if self._frozen is not None else self._snapshot
-        options = self.stalltop.options
-        silent = (
-            0.0 if options.still else silent_seconds(self._snapshot, self.stalltop.began, options.interval)
-        )
+        options, moments = self.stalltop.options, self.moments
+        silent = silent_seconds(moments.newest, self.stalltop.began, options.interval)
         state = header_state(
             self.shown,
-            self._length,
-            frozen_at=snapshot.window.end if self._frozen is not None and snapshot is not None else None,
-            silent=silent,
+            moments.length,
+            frozen_at=moments.at,
+            age=moments.age,
+            pending=moments.wanted is not None,
+            began=moments.newest.whole.start if moments.newest is not None else None,
+            silent=0.0 if options.still else silent,
             still=options.still,
             demo=options.demo,
             chains=self.panel.found.open,
+            unicode=self.stalltop.unicode,
         )
         self.query_one("#header", Header).show(state)
+
+    def _refresh_time(self) -> None:
+        """Show where the moment shown is in time; that changes also while the picture does not."""
+        self._refresh_header()
+        line = self.query_one("#timeline", Timeline)
+        moments = self.moments
+        shown = time_shown(self._layout, frozen=moments.frozen, comparing=moments.comparing)
+        line.display = shown and not self.stalltop.options.still and bool(self.past)
+        if line.display:
+            mark = moments.mark.at if moments.mark is not None else None
+            line.show(timespan(self.past, moments.at, mark))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The list of warnings is longer while it has the keys."""

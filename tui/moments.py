@@ -70,9 +70,9 @@ class Moments:
         return None if picture is None else picture.window
 
     @property
-    def against(self) -> Window | None:
-        """The window that the one on the screen is compared with."""
-        return self.mark.window if self.comparing and self.mark is not None else None
+    def against(self) -> Picture | None:
+        """What the picture on the screen is compared with."""
+        return self.mark if self.comparing else None
 
     @property
     def at(self) -> float | None:

@@ -8,20 +8,18 @@ from model.chain import Chain
 from model.pivot import Dimension
 from tui.actions_details import DetailActions
 from tui.actions_panels import PanelActions
+from tui.actions_time import TimeActions
 from tui.chain_screen import ChainScreen
-from tui.collector import LENGTHS
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
-from tui.main_view import Frozen
-from tui.pages_screen import WarningsScreen
-from tui.status import length_text
+from tui.pages_screen import HelpScreen, WarningsScreen
 from widgets.alerts import AlertList
 
 READ_SECONDS = 6.0
 """How long it says where a file was saved, or what went wrong."""
 
 
-class MainScreen(PanelActions, DetailActions):
+class MainScreen(PanelActions, DetailActions, TimeActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")
@@ -33,10 +31,11 @@ class MainScreen(PanelActions, DetailActions):
         self.tables.pivot(by)
 
     def action_out(self) -> None:
-        """One step back: from the warnings to the tables, from a row to where it is in."""
+        """One step back: from the warnings to the tables, from what changed to what is, from a row to where
+        it is in."""
         if self.panel.has_focus:
             self.leave_warnings()
-        else:
+        elif not self.stop_comparing():
             self.tables.out()
 
     def action_sort(self, step: int) -> None:
@@ -142,36 +141,6 @@ class MainScreen(PanelActions, DetailActions):
         self.set_focus(self.tables.main)
         self.tables.redraw()
 
-    # ---- keys: time
-
-    def action_freeze(self) -> str:
-        """Hold the picture, or let it go; gives what is to be said about it."""
-        if self._frozen is not None:
-            self._frozen = None
-            if self._snapshot is not None and self._snapshot.length != self._length:
-                self.stalltop.compute(self._snapshot, self._length)
-        elif self._snapshot is not None:
-            self._frozen = Frozen(self._snapshot, self._snapshot.window, self._length)
-        self._refresh()
-        return "frozen" if self._frozen is not None else "live"
-
-    def action_window(self, step: int) -> None:
-        """A longer (1) or shorter (-1) window."""
-        if self.stalltop.options.still:
-            self.say("a saved window has the one length that it was saved with", "label")
-            return
-        at = LENGTHS.index(self._length) if self._length in LENGTHS else 1
-        length = LENGTHS[min(max(at + step, 0), len(LENGTHS) - 1)]
-        if length == self._length:
-            return
-        self._length = length
-        self.stalltop.choose_length(length)
-        snapshot = self._frozen.snapshot if self._frozen is not None else self._snapshot
-        if snapshot is not None:
-            self.stalltop.compute(snapshot, length)
-        self.say(f"window: {length_text(length)}", "label")
-        self._refresh_header()
-
     # ---- keys: the rest
 
     def action_save(self) -> None:
@@ -183,6 +152,10 @@ class MainScreen(PanelActions, DetailActions):
             self.say("this window is saved already: it is the file that was opened", "label")
             return
         self.stalltop.save(self.shown)
+
+    def action_help(self) -> None:
+        """All keys."""
+        self.app.push_screen(HelpScreen())
 
     def action_theme(self) -> None:
         """The next colours."""

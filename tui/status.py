@@ -13,17 +13,34 @@ from tui.collector import Snapshot
 from tui.groups import calls_per_s
 from widgets.header import HeaderState
 
+LEAST_AGE = 0.5
+"""Seconds from which on it is said how long ago the moment shown was."""
+
 
 def length_text(length: float | None) -> str:
     """A chosen length of the window, for a person."""
     return "since start" if length is None else f"last {length:.0f}s"
 
 
-def window_text(window: Window, length: float | None) -> str:
-    """How much time ``window`` really stands for, where ``length`` was chosen."""
+def ago_text(seconds: float) -> str:
+    """A time before now, for a person: ``-7s``, ``-2m05s``, ``-3h20m``."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"-{whole}s"
+    if whole < 6_000:
+        return f"-{whole // 60}m{whole % 60:02}s"
+    return f"-{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def window_text(window: Window, length: float | None, began: float | None = None) -> str:
+    """How much time ``window`` really stands for, where ``length`` was chosen.
+
+    ``began``: when counting did, Unix time in seconds; not all since then may be kept.
+    """
     seconds = window.seconds
     if length is None:
-        return f"since start {figures.duration(seconds * 1e9).strip()}"
+        whole = began is None or window.start < began + 1.0
+        return f"{'since start' if whole else 'all kept'} {figures.duration(seconds * 1e9).strip()}"
     if seconds < length * 0.9:
         return f"last {seconds:.0f}s of {length:.0f}s"
     return f"last {seconds:.0f}s"
@@ -43,15 +60,20 @@ def header_state(
     length: float | None,
     *,
     frozen_at: float | None,
+    age: float = 0.0,
+    pending: bool = False,
+    began: float | None = None,
     silent: float,
     still: bool,
     demo: bool = False,
     chains: Iterable[Chain] = (),
+    unicode: bool = True,
 ) -> HeaderState:
     """What the header says.
 
-    ``frozen_at``: Unix time at which the picture was frozen; ``silent``: seconds without data, 0 while
-    they come; ``still``: the window comes from a file; ``demo``: the tenants are samples; ``chains``: open.
+    ``frozen_at``: Unix time of the moment that is held, ``age`` seconds ago; ``pending``: its picture is on
+    its way; ``began``: when counting did; ``silent``: seconds without data, 0 while they come; ``still``: the
+    window comes from a file; ``demo``: the tenants are samples; ``chains``: open.
     """
     if window is None:
         if silent:
@@ -62,6 +84,10 @@ def header_state(
         state, level = f"SAVED {figures.moment(window.end)[:19]}", "label"
     elif frozen_at is not None:
         state, level = f"FROZEN {figures.clock(frozen_at)}", "warn"
+        if age >= LEAST_AGE:
+            state += f" {ago_text(age)}"
+        if pending:
+            state += "…" if unicode else "..."
     elif window.simulated:
         state, level = "SIMULATED", "warn"
     if window.simulated and state != "SIMULATED":
@@ -69,7 +95,8 @@ def header_state(
     elif demo and not window.simulated:
         state += " DEMO"
     if silent and not still:
-        state, level = f"NO DATA {silent:.0f}s", "bad"
+        held = "" if frozen_at is None else state + " "
+        state, level = f"{held}NO DATA {silent:.0f}s", "bad"
     coverage = window.coverage
     untraced = len({missing.pid or missing.what for missing in coverage.missing})
     traced = f"traced {coverage.processes}/{coverage.processes + untraced}"
@@ -81,7 +108,7 @@ def header_state(
         host=window.host,
         state=state,
         level=level,  # type: ignore[arg-type]
-        window=f"{window.seconds:.0f}s" if still else window_text(window, length),
+        window=f"{window.seconds:.0f}s" if still else window_text(window, length, began),
         calls_per_s=calls_per_s(window),
         lost=window.lost,
         traced=traced,

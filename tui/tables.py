@@ -14,11 +14,14 @@ from textual.widget import Widget
 from model.chain import Chain
 from model.pivot import Dimension
 from model.window import Window
+from outputs import figures
 from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Step
 from tui.keys import bindings
 from tui.layout import Layout
+from tui.moments import Picture
+from tui.status import length_text
 from tui.table import steps_to, table
 from tui.view import View
 from widgets.table import HEAD_LINES, Table, TableData
@@ -66,6 +69,9 @@ class Tables(Vertical):
         self._places: list[_Place] = []
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
+        self._against: Picture | None = None
+        self._against_sort = ("lost", True)
+        """How tables of what changed are sorted."""
         self._layout = Layout()
         self._share = 50
         self._main_lines = 0
@@ -88,9 +94,10 @@ class Tables(Vertical):
 
     # ---- drawing
 
-    def show(self, window: Window | None, chains: Sequence[Chain]) -> None:
-        """Show ``window``; rows that ``chains`` (the worst first) speak of are marked."""
-        self._window, self._chains = window, tuple(chains)
+    def show(self, window: Window | None, chains: Sequence[Chain], against: Picture | None = None) -> None:
+        """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
+        first) speak of are marked."""
+        self._window, self._chains, self._against = window, tuple(chains), against
         self.redraw()
 
     def lay_out(self, layout: Layout, *, share: int) -> None:
@@ -130,15 +137,23 @@ class Tables(Vertical):
 
     def _data(self, view: View, *, legend: bool = False) -> TableData:
         assert self._window is not None
-        return table(
+        against = self._against
+        if against is not None:
+            view = replace(view, sort=self._against_sort[0], descending=self._against_sort[1])
+        data = table(
             self._window,
             view,
             width=self._width(view),
             unicode=self.unicode,
             letters=getattr(self.app, "letters", False),
             marks=marks(self._chains, self._window, view),
-            legend_shown=legend,
+            legend_shown=legend and against is None,
+            against=None if against is None else against.window,
         )
+        if against is None:
+            return data
+        then = f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
+        return replace(data, title=(*data.title, (then, "warn")), legend=())
 
     def _width(self, view: View) -> int:
         """Cells of the table that shows ``view``."""
@@ -275,7 +290,11 @@ class Tables(Vertical):
 
     def _sort(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
         second = self.second
-        if (widget or self.screen.focused) is second and second.display:
+        if self._against is not None:
+            sort, descending = self._against_sort
+            view = change(replace(self._view, sort=sort, descending=descending))
+            self._against_sort = (view.sort, view.descending)
+        elif (widget or self.screen.focused) is second and second.display:
             view = change(replace(self._view, sort=self._second_sort[0], descending=self._second_sort[1]))
             self._second_sort = (view.sort, view.descending)
         else:

@@ -18,7 +18,7 @@ from widgets.strips import Part, strip_of
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 """Heights, one for each half decade of lost time: below 1 ms a second, to 3.2 ms, to 10 ms … above 1 s."""
-_TOLD = 20
+_TOLD = 16
 """Cells of what is said of the moment shown."""
 _LABEL = 5
 """Cells of the label on either side."""
@@ -128,6 +128,8 @@ class Timeline(Lines):
         super().__init__(widget_id, unicode=unicode)
         self._span: Timespan | None = None
         self._scale: Scale | None = None
+        self._first = 0
+        """Where the first cell of time is."""
 
     def show(self, span: Timespan) -> None:
         """Show ``span``."""
@@ -138,16 +140,17 @@ class Timeline(Lines):
         """The one line."""
         span = self._span
         told = _TOLD if width >= 60 else 0
-        cells = width - 2 * _LABEL - told - 1
+        cells = width - 2 * _LABEL - told
         if span is None or cells < 8:
             self._scale = None
             return [strip_of((), width)]
         scale = self._scale = Scale(span, cells)
-        parts: list[Part] = [(f"{span_text(span.seconds):>{_LABEL - 1}} ", paint.dim)]
+        # What is said of the moment shown stands apart from "now".
+        parts: list[Part] = [(f" {self._told(span):<{told - 1}}" if told else "", paint.label)]
+        parts.append((f"{span_text(span.seconds):>{_LABEL - 1}} ", paint.dim))
         parts += self._bars(span, scale, paint)
         parts.append((" now ", paint.dim if span.shown is not None else paint.good))
-        if told:
-            parts.append((self._told(span), paint.label))
+        self._first = told + _LABEL
         return [strip_of(parts, width)]
 
     def _bars(self, span: Timespan, scale: Scale, paint: Palette) -> list[Part]:
@@ -186,6 +189,6 @@ class Timeline(Lines):
     def on_click(self, event: events.Click) -> None:
         """Ask for the moment under the mouse."""
         event.stop()
-        cell = event.x - _LABEL
+        cell = event.x - self._first
         if self._scale is not None and 0 <= cell < self._scale.cells:
             self.post_message(self.Chosen(self._scale.time(cell)))

@@ -56,7 +56,7 @@ class Screen:
         """Let the source give ``one`` and wait for the screen to have it."""
         self.source.put(one)
         await self.until(
-            lambda: self.app.main._snapshot is not None and self.app.main._snapshot.newest is one,
+            lambda: (newest := self.app.main.moments.newest) is not None and newest.newest is one,
             "no tick",
         )
 

@@ -12,7 +12,7 @@ from tui.pages import help_page
 from tui.screens import MainScreen
 from tui.tables import GroupTable
 
-CONTRACT = {*"q?/conplsSrwae+-t", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
+CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
 """Keys that people rely on."""
 
 

@@ -157,7 +157,8 @@ def test_the_mark() -> None:
     moments.comparing = True
     assert moments.against is None, "there is no mark"
     moments.mark = moments.picture
-    assert moments.against is moments.window
+    assert moments.against is not None
+    assert moments.against.window is moments.window
 
 
 @dataclass

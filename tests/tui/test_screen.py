@@ -250,6 +250,17 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
         await screen.sees("operations › operation057 › containers")
 
 
+async def test_the_palette_finds_actions_by_name() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        await screen.press("ctrl+p")
+        await screen.until(lambda: screen.app.screen is not screen.app.main)
+        await screen.press(*"operations")
+        await screen.sees("By operation (o)")
+        await screen.press("down", "enter")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
+
+
 async def test_themes_go_round_and_keep_the_text() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         before = screen.names()
@@ -291,9 +302,9 @@ async def test_ascii_only() -> None:
 
 async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(numbered(0), size=(120, 24)) as screen:
-        assert screen.app.main._snapshot is not None
-        old = replace(screen.app.main._snapshot, at=time.monotonic() - 100)
-        screen.app.main._snapshot = old
+        newest = screen.app.main.moments.newest
+        assert newest is not None
+        screen.app.main.moments.newest = replace(newest, at=time.monotonic() - 100)
         await screen.sees("NO DATA 10")
         await screen.press("o")
         await screen.until(lambda: "cudaStreamSynchronize" in screen.names())

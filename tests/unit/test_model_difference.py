@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from model.difference import Compared, compare, interval_ns
-from model.pivot import Groups, pivot
+from model.pivot import Dimension, pivot
 from model.window import Window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import Calls, key, rows, window
@@ -17,13 +17,14 @@ from tests.unit.windows import Calls, key, rows, window
 US = 1_000
 
 
-def changes(then: list[Calls], now: list[Calls], *, seconds: tuple[float, float] = (1.0, 1.0)) -> Compared:
-    before, after = window(then, seconds=seconds[0]), window(now, seconds=seconds[1])
-    return compare(*by_operation(before), *by_operation(after))
-
-
-def by_operation(one: Window) -> tuple[Groups, float]:
-    return pivot(one, ("operation",)), one.seconds
+def changes(
+    then: list[Calls],
+    now: list[Calls],
+    *,
+    seconds: tuple[float, float] = (1.0, 1.0),
+    by: Dimension = "operation",
+) -> Compared:
+    return compare(window(then, seconds=seconds[0]), window(now, seconds=seconds[1]), (by,))
 
 
 def test_slower_calls_lose_time_and_more_calls_take_more() -> None:
@@ -47,6 +48,23 @@ def test_who_waits_all_the_time_loses_though_the_sum_stays() -> None:
     assert found.difference.now.ns_per_s == pytest.approx(found.difference.then.ns_per_s)
     assert found.difference.lost_ns_per_s == pytest.approx([500 * US])
     assert found.difference.more_ns_per_s == pytest.approx([-500 * US])
+
+
+def test_more_of_the_long_calls_is_no_loss() -> None:
+    long, short = key("long"), key("short")
+    then = [Calls(long, [100 * US]), Calls(short, [US] * 9)]
+    now = [Calls(long, [100 * US] * 9), Calls(short, [US])]
+    found = changes(then, now, by="container").difference
+    assert found.lost_ns_per_s == pytest.approx([0])
+    assert found.more_ns_per_s == pytest.approx([792 * US])
+
+
+def test_a_process_that_was_started_again_is_compared_with_the_one_before() -> None:
+    then, now = [Calls(key(pid=1), [US] * 4)], [Calls(key(pid=2), [3 * US] * 4)]
+    by: Dimension
+    for by in ("container", "operation"):
+        assert changes(then, now, by=by).difference.lost_ns_per_s == pytest.approx([8 * US])
+    assert changes(then, now, by="process").difference.lost_ns_per_s.tolist() == [0, 0]
 
 
 def test_lengths_of_the_windows_make_no_difference() -> None:
@@ -133,12 +151,12 @@ def test_an_interval_without_calls_is_open() -> None:
 @given(sequences())
 def test_what_was_lost_and_what_is_more_add_up_to_the_change(parts: list[Window]) -> None:
     before, after = parts[0], parts[-1]
-    found = compare(*by_operation(before), *by_operation(after))
+    found = compare(before, after, ("operation",))
     difference = found.difference
     change = difference.now.ns_per_s - difference.then.ns_per_s
     assert difference.lost_ns_per_s + difference.more_ns_per_s == pytest.approx(change)
     assert set(found.keys) == {*pivot(before, ("operation",)).keys, *pivot(after, ("operation",)).keys}
     assert (difference.share >= 0).all()
-    same = compare(*by_operation(after), *by_operation(after)).difference
+    same = compare(after, after, ("operation",)).difference
     assert not same.changed.any()
     assert not same.weight.any()

@@ -1,0 +1,89 @@
+"""Keys of time: the length of the window, moments that are over, and the mark to compare with."""
+
+from __future__ import annotations
+
+from textual import on
+
+from outputs import figures
+from tui.main_view import MainView
+from tui.status import length_text
+from widgets.timeline import Timeline
+
+ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
+
+
+class TimeActions(MainView):
+    """The keys of time."""
+
+    def action_freeze(self) -> str:
+        """Hold the picture, or let it go; gives what is to be said about it."""
+        if self.moments.frozen:
+            self.moments.release()
+        else:
+            self.moments.freeze()
+        self.show_moment()
+        return "frozen" if self.moments.frozen else "live"
+
+    def action_window(self, step: int) -> None:
+        """A longer (1) or shorter (-1) window."""
+        if self.stalltop.options.still:
+            self.say("a saved window has the one length that it was saved with", "label")
+            return
+        if self.moments.choose(step):
+            self.stalltop.choose_length(self.moments.length)
+            self.say(f"window: {length_text(self.moments.length)}", "label")
+            self.show_moment()
+
+    def action_step(self, steps: int) -> None:
+        """Look at the window before (-1) or after (1) the one that is shown."""
+        if self._has_past():
+            self._went(self.moments.step(steps))
+
+    def action_minutes(self, minutes: int) -> None:
+        """Look at what was so many minutes after, or if negative before."""
+        if self._has_past():
+            self._went(self.moments.move(60.0 * minutes))
+
+    @on(Timeline.Chosen)
+    def _time_chosen(self, message: Timeline.Chosen) -> None:
+        if self._has_past():
+            self._went(self.moments.go_to(message.at))
+
+    def action_mark(self) -> None:
+        """Mark the moment that is shown."""
+        if not self._has_past():
+            return
+        self.moments.mark = picture = self.moments.picture
+        if picture is None:
+            self.say("there is nothing to mark yet", "dim")
+            return
+        self.say(f"marked {figures.clock(picture.at)}; x shows what changes from here on", "label")
+        self.show_moment()
+
+    def action_compare(self) -> None:
+        """Show what changed since the mark, or everything again."""
+        if not self._has_past():
+            return
+        if self.moments.mark is None:
+            self.say("nothing is marked: m marks the moment shown, x then compares with it", "label")
+            return
+        self.moments.comparing = not self.moments.comparing
+        self.show_moment()
+
+    def stop_comparing(self) -> bool:
+        """Show everything again; False where nothing was compared."""
+        was = self.moments.comparing
+        self.moments.comparing = False
+        if was:
+            self.show_moment()
+        return was
+
+    def _has_past(self) -> bool:
+        if self.stalltop.options.still:
+            self.say(ONE_MOMENT, "label")
+        return not self.stalltop.options.still
+
+    def _went(self, said: str) -> None:
+        if said:
+            self.say(said, "label")
+        self.show_moment()
