@@ -13,7 +13,7 @@ from diagnosis.normals import Normal, Normals
 from diagnosis.rules import RULES
 from diagnosis.series import Series
 from diagnosis.suspicion import Rule, Suspicion
-from diagnosis.verdict import chain_of, main_ones, suspicions
+from diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
 from model.chain import Chain, worst_first
 from model.merging import merge
 from model.window import RowKey, Window
@@ -48,6 +48,8 @@ class _Followed:
     """Whether each of the newest windows showed it by itself."""
     lasting: int = 0
     last: float = 0.0
+    suffering: frozenset[str] = frozenset()
+    """Tenants (ids) that it slows down."""
     chain: Chain | None = None
     """Once it is open."""
 
@@ -132,6 +134,7 @@ class Diagnosis:
 
     def _seen(self, identity: str, followed: _Followed, suspicion: Suspicion, newest: Window) -> None:
         followed.last = newest.end
+        followed.suffering = _suffering(suspicion)
         if followed.chain is None and not _is_enough(followed, suspicion, newest):
             return
         before = self._closed.pop(identity, None) if followed.chain is None else None
@@ -152,18 +155,21 @@ class Diagnosis:
             del self._closed[min(self._closed, key=lambda identity: self._closed[identity].seen)]
 
     def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
-        """Learn what is normal from this window, but for the tenants that suffer now."""
-        faulty = {
-            suspicion.tenant
-            for found in (now_seen, lately)
-            for suspicion in found.values()
-            if CAUSES[suspicion.cause].fault
-        }
+        """Learn what is normal from this window, but for the tenants that suffer now.
+
+        What costs them next to nothing does not count: a device that is always at its power cap, or a
+        link that never had more lanes, is what their normal is.
+        """
+        faulty: set[str] = set()
+        for found in (now_seen, lately):
+            for suspicion in found.values():
+                cause = CAUSES[suspicion.cause]
+                if cause.fault and severity_of(cause, suspicion.share) != "low":
+                    faulty |= _suffering(suspicion)
         for followed in self._followed.values():
-            if followed.chain is not None and CAUSES[followed.chain.cause].fault:
-                faulty.add(followed.chain.tenant)
-        if "" in faulty:  # the whole host suffers
-            return
+            chain = followed.chain
+            if chain is not None and CAUSES[chain.cause].fault and chain.severity != "low":
+                faulty |= followed.suffering
         self.normals.learn(facts, faulty)
 
     def _chains(self) -> tuple[Chain, ...]:
@@ -200,6 +206,11 @@ def _normal(normals: Normals, window: Window) -> Normal:
         for call in window.open_calls
     )
     return normals.of(dict.fromkeys((*window.rows.keys, *calls)), window.tenants)
+
+
+def _suffering(suspicion: Suspicion) -> frozenset[str]:
+    """Tenants (ids) that a suspicion says are slowed down."""
+    return suspicion.suffering | ({suspicion.tenant} if suspicion.tenant else frozenset())
 
 
 def _stays_seconds(followed: _Followed) -> float:

@@ -23,6 +23,7 @@ class Workload(NamedTuple):
     process: str
     layer: str
     operation: str
+    """With ``NESTED`` before it where the calls are made inside other traced calls."""
 
 
 class Normal(NamedTuple):
@@ -48,6 +49,9 @@ _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
 """What Kubernetes appends to the names of pods: a hash of their ReplicaSet, and five random characters. Both
 without vowels (rand.SafeEncodeString)."""
 
+NESTED: Final = "> "
+"""A call inside another one has a normal of its own: the same function called directly does more, or less."""
+
 _P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
 _COLUMNS = _SPLIT + len(SPLITS)
 
@@ -71,11 +75,18 @@ class Normals:
         rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
         if not rows:
             return
-        place = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
-        seen = np.array([_figures(row, facts.seconds) for row in rows])
+        places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
+        figures = np.array([_figures(row, facts.seconds) for row in rows])
+        # Several processes of one workload count by their calls; its rate is that of one of them.
+        place, of_row, processes = np.unique(places, return_inverse=True, return_counts=True)
+        calls = np.array([float(row.calls) for row in rows])
+        weights = calls / np.bincount(of_row, weights=calls)[of_row]
+        weights_of = np.repeat(weights[:, None], _COLUMNS, axis=1)
+        weights_of[:, _RATE] = (1.0 / processes)[of_row]
+        seen = np.zeros((len(place), _COLUMNS))
+        np.add.at(seen, of_row, weights_of * figures)
         self._windows[place] += 1
         weight = np.maximum(1.0 / self._windows[place], _SLOWEST)[:, None]
-        # Several processes of one workload: the last one counts, the others had their turn or will.
         self._means[place] += weight * (seen - self._means[place])
 
     def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
@@ -151,7 +162,7 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
         own = tenant.name.removeprefix(f"{pod}/") if pod else tenant.name
         parts = tenant.namespace, _REPLICA.sub("", pod), own
         name = f"{tenant.kind} {'/'.join(filter(None, parts))}"
-    return Workload(name, key.process, key.layer, key.operation)
+    return Workload(name, key.process, key.layer, NESTED * key.nested + key.operation)
 
 
 def _figures(row: Row, seconds: float) -> tuple[float, ...]:

@@ -40,6 +40,8 @@ class Suspicion:
     calls: int = 0
     share: float | None = None
     """Part of the victim's time that is lost, 0 to 1; None lets the engine work it out from ``pid``."""
+    suffering: frozenset[str] = frozenset()
+    """All tenants (ids) that it may slow down, where that is more than ``tenant``: a device's users."""
 
 
 Rule = Callable[[Facts], Iterable[Suspicion]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from diagnosis.facts import Facts
@@ -17,6 +17,9 @@ HELD: Final = 0.1
 """Part of the time that clocks are held down before it counts: shorter touches of a limit are usual."""
 SLOWER: Final = 0.05
 """Part of the highest clock that is missing before it counts; boost clocks move within this anyway."""
+USUAL_AT_CAP: Final = 0.3
+"""The same that a device under full load misses at its power cap: large matrix products hold an A100 or H100
+there by design, at 70 to 90 % of its highest clock. That is worth a word, and nobody's alarm."""
 UNEXPLAINED: Final = 0.3
 """The same where the driver gives no reason: clocks chosen on purpose are mostly nearer to the highest."""
 BUSY_PERCENT: Final = 50.0
@@ -108,7 +111,7 @@ def _limited(
             "culprit", f"{gpu}, {device.name}{_figures(device, limit.cause)}", share=1.0, device=gpu, depth=2
         ),
     ]
-    return suspect(
+    told = suspect(
         facts,
         limit.cause,
         device,
@@ -119,6 +122,9 @@ def _limited(
         loser=slower(users, (missing or 0.0) * held),
         unknown=_unknown(missing, users),
     )
+    if limit.cause == "gpu_power" and (missing or 0.0) < USUAL_AT_CAP:
+        return replace(told, share=0.0)
+    return told
 
 
 def _unexplained(facts: Facts, device: Device, users: Sequence[Usage], missing: float) -> Suspicion:

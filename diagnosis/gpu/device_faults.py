@@ -82,6 +82,7 @@ def suspect(
         pid=pid,
         process=process,
         about=gpu + about,
+        suffering=frozenset({tenant, *(process.tenant for process in device.processes)} - {""}),
         unknown=tuple(unknown),
         p99_ns=effect.p99_ns if effect else None,
         normal_p99_ns=effect.normal_p99_ns if effect else None,

@@ -14,6 +14,7 @@ from diagnosis.host.memory import at_limit
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
+from model.evidence import HOST_LAYER
 from model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
@@ -22,8 +23,8 @@ HUNG_TIMES: Final = 10
 """Times what such calls of the process took before: long steps and loads are long again and again."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
 """Where none came back yet: the first one may load and compile device code for tens of seconds."""
-COST_PERCENT: Final = 5.0
-"""Of one CPU: what tracing may take before it is a cause."""
+COST_SHARE: Final = 0.05
+"""Of the time of a process's calling threads, 0 to 1: what tracing may take before it is a cause."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
@@ -156,36 +157,42 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
-    """Tracing itself costs too much."""
-    cost = facts.window.coverage.cost_percent
-    if cost < COST_PERCENT:
-        return
-    rows = sorted((row for row in facts.rows if row.key.outermost), key=lambda row: -row.calls)[:1]
-    for row in rows:
+    """Tracing itself takes a noticeable part of a process's time: what its own calls cost."""
+    coverage = facts.window.coverage
+    for pid in facts.callers:
+        rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)
+        calls = sum(row.calls for row in rows)
+        share = calls * coverage.probe_ns / facts.wall_ns(pid)
+        if share < COST_SHARE:
+            continue
+        key = rows[0].key
+        lost = facts.per_second(calls * coverage.probe_ns)
         yield Suspicion(
             cause="tracer",
-            tenant=row.key.tenant,
-            summary=f"tracing takes {cost:.0f} % of a CPU: {facts.name(row.key.tenant)} calls most",
-            lost_ns_per_s=cost / 100 * 1e9,
+            tenant=key.tenant,
+            summary=f"tracing takes time of {key.process} (pid {pid}) of {facts.name(key.tenant)}",
+            lost_ns_per_s=lost,
+            share=min(share, 1.0),
             confidence=0.9,
             links=(
                 link_of(
-                    row.key,
+                    key,
                     "effect",
-                    f"{facts.per_second(row.calls):,.0f} calls a second of {row.key.operation}",
+                    f"{facts.per_second(calls):,.0f} calls a second, most of them of {key.operation}",
+                    ns_per_s=lost,
                     depth=0,
                 ),
                 Link(
                     "culprit",
-                    "the probes of stalltop",
+                    f"the probes of stalltop, {coverage.probe_ns:.0f} ns a call",
                     share=1.0,
-                    ns_per_s=cost / 100 * 1e9,
+                    ns_per_s=lost,
                     pid=facts.own_pid,
                 ),
             ),
             fixes=(Fix("stop stalltop, or fuse small kernels (CUDA graphs): fewer calls cost less"),),
-            effect=row.key,
-            rows=(row.key,),
-            pid=row.key.pid,
-            process=row.key.process,
+            effect=key,
+            rows=(key,),
+            pid=pid,
+            process=key.process,
         )

@@ -123,7 +123,7 @@ def window(
     cpus: Sequence[float] = (60.0, 60.0, 60.0, 60.0),
     open_calls: Sequence[OpenCall] = (),
     devices: Devices | None = None,
-    cost_percent: float = 0.5,
+    probe_ns: float = 120.0,
 ) -> Window:
     """A window of a host with four CPUs, a trainer, a batch job, a server and a system service."""
     given = evidence or Evidence()
@@ -142,7 +142,7 @@ def window(
             memory_total_bytes=64 << 30,
             memory_used_bytes=16 << 30,
         ),
-        coverage=Coverage(attached=4, functions=2, cost_percent=cost_percent, way="multi"),
+        coverage=Coverage(attached=4, functions=2, probe_ns=probe_ns, way="multi"),
         evidence=replace(
             given,
             charges=(*given.charges, *charges),

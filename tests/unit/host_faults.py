@@ -330,7 +330,7 @@ def hung_call() -> Window:
 
 def tracer() -> Window:
     calls = [row("cudaGraphLaunch", 40_000, running=200), row(HOST_GAP, 40_000, running=790)]
-    return window(calls, cost_percent=22.0)
+    return window(calls, probe_ns=5_500)
 
 
 FAULTS = {

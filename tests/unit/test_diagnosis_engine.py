@@ -19,10 +19,11 @@ from diagnosis.rules import RULES
 from diagnosis.suspicion import Suspicion
 from diagnosis.verdict import severity_of
 from model.chain import Link
+from model.device import Device, DeviceProcess, Devices
 from model.evidence import RECORDS, Event, Evidence
 from model.window import Window
 from tests.unit import evidence_windows as made
-from tests.unit.evidence_windows import BATCH, TRAIN, row, window
+from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, healthy_trainer, row, window
 from tests.unit.host_faults import FAULTS
 from tests.unit.random_windows import windows
 
@@ -215,6 +216,53 @@ def test_nothing_is_learned_from_a_faulty_tenant() -> None:
         look = diagnosis.add(replace(FAULTS["cpu_contention"][0](), start=float(tick)))
     assert look.chains[0].open
     assert len(diagnosis.normals) == 0
+
+
+@pytest.mark.parametrize(
+    ("clock_mhz", "learned"),
+    [
+        pytest.param(
+            1755, {"train.py", "worker", "batch"}, id="at its power cap, as it always is under full load"
+        ),
+        pytest.param(495, {"batch"}, id="at a quarter of its clock: its users only are left out"),
+    ],
+)
+def test_a_shared_device_keeps_nobody_else_from_being_learned(clock_mhz: int, learned: set[str]) -> None:
+    users = (DeviceProcess(100, "C", 1 << 30, TRAIN), DeviceProcess(200, "C", 1 << 30, SERVE))
+    device = Device(
+        0,
+        "GPU-0",
+        "H100",
+        utilization_percent=99.0,
+        sm_clock_mhz=clock_mhz,
+        sm_clock_max_mhz=1980,
+        throttle_reasons=("power cap",),
+        processes=users,
+    )
+    other = row("cudaLaunchKernel", 10, tenant=BATCH, pid=300, program="batch", running=1)
+    diagnosis = Diagnosis()
+    for second in range(20):
+        look = window([*healthy_trainer(), other], start=float(second), devices=Devices((device,)))
+        chains = diagnosis.add(look).chains
+    assert [chain.cause for chain in chains if chain.open and chain.severity != "info"] == ["gpu_power"]
+    assert {entry[1] for entry in diagnosis.normals.to_plain()["workloads"]} == learned
+
+
+def test_processes_of_one_name_are_learned_by_their_calls() -> None:
+    normals = Normals()
+    for second in range(KNOWN_WINDOWS):
+        often, seldom = (
+            row("cudaLaunchKernel", 900, running=9),
+            row("cudaLaunchKernel", 100, pid=102, running=11),
+        )
+        inside = row("cudaLaunchKernel", 50, running=200, nested=True)
+        normals.learn(Facts(window([often, seldom, inside], start=float(second))))
+    of_calls, of_nested = normals.to_plain()["workloads"]
+    rate, running = of_calls[7], of_calls[8]
+    assert rate == pytest.approx(500)  # of one of them
+    assert running == pytest.approx(20e6 / 1000)
+    assert of_nested[3] == "> cudaLaunchKernel"
+    assert of_nested[8] == pytest.approx(4e6)
 
 
 def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:

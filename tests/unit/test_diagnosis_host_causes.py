@@ -96,6 +96,18 @@ def test_the_tracer_itself_is_named() -> None:
     assert chain.cause == "tracer"
 
 
+def test_the_tracer_costs_each_process_what_its_own_calls_cost() -> None:
+    """Eight ranks at 1 % each are 8 % of a CPU, and nobody's problem."""
+    ranks = []
+    for pid in range(100, 108):
+        ranks.append(row("cudaLaunchKernel", 10_000, pid=pid, running=80))
+        ranks.append(row(HOST_GAP, 40, pid=pid, running=900))
+    assert not faults(explain(window(ranks, probe_ns=1_000)))
+    busy = [row("cudaGraphLaunch", 100_000, pid=200, running=200), row(HOST_GAP, 40, pid=200, running=790)]
+    (chain,) = faults(explain(window([*ranks, *busy], probe_ns=1_000)))
+    assert (chain.cause, chain.pid, round(chain.lost_ms_per_s)) == ("tracer", 200, 100)
+
+
 def test_a_device_of_the_tenant_is_told_as_a_guess() -> None:
     """The process itself reads from a file system that has no block device."""
     one = plus(
