@@ -100,6 +100,8 @@ class StalltopApp(App[None]):
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
         theme = chosen(options.theme)
+        self._many_colours = ""
+        """The theme from before few colours were wanted; empty: there was none."""
         # Asked for no colours, Textual leaves those out that a theme in the terminal's own colours has.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self.animation_level = "none"
@@ -125,6 +127,8 @@ class StalltopApp(App[None]):
         )
         self._making = Latest("stalltop-past", lambda error: self.post_message(NotMade(error)))
         self.main = MainScreen(options.window)
+        if options.low_bandwidth:
+            self.few_colours(True)
 
     def get_driver_class(self) -> type[Driver]:
         """Ours where Textual would write to a terminal itself."""
@@ -285,11 +289,25 @@ class StalltopApp(App[None]):
     def theme_choice(self) -> str:
         """The theme as a setting: the one that was asked for, unless a key has changed it."""
         wanted = self.options.theme
-        return wanted if self.theme == chosen(wanted) else self.theme
+        theme = self._many_colours or self.theme
+        return wanted if theme == chosen(wanted) else theme
+
+    @property
+    def pictures(self) -> bool:
+        """Whether bars are drawn, and what else takes more to send than it tells."""
+        return not self.main.slow_line.low
+
+    def few_colours(self, few: bool) -> None:
+        """Change to the terminal's own 16 colours, which take few bytes, or back to those from before."""
+        if few and self.theme not in LETTERED and not self.no_color:
+            self._many_colours, self.theme = self.theme, "terminal"
+        elif not few and self._many_colours:
+            self.theme, self._many_colours = self._many_colours, ""
 
     def next_theme(self) -> str:
         """Change to the next colours and return their name."""
         if not self.no_color:
+            self._many_colours = ""
             self.theme = NAMES[(NAMES.index(self.theme) + 1) % len(NAMES)]
         return self.theme
 

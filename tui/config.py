@@ -183,6 +183,9 @@ class Settings:
     mouse: bool = _setting(
         True, YesNo(), "Let the mouse click and scroll; false leaves it to the terminal, to select text."
     )
+    low_bandwidth: bool = _setting(
+        False, YesNo(), "Draw less, for slow lines: every 3 seconds, without bars, in 16 colours."
+    )
     panels: tuple[str, ...] = _setting(
         PANELS,
         Names(PANELS, NEEDED),

@@ -115,6 +115,7 @@ ACTIONS = (
     Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
     Action("save", ("w",), "Save", "Save this window to a file", _REST, "save"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
+    Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "draw_less"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),

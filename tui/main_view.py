@@ -21,6 +21,7 @@ from tui.keys import footer
 from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
 from tui.moments import Moments, Picture
 from tui.recall import timespan
+from tui.slow_line import OFFER, SlowLine
 from tui.status import header_state, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
@@ -33,6 +34,8 @@ from widgets.timeline import Timeline
 if TYPE_CHECKING:
     from tui.app import StalltopApp
 
+OFFER_SECONDS = 8.0
+"""How long the screen offers to draw less; a slow line shows it late."""
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the worst warning."""
 
@@ -55,6 +58,7 @@ class MainView(Screen[None]):
         self._layout = Layout()
         self._late = False
         """There is newer data than is shown: the line was too slow for it."""
+        self.slow_line = SlowLine()
         self._said: Timer | None = None
 
     @property
@@ -94,6 +98,7 @@ class MainView(Screen[None]):
         self._show_entry(False)
         self.set_interval(1.0, self._every_second)
         options = self.stalltop.options
+        self.slow_line.low = options.low_bandwidth
         self._panels, self._share = frozenset(options.panels), options.share
         self.tables.put_order(options.sort, options.descending)
         self._arrange()
@@ -119,7 +124,10 @@ class MainView(Screen[None]):
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
         self.moments.newest = snapshot
-        self._late = self.stalltop.line_is_behind
+        behind = self.stalltop.line_is_behind
+        if behind and self.slow_line.left_out():
+            self.say(OFFER, "warn", OFFER_SECONDS)
+        self._late = behind or not self.slow_line.due
         if self._late:
             return
         if self.moments.frozen:
@@ -154,7 +162,7 @@ class MainView(Screen[None]):
     def _every_second(self) -> None:
         if self.stalltop.line_is_behind:
             return
-        if self._late:
+        if self._late and self.slow_line.due:
             self._late = False
             self._refresh()
         else:
@@ -215,6 +223,7 @@ class MainView(Screen[None]):
         self._refresh_keys()
         if window is None:
             return
+        self.slow_line.drawn()
         self.query_one("#system", SystemBars).show(window.system)
         self.query_one("#devices", DeviceRows).show(window.devices, self._layout.devices)
         self.tables.show(window, self.panel.found.open, against=self.moments.against)

@@ -7,6 +7,7 @@ from textual import on
 from model.chain import Chain
 from model.pivot import Dimension
 from tui.actions_details import DetailActions
+from tui.actions_line import LineActions
 from tui.actions_panels import PanelActions
 from tui.actions_time import TimeActions
 from tui.chain_screen import ChainScreen
@@ -19,7 +20,7 @@ READ_SECONDS = 6.0
 """How long it says where a file was saved, or what went wrong."""
 
 
-class MainScreen(PanelActions, DetailActions, TimeActions):
+class MainScreen(PanelActions, DetailActions, TimeActions, LineActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")

@@ -24,6 +24,8 @@ from widgets.table import Cell, Rows, TableData, TableRow
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
+PICTURES = ("bar", "split", "trend")
+"""Columns that are drawn rather than written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,18 @@ def table(
     against: Window | None = None,
     chosen: Sequence[str] = (),
     past: Past = NO_PAST,
+    pictures: bool = True,
 ) -> TableData:
     """``window`` as ``view`` wants it, for a table of ``width`` cells.
 
     Shares are of the time of all outermost calls below the view's path: a filter does not change them.
     ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key;
-    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones.
+    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones;
+    ``pictures``: with the columns that are drawn rather than written.
     """
     split = window.rows.split_ns is not None
     shown = columns(view.by, width, available(window, against, past), chosen)
+    shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     kinds = [BY_ID[column.id] for column in shown[1:]]
     sort = BY_ID.get(view.sort, BY_ID["total"])
     uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
@@ -74,7 +79,7 @@ def table(
         view.sort,
         view.descending,
         empty(window, view),
-        legend(letters=letters) if legend_shown and split and width >= WIDE else (),
+        legend(letters=letters) if legend_shown and split and pictures and width >= WIDE else (),
     )
 
 

@@ -146,6 +146,7 @@ class Tables(Vertical):
             width=self._width(view),
             unicode=self.unicode,
             letters=getattr(self.app, "letters", False),
+            pictures=getattr(self.app, "pictures", True),
             marks=marks(self._chains, self._window, view),
             legend_shown=legend and against is None,
             against=None if against is None else against.window,

@@ -15,6 +15,6 @@ def bar(
     full, empty = ("━", "─") if unicode else ("#", ".")
     share = min(max(percent or 0.0, 0.0), 100.0) / 100
     filled = round(share * width)
-    if share > 0 and not filled:
+    if share > 0 and not filled and width:
         filled = 1
     return [(full * filled, style or paint.level(percent)), (empty * (width - filled), paint.track)]

@@ -35,7 +35,7 @@ class SystemBars(Lines):
             return [strip_of([(" CPU and memory not known yet", paint.dim)], width)]
         memory = _share(system.memory_used_bytes, system.memory_total_bytes)
         swap = _share(system.swap_used_bytes, system.swap_total_bytes)
-        wide = max(min((width - 80) // 3, 24), 4)
+        wide = max(min((width - 80) // 3, 24), 4) if self.pictures else 0
         used = figures.memory(system.memory_used_bytes, unicode=self.unicode)
         total = figures.memory(system.memory_total_bytes, unicode=self.unicode).strip()
         parts: list[Part] = [(" CPU ", paint.label)]

@@ -56,7 +56,7 @@ class DeviceRows(Lines):
         unicode = self.unicode
         used, total = device.memory_used_bytes, device.memory_total_bytes
         share = 100.0 * used / total if used is not None and total else None
-        wide = max(min((width - 72) // 3, 24), 4)
+        wide = max(min((width - 72) // 3, 24), 4) if self.pictures else 0
         name = printable(device.name).removeprefix("NVIDIA ")
         room = min(max(width - 76 - 2 * (wide - 4), 0), 18)
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]

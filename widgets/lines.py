@@ -27,6 +27,11 @@ class Lines(Widget):
         self.unicode = unicode
         self._shown: list[Strip] = []
 
+    @property
+    def pictures(self) -> bool:
+        """Whether bars are drawn: they tell less than they take where a line is slow."""
+        return bool(getattr(self.app, "pictures", True))
+
     def lines(self, width: int, height: int, paint: Palette) -> Sequence[Strip]:
         """The lines to show, each ``width`` cells wide; those beyond ``height`` are not seen."""
         raise NotImplementedError

@@ -52,6 +52,7 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
     add("--ascii", "draw with ASCII only", action="store_true")
     add("--theme", f"colours: {', '.join((AUTO, *THEMES))}; the key t shows them in turn", type=theme)
     add("--no-mouse", "leave the mouse to the terminal", action="store_false", dest="mouse")
+    add("--low-bandwidth", "draw less, for slow lines; the key b does it, too", action="store_true")
     group.add_argument("--no-config", dest="config", action="store_false", help="leave the config file aside")
 
 
@@ -86,7 +87,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
     return screen
 
 
-FLAGS = ("interval", "window", "ascii", "theme", "mouse")
+FLAGS = ("interval", "window", "ascii", "theme", "mouse", "low_bandwidth")
 """Settings that have an option."""
 
 

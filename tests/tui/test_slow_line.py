@@ -1,0 +1,113 @@
+"""Drawing less where a line is slow: when it is offered, and what it leaves out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bench.shown import Prepared
+from tests.tui.screen import running
+from tui.app import RunOptions, StalltopApp
+from tui.slow_line import LOW_SECONDS, OFFER, WITHIN_SECONDS, SlowLine
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_less_is_offered_once_where_pictures_are_left_out() -> None:
+    clock = Clock()
+    line = SlowLine(clock=clock)
+    assert [line.left_out() for _ in range(6)] == [False, False, True, False, False, False]
+    line = SlowLine(clock=clock)
+    seldom = []
+    for _ in range(9):
+        clock.now += WITHIN_SECONDS
+        seldom.append(line.left_out())
+    assert not any(seldom)
+    assert not any(SlowLine(low=True, clock=clock).left_out() for _ in range(6))
+
+
+def test_pictures_come_seldom_while_less_is_drawn() -> None:
+    clock = Clock()
+    line = SlowLine(clock=clock)
+    line.drawn()
+    assert line.due
+    line.low = True
+    assert not line.due
+    clock.now += LOW_SECONDS
+    assert line.due
+
+
+BARS = "━─╸"
+
+
+def options(**more: object) -> RunOptions:
+    return RunOptions(interval=0.0, theme="dark", window=1.0, **more)  # type: ignore[arg-type]
+
+
+async def test_the_key_draws_less_and_all_of_it_again() -> None:
+    source = Prepared(20, 1.0)
+    async with running(source.read(), options=options()) as screen:
+        await screen.sees("SPLIT")
+        assert any(sign in screen.text() for sign in BARS)
+        await screen.press("b")
+        await screen.until(lambda: "SPLIT" not in screen.text(), "the split went")
+        assert not any(sign in screen.text() for sign in BARS)
+        assert screen.app.theme == "terminal"
+        # It is not chosen for good.
+        assert screen.app.theme_choice == "dark"
+        assert "cudaOperation0000" in screen.text()
+        await screen.press("b")
+        await screen.sees("SPLIT")
+        assert any(sign in screen.text() for sign in BARS)
+        assert screen.app.theme == "dark"
+
+
+async def test_new_data_waits_for_its_turn_and_keys_do_not() -> None:
+    source = Prepared(20, 1.0)
+    async with running(source.read(), options=options(low_bandwidth=True)) as screen:
+        clock = Clock()
+        clock.now = time.monotonic()
+        screen.app.main.slow_line._clock = clock
+        await screen.press("o")
+        clock.now += LOW_SECONDS
+        await screen.feed(source.read())
+        before = screen.text()
+        await screen.feed(source.read())
+        await screen.pilot.pause(0.1)
+        rows = [line for line in before.splitlines() if "cudaOperation" in line]
+        assert rows
+        assert [line for line in screen.text().splitlines() if "cudaOperation" in line] == rows
+        await screen.press("c")
+        await screen.sees("CONTAINER")
+        clock.now += LOW_SECONDS
+        await screen.press("o")
+        await screen.feed(source.read())
+        await screen.until(
+            lambda: [line for line in screen.text().splitlines() if "cudaOperation" in line] != rows,
+            "no new picture",
+        )
+
+
+async def test_it_is_offered_on_a_line_that_falls_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Prepared(5, 1.0)
+    async with running(source.read(), options=options()) as screen:
+        await screen.sees("tenant-0")
+        monkeypatch.setattr(StalltopApp, "line_is_behind", property(lambda app: True))
+        for _ in range(4):
+            await screen.feed(source.read())
+        await screen.sees(OFFER)
+
+
+async def test_a_theme_that_is_chosen_meanwhile_stays() -> None:
+    async with running(Prepared(5, 1.0).read(), options=options()) as screen:
+        await screen.press("b", "t")
+        chosen = screen.app.theme
+        await screen.press("b")
+        assert screen.app.theme == chosen
