@@ -131,7 +131,7 @@ def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
 
 
 def _row(row: SheetRow, *, split: bool) -> Html:
-    cells = [tag("td", name, class_="name") for name in (row.label, *row.names[1:])]
+    cells = [tag("td", name, class_="name") for name in row.label]
     for column in COLUMNS:
         wrong = column.field == "errors" and bool(row.errors)
         text = column.shown(getattr(row, column.field), True).strip()

@@ -24,14 +24,22 @@ def state_directory() -> Path:
     return base / ".local" / "state" / "stalltop"
 
 
-def window_path(window: Window, directory: Path | None = None) -> Path:
-    """A free path for ``window``, named by host and local time: ``gpu7-20260504-031245.stalltop``."""
-    directory = state_directory() if directory is None else directory
+def window_name(window: Window) -> str:
+    """What files of ``window`` are called, by host and local time: ``gpu7-20260504-031245``."""
     host = re.sub(r"[^A-Za-z0-9._-]+", "_", window.host).strip("._-")[:64] or "host"
-    name = f"{host}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
-    path = directory / (name + SUFFIX)
-    number = 2
-    while os.path.lexists(path):
-        path = directory / f"{name}-{number}{SUFFIX}"
+    return f"{host}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
+
+
+def free(path: Path) -> Path:
+    """``path``, or where that exists the first of its name with a number behind: ``name-2.csv``."""
+    found, number = path, 2
+    while os.path.lexists(found):
+        found = path.with_name(f"{path.stem}-{number}{path.suffix}")
         number += 1
-    return path
+    return found
+
+
+def window_path(window: Window, directory: Path | None = None) -> Path:
+    """A free path for ``window``: ``gpu7-20260504-031245.stalltop``."""
+    directory = state_directory() if directory is None else directory
+    return free(directory / (window_name(window) + SUFFIX))

@@ -32,6 +32,8 @@ class SheetRow:
 
     names: tuple[str, ...]
     """One for each dimension of the sheet."""
+    own: int = 0
+    """Which of ``names`` is the row's own; others say where it is."""
     inside: bool = False
     """Whether all its calls were made inside other traced calls, whose time holds theirs."""
     calls_per_s: float | None = None
@@ -53,9 +55,10 @@ class SheetRow:
     """Where the time went, as ``model.window.SPLITS``; None where that was not measured."""
 
     @property
-    def label(self) -> str:
-        """Its first name, in parentheses where its calls were made inside others."""
-        return f"({self.names[0]})" if self.inside else self.names[0]
+    def label(self) -> tuple[str, ...]:
+        """Its names, its own in parentheses where its calls were made inside others."""
+        names, own = self.names, self.own
+        return (*names[:own], f"({names[own]})", *names[own + 1 :]) if self.inside else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +130,26 @@ def others(window: Window, shown: Sheet | None) -> list[Sheet]:
     ]
 
 
-def row_of(groups: Groups, at: int, *, open_ns: int = 0, whole_ns: int | None = None) -> SheetRow:
-    """Group ``at`` of ``groups``. ``open_ns``: age of its oldest open call; ``whole_ns``: what its share is
-    of, where that is not all of the window that was grouped."""
-    share: float | None = float(groups.share[at])
+def row_of(
+    groups: Groups,
+    at: int,
+    *,
+    names: tuple[str, ...] = (),
+    own: int = 0,
+    open_ns: int = 0,
+    whole_ns: int | None = None,
+) -> SheetRow:
+    """Group ``at`` of ``groups``. ``names``: where they are other than its labels, its own at ``own``;
+    ``open_ns``: age of its oldest open call; ``whole_ns``: what its share is of, where that is not all of
+    the window."""
+    share = float(groups.share[at])
     if whole_ns is not None:
         share = int(groups.total_ns[at]) / whole_ns if whole_ns else 0.0
     counted = bool(groups.calls[at])
     p50, p95, p99 = (int(value) if counted else None for value in groups.percentiles_ns[at])
     return SheetRow(
-        names=groups.labels[at],
+        names=names or groups.labels[at],
+        own=own,
         inside=bool(groups.nested[at]),
         calls_per_s=float(groups.calls_per_s[at]),
         p50_ns=p50,
@@ -171,7 +184,7 @@ def largest(row: SheetRow, most: int = 2) -> str:
 
 def sheet_lines(table: Sheet, style: Style) -> list[str]:
     """All rows for people, with the columns that there is room for; one with nothing in it is left out."""
-    labels = [table.by, *((row.label, *row.names[1:]) for row in table.rows)]
+    labels = [table.by, *(row.label for row in table.rows)]
     names = [max(cell_len(name) for name in column) for column in zip(*labels, strict=True)]
     shown = [column for column in COLUMNS if any(getattr(row, column.field) for row in table.rows)]
     most = 2 if any(row.split_ns for row in table.rows) else 0

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import RenderableType
-from textual import on
-from textual.app import App, SystemCommand
+from textual import events, on
+from textual.app import App
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -23,15 +24,17 @@ from textual.screen import Screen
 from model.chain import Chain
 from model.errors import Told, described
 from model.source import Source
-from model.window import Window
 from tui.collector import Collector, Failed, Tick
 from tui.config import Settings
-from tui.keys import ACTIONS, bindings
+from tui.keys import bindings
 from tui.latest import Latest
 from tui.lean_driver import LeanDriver
 from tui.leaving import INTERRUPTED, Leaving
 from tui.moments import Asked, Picture
-from tui.screens import READ_SECONDS, MainScreen
+from tui.pages_screen import HelpScreen
+from tui.palette import Palette
+from tui.saving import Saved, Saving
+from tui.screens import MainScreen
 from tui.streams import drop_output
 from tui.terminal import require_screen, speaks_unicode
 from tui.theme import LETTERED, NAMES, THEMES, chosen
@@ -80,14 +83,6 @@ class NotMade(Message):
         self.error = error
 
 
-class Saved(Message):
-    """A file was saved, or not: ``text`` says it."""
-
-    def __init__(self, text: str, good: bool) -> None:
-        super().__init__()
-        self.text, self.good = text, good
-
-
 class StalltopApp(App[None]):
     """The live screen on one source."""
 
@@ -115,7 +110,7 @@ class StalltopApp(App[None]):
         self._leaving = False
         self.interrupted = False
         self._loop_of_screen: asyncio.AbstractEventLoop | None = None
-        self._saving: list[threading.Thread] = []
+        self.saving = Saving(self.post_message)
         for ours in THEMES:
             self.register_theme(ours)
         for name in list(self.available_themes):
@@ -187,7 +182,7 @@ class StalltopApp(App[None]):
 
     @on(Saved)
     def _saved(self, message: Saved) -> None:
-        self.main.say(message.text, "good" if message.good else "bad", READ_SECONDS)
+        self.main.saved(message)
 
     @on(Failed)
     def _failed(self, message: Failed) -> None:
@@ -248,24 +243,6 @@ class StalltopApp(App[None]):
                 self.post_message(Made(asked.turn, picture))
 
         self._making.ask(work)
-
-    def save(self, window: Window) -> None:
-        """Save ``window`` in the background; a message says where, or why not."""
-
-        def work() -> None:
-            from outputs.places import window_path
-            from outputs.saved import save
-
-            try:
-                path = window_path(window)
-                save(window, path)
-                self.post_message(Saved(f"saved {path}", True))
-            except (Told, OSError, ValueError) as error:
-                self.post_message(Saved(f"not saved: {error}", False))
-
-        thread = threading.Thread(target=work, name="stalltop-save", daemon=True)
-        self._saving.append(thread)
-        thread.start()
 
     def copy_fix(self, chain: Chain) -> str:
         """Put the first command that helps against ``chain``, or else one that shows more about it, into the
@@ -331,26 +308,26 @@ class StalltopApp(App[None]):
         self.interrupted = True
         self.exit(return_code=INTERRUPTED)
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every action, for the palette."""
-        for action in ACTIONS:
-            if action.by == "screen" and screen is self.main:
-                yield SystemCommand(
-                    action.label, f"{action.help} ({action.key})", self._runner(action.action)
-                )
+    def action_command_palette(self) -> None:
+        """Find an action by its name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(Palette(self.screen))
 
-    def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            await self.main.run_action(action)
+    def action_help(self) -> None:
+        """All keys; from every screen."""
+        self.push_screen(HelpScreen())
 
-        return run
+    async def on_event(self, event: events.Event) -> None:
+        """Any key ends the line for newcomers, and does what it does."""
+        if isinstance(event, events.Key):
+            self.main.end_tour()
+        await super().on_event(event)
 
     def finish(self, close_seconds: float = CLOSE_SECONDS, save_seconds: float = SAVE_SECONDS) -> None:
         """Wait, each no longer than so many seconds, for the source to close and for files to be written."""
         until = time.monotonic() + save_seconds
         self.collector.stop(close_seconds)
-        for thread in self._saving:
-            thread.join(max(until - time.monotonic(), 0.0))
+        self.saving.join(until)
 
 
 def run(source: Source, options: RunOptions | None = None) -> int:
@@ -381,6 +358,7 @@ def run(source: Source, options: RunOptions | None = None) -> int:
             drop_output()
             return INTERRUPTED
     _print_last(app)
+    _print_saved(app)
     if app.failure is not None:
         return _explain("the screen" if app.failed_itself else "reading", app.failure)
     return INTERRUPTED if app.interrupted else int(app.return_code or 0)
@@ -402,6 +380,13 @@ def _print_last(app: StalltopApp) -> None:
         sys.stdout.flush()
     except OSError:
         drop_output()  # the terminal went away
+
+
+def _print_saved(app: StalltopApp) -> None:
+    """Say on stderr what was saved: the screen that said so is gone."""
+    for path in app.saving.paths:
+        with contextlib.suppress(OSError):
+            print(f"stalltop: saved {printable(str(path))}", file=sys.stderr)  # noqa: T201
 
 
 def _explain(what: str, error: BaseException) -> int:

@@ -61,7 +61,12 @@ class Action:
     @property
     def key(self) -> str:
         """The keys as printed on them."""
-        return " ".join(PRINTED.get(key, key) for key in self.keys)
+        return " ".join(printed(key) for key in self.keys)
+
+
+def printed(key: str) -> str:
+    """A key as printed on it, by Textual's name of it."""
+    return PRINTED.get(key, key)
 
 
 _LOOK, _WHY, _TIME, _MOVE, _PANELS, _REST = "Look at", "Why", "Time", "Move", "Panels", "More"
@@ -83,7 +88,7 @@ ACTIONS = (
     Action("warnings", ("a",), "Warnings", "What is wrong; Enter: why, and what to do", _WHY, "warnings"),
     Action("chains", ("i",), "Why", "From a row to its chains, from a chain to its row", _WHY, "chains"),
     Action("details", ("I",), "Details", "All about this row; Enter at the bottom too", _WHY, "details"),
-    Action("copy", ("y",), "Copy fix", "Copy the command that helps", _WHY, "copy_fix"),
+    Action("copy", ("y",), "Copy fix", "Copy what helps; after saving: the path", _WHY, "copy_fix"),
     Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "silence"),
     Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "show_silenced"),
     Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "freeze"),
@@ -113,13 +118,14 @@ ACTIONS = (
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panel('keys')"),
     Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
-    Action("save", ("w",), "Save", "Save this window to a file", _REST, "save"),
+    Action("save", ("w",), "Save", "Save what is shown: window, text, page, CSV, picture", _REST, "save"),
+    Action("copy_row", ("Y",), "Copy row", "Copy the row with its heads", _REST, "copy_row"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
     Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "draw_less"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
-    Action("help", ("question_mark",), "Help", "This help", _REST, "help"),
+    Action("help", ("question_mark",), "Help", "This help", _REST, "help", by="app"),
     Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )

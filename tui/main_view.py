@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 OFFER_SECONDS = 8.0
 """How long the screen offers to draw less; a slow line shows it late."""
+TOUR = "First start: Enter looks into a row, Esc goes back, a says what is wrong, ? all keys"
+TOUR_ASIDE = "New here? Enter into a row, Esc back, a what is wrong, ? all keys"
+"""Where there are few columns."""
+TOUR_SECONDS = 30.0
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the worst warning."""
 
@@ -60,6 +64,9 @@ class MainView(Screen[None]):
         """There is newer data than is shown: the line was too slow for it."""
         self.slow_line = SlowLine()
         self._said: Timer | None = None
+        self._touring = False
+        self._toured = False
+        """The line for newcomers was shown."""
 
     @property
     def stalltop(self) -> StalltopApp:
@@ -134,6 +141,7 @@ class MainView(Screen[None]):
             self._refresh_time()
         else:
             self._refresh()
+            self._tour()
 
     def made(self, turn: int, picture: Picture) -> None:
         """A picture that was asked for is there: show it if it is still of use."""
@@ -147,8 +155,22 @@ class MainView(Screen[None]):
             self.stalltop.make(asked)
         self._refresh()
 
+    def _tour(self) -> None:
+        """Name the first few keys, until one is pressed; only where it is kept that this was done."""
+        options = self.stalltop.options
+        if options.tour and options.keep is not None and not self._toured:
+            self.say(TOUR if self.app.size.width > len(TOUR) + 2 else TOUR_ASIDE, "accent", TOUR_SECONDS)
+            self._touring = self._toured = True
+
+    def end_tour(self) -> None:
+        """A key was pressed: whoever pressed it can do without."""
+        if self._touring:
+            self._touring = False
+            self.say("")
+
     def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
         """Say in the line of the worst warning, for some seconds, what was done."""
+        self._touring = False
         if self._said is not None:
             self._said.stop()
         panel = self.panel
@@ -192,6 +214,7 @@ class MainView(Screen[None]):
             "share": self._share,
             "sort": sort,
             "descending": descending,
+            "tour": self.stalltop.options.tour and not self._toured,
         }
 
     def _arrange(self) -> None:

@@ -9,18 +9,16 @@ from model.pivot import Dimension
 from tui.actions_details import DetailActions
 from tui.actions_line import LineActions
 from tui.actions_panels import PanelActions
+from tui.actions_save import READ_SECONDS, SaveActions
 from tui.actions_time import TimeActions
 from tui.chain_screen import ChainScreen
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
-from tui.pages_screen import HelpScreen, WarningsScreen
+from tui.pages_screen import WarningsScreen
 from widgets.alerts import AlertList
 
-READ_SECONDS = 6.0
-"""How long it says where a file was saved, or what went wrong."""
 
-
-class MainScreen(PanelActions, DetailActions, TimeActions, LineActions):
+class MainScreen(PanelActions, DetailActions, SaveActions, TimeActions, LineActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")
@@ -107,7 +105,9 @@ class MainScreen(PanelActions, DetailActions, TimeActions, LineActions):
         self.say(said, "label")
 
     def action_copy_fix(self) -> None:
-        """Copy the command that helps against the chain here."""
+        """Copy the command that helps against the chain here; just after a file was saved, its path."""
+        if self.copy_path():
+            return
         chain = self._chain_here()
         if chain is not None:
             self.say(self.stalltop.copy_fix(chain), "label", READ_SECONDS)
@@ -143,20 +143,6 @@ class MainScreen(PanelActions, DetailActions, TimeActions, LineActions):
         self.tables.redraw()
 
     # ---- keys: the rest
-
-    def action_save(self) -> None:
-        """Save the window on the screen."""
-        if self.shown is None:
-            self.say("there is nothing to save yet", "warn")
-            return
-        if self.stalltop.options.still:
-            self.say("this window is saved already: it is the file that was opened", "label")
-            return
-        self.stalltop.save(self.shown)
-
-    def action_help(self) -> None:
-        """All keys."""
-        self.app.push_screen(HelpScreen())
 
     def action_theme(self) -> None:
         """The next colours."""

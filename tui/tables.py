@@ -322,13 +322,18 @@ class Tables(Vertical):
             path = (*path, Step("layer", key[-1], key[-1]))
         return path
 
+    @property
+    def here(self) -> tuple[GroupTable, View]:
+        """The table that has the keys, else the first one, and how it looks at the window."""
+        views = self._views()
+        return next((pair for pair in views if pair[0].has_focus), views[0])
+
     def chains_here(self) -> list[Chain]:
         """The chains that speak of the row under the cursor, the worst first."""
         window = self._window
         if window is None:
             return []
-        views = self._views()
-        widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
+        widget, view = self.here
         return chains_of(widget.cursor_key, self._chains, window, view)
 
     def look_at(self, chain: Chain) -> None:

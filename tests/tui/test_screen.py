@@ -250,17 +250,6 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
         await screen.sees("operations › operation057 › containers")
 
 
-async def test_the_palette_finds_actions_by_name() -> None:
-    async with running(numbered(0), size=(100, 30)) as screen:
-        await screen.press("ctrl+p")
-        await screen.until(lambda: screen.app.screen is not screen.app.main)
-        await screen.press(*"operations")
-        await screen.sees("By operation (o)")
-        await screen.press("down", "enter")
-        await screen.until(lambda: screen.app.screen is screen.app.main)
-        await screen.until(lambda: "cudaStreamSynchronize" in screen.names())
-
-
 async def test_themes_go_round_and_keep_the_text() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         before = screen.names()

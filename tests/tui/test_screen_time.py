@@ -1,13 +1,11 @@
-"""Freezing, lengths of the window, and saving what is shown."""
+"""Freezing, and lengths of the window."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from outputs.saved import load
 from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 
@@ -46,26 +44,3 @@ async def test_window_lengths() -> None:
         await screen.until(lambda: screen.app.main.shown is not None and screen.app.main.shown.seconds == 10)
         assert screen.app.main.shown is not None
         assert screen.app.main.shown.end == pytest.approx(numbered(11).end)
-
-
-async def test_save_writes_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with running(numbered(0), size=(200, 24)) as screen:
-        await screen.press("space", "w")
-        await screen.sees("saved ")
-        (path,) = (tmp_path / "stalltop").glob("*.stalltop")
-        assert path.name in screen.text()
-        shown = screen.app.main.shown
-        assert shown is not None
-        assert load(path).rows.keys == shown.rows.keys
-
-
-async def test_a_save_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "stalltop").write_text("in the way")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with running(numbered(0), size=(200, 24)) as screen:
-        await screen.press("w")
-        await screen.sees("not saved")
-    async with running(size=(120, 24)) as screen:
-        await screen.press("w")
-        await screen.sees("nothing to save yet")

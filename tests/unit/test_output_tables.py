@@ -32,7 +32,7 @@ def test_a_sheet_has_the_groups_of_a_pivot_the_largest_first() -> None:
     ]
     inside = next(row for row in table.rows if row.names[0] == "cuLaunchKernel")
     assert inside.inside
-    assert inside.label == "(cuLaunchKernel)"
+    assert inside.label == ("(cuLaunchKernel)", "driver")
     assert table.rows[0].max_ns == 250_000_000
     assert table.rows[0].errors == 1
 

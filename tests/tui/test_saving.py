@@ -1,0 +1,292 @@
+"""The dialogue that saves what is shown, and what goes to the clipboard."""
+
+from __future__ import annotations
+
+import csv
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from model.tenant import Tenant
+from outputs.html_page import html_page
+from outputs.saved import load
+from tests.tui.faults import LATE, STARVED, faulty
+from tests.tui.screen import Screen, running
+from tests.tui.sources import many, numbered
+from tests.unit.full_window import full_window
+from tests.unit.hostile import NAMES, hostile_window
+from tui.app import RunOptions
+from tui.save_formats import FORMATS, Kind, problem
+from tui.save_screen import SaveScreen
+
+KINDS = [one.kind for one in FORMATS]
+
+
+@pytest.fixture(autouse=True)
+def _said_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said stays until something else is: a slow machine sees it too."""
+    monkeypatch.setattr("tui.actions_save.READ_SECONDS", 3600.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "stalltop"
+
+
+async def opened(screen: Screen, *keys: str) -> None:
+    """Press ``w`` and then ``keys`` in the dialogue."""
+    await screen.press("w")
+    await screen.until(lambda: isinstance(screen.app.screen, SaveScreen))
+    await screen.until(lambda: "Enter saves" in screen.text(), "no dialogue")
+    await screen.press(*keys)
+
+
+async def typed(screen: Screen, path: str) -> None:
+    """Put ``path`` where the dialogue says where to."""
+    screen.app.screen.query_one("#path", Input).value = path
+    await screen.pilot.pause()
+
+
+async def saved(screen: Screen, *keys: str) -> Path:
+    """Save with ``keys``, the last one Enter; gives the file."""
+    before = len(screen.app.saving.paths)
+    await opened(screen, *keys)
+    await screen.until(lambda: len(screen.app.saving.paths) > before, "nothing was saved")
+    await screen.sees("saved ")
+    return screen.app.saving.paths[-1]
+
+
+async def test_w_and_enter_save_the_window_that_is_shown(folder: Path) -> None:
+    async with running(numbered(0), size=(200, 24)) as screen:
+        await screen.press("w", "enter")
+        await screen.sees("saved ")
+        (path,) = folder.glob("*.stalltop")
+        assert path.name in screen.text()
+        shown = screen.app.main.shown
+        assert shown is not None
+        assert load(path).rows.keys == shown.rows.keys
+        assert screen.app.screen is screen.app.main
+
+
+async def test_keys_that_come_at_once_are_taken_in_their_order(folder: Path) -> None:
+    async with running(numbered(0), size=(120, 24)) as screen:
+        await screen.pilot.press("w", "down", "4", "enter", "o")
+        await screen.sees("saved ")
+        assert [path.suffix for path in screen.app.saving.paths] == [".csv"]
+        await screen.until(lambda: "cudaLaunchKernel" in screen.names())
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40), (200, 60)])
+async def test_the_dialogue_names_every_format_and_the_path(size: tuple[int, int], folder: Path) -> None:
+    async with running(numbered(0), size=size) as screen:
+        await opened(screen)
+        for one in FORMATS:
+            await screen.sees(f" {one.label}")
+        await screen.sees("Save 1s of gpu7")
+        await screen.sees(f"to {folder}"[:20])
+        # The screen it is about stays to be seen around it.
+        await screen.until(lambda: size[0] < 80 or "gpu7" in screen.line(0))
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        assert not folder.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_format_is_saved(kind: Kind, folder: Path) -> None:
+    at = KINDS.index(kind)
+    if reason := problem(FORMATS[at], still=False):
+        pytest.skip(reason)
+    async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
+        await screen.press("o")
+        path = await saved(screen, str(at + 1), "enter")
+    assert path.suffix == FORMATS[at].suffix
+    assert path.parent == folder
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    content = path.read_bytes()
+    if kind == "window":
+        assert load(path).host == "gpu7"
+    elif kind == "png":
+        assert content.startswith(b"\x89PNG")
+    else:
+        assert "cudaLaunchKernel" in content.decode().replace("&#160;", " ")
+    if kind in ("text", "html"):
+        assert "summary of nccl_straggler" in content.decode()
+    assert os.listdir(folder) == [path.name]
+
+
+async def test_what_is_saved_is_what_was_shown_when_the_key_was_pressed(folder: Path) -> None:
+    async with running(numbered(0), size=(120, 24)) as screen:
+        shown = screen.app.main.shown
+        assert shown is not None
+        await opened(screen)
+        await screen.feed(replace(numbered(1), rows=many(9).rows))
+        await screen.press("enter")
+        await screen.until(lambda: bool(screen.app.saving.paths))
+        found = load(screen.app.saving.paths[0])
+        assert found.rows.keys == shown.rows.keys
+        assert found.end == shown.end
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+
+
+async def test_a_table_is_saved_as_it_was_looked_at_with_all_rows(folder: Path) -> None:
+    async with running(many(300), size=(80, 24)) as screen:
+        await screen.press("o", "r")
+        path = await saved(screen, "4", "enter")
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [row["operation"] for row in rows] == [f"operation{number:03}" for number in range(300)]
+    assert rows[7]["max_ns"] == "8000"
+
+
+async def test_filter_way_down_and_tree_are_in_the_table(folder: Path) -> None:
+    async with running(numbered(0), size=(120, 24)) as screen:
+        await screen.press("down", "enter", "slash", "c", "u", "d", "a", "enter")
+        await screen.sees("filter: cuda")
+        path = await saved(screen, "2", "enter")
+        text = path.read_text()
+        assert "containers › train › operations   filter: cuda" in text
+        shown = text.partition("filter: cuda\n")[2].partition("\n\n")[0]
+        assert "cudaMemcpyAsync HtoD" in shown
+        assert "cuLaunchKernel" not in shown
+
+
+async def test_names_that_are_taken_are_told_and_left_alone(folder: Path) -> None:
+    async with running(numbered(0), size=(160, 30)) as screen:
+        first = await saved(screen, "enter")
+        before = first.read_bytes()
+        await opened(screen)
+        await screen.sees("that name is taken: it will be ")
+        await screen.press("enter")
+        await screen.until(lambda: len(screen.app.saving.paths) == 2)
+        second = screen.app.saving.paths[1]
+    assert second.name == first.name.replace(".stalltop", "-2.stalltop")
+    assert first.read_bytes() == before
+
+
+async def test_the_path_can_be_typed(folder: Path, tmp_path: Path) -> None:
+    async with running(numbered(0), size=(160, 30)) as screen:
+        await opened(screen, "tab")
+        box = screen.app.screen.query_one("#path", Input)
+        assert box.has_focus
+        await screen.press("q")  # is text there
+        assert box.value.endswith("q")
+        await typed(screen, str(tmp_path / "new" / "mine.csv"))
+        await screen.sees("new folder: ")
+        # Another format changes the ending that belongs to a format.
+        await screen.press("down", "down")
+        assert box.value.endswith("mine.html")
+        await typed(screen, f"{tmp_path}/")
+        await screen.press("enter")
+        await screen.until(lambda: bool(screen.app.saving.paths))
+        path = screen.app.saving.paths[0]
+    assert path.parent == tmp_path
+    assert path.suffix == ".html"
+    assert path.read_text().startswith("<!DOCTYPE html>")
+
+
+async def test_where_nothing_can_be_saved_is_told(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    async with running(numbered(0), size=(160, 30)) as screen:
+        await opened(screen)
+        await typed(screen, str(tmp_path / "file" / "w.stalltop"))
+        await screen.sees("is no folder")
+        await screen.press("enter")
+        await screen.sees("not saved")
+        assert not screen.app.saving.paths
+        assert (tmp_path / "file").read_text() == "in the way"
+
+
+async def test_nothing_to_save_is_told() -> None:
+    async with running(size=(120, 24)) as screen:
+        await screen.press("w")
+        await screen.sees("nothing to save yet")
+        await screen.press("Y")
+        await screen.sees("no row to copy")
+
+
+async def test_a_window_from_a_file_is_saved_in_other_formats(folder: Path) -> None:
+    options = RunOptions(interval=0.0, theme="dark", still=True)
+    async with running(numbered(0), size=(120, 30), options=options) as screen:
+        await opened(screen, "1", "enter")
+        await screen.sees("saved already")
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        path = await saved(screen, "enter")
+    assert path.suffix == ".txt"
+
+
+async def test_without_a_converter_the_picture_says_what_to_install(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    async with running(numbered(0), size=(120, 30)) as screen:
+        await opened(screen)
+        await screen.sees("needs rsvg-convert")
+        await screen.press("6", "enter")
+        await screen.sees("librsvg2-bin")
+        assert isinstance(screen.app.screen, SaveScreen)
+
+
+async def test_y_copies_the_path_of_what_was_saved_just_now(folder: Path) -> None:
+    async with running(numbered(0), size=(160, 30)) as screen:
+        path = await saved(screen, "enter")
+        assert "y copies the path" in screen.text()
+        await screen.press("y")
+        await screen.sees(f"copied: {path}"[:60])
+        assert screen.app.clipboard == str(path)
+        # Once something else was said, y is for what helps again.
+        path = await saved(screen, "enter")
+        await screen.press("t", "y")
+        await screen.until(lambda: screen.app.clipboard != str(path))
+
+
+async def test_a_row_is_copied_with_its_heads() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        await screen.press("o", "down", "Y")
+        await screen.sees("copied: ")
+        heads, fields = (line.split("\t") for line in screen.app.clipboard.splitlines())
+        row = dict(zip(heads, fields, strict=True))
+        # Columns that are out of sight, too, and where the time went in words.
+        assert row["OPERATION"] == screen.names()[1]
+        assert {"CALL/S", "P50", "P99", "MAX", "SPLIT"} <= set(row)
+        assert row["SPLIT"] == "running 100%"
+        assert "" not in row
+
+
+async def test_a_warning_is_copied() -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 30)) as screen:
+        await screen.press("a", "Y")
+        await screen.sees("copied: ")
+        heads, fields = (line.split("\t") for line in screen.app.clipboard.splitlines())
+        assert dict(zip(heads, fields, strict=True))["WARNING"] == "title of nccl_straggler"
+
+
+async def test_hostile_names_in_every_format(folder: Path) -> None:
+    one = hostile_window()
+    async with running(one, size=(120, 40)) as screen:
+        for number in range(len(FORMATS) - 1):
+            await saved(screen, str(number + 1), "enter")
+        await screen.press("Y")
+        await screen.sees("copied: ")
+        assert screen.app.clipboard.replace("\n", "").replace("\t", "").isprintable()
+    for path in screen.app.saving.paths[1:]:
+        text = path.read_text()
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert path.suffix in (".txt", ".csv") or "<script>" not in text
+        # A host's name is no path either.
+        assert path.parent == folder
+
+
+async def test_a_tenant_named_like_a_formula_is_no_formula_in_a_spreadsheet(folder: Path) -> None:
+    tenant = Tenant("docker:aa", NAMES[2])
+    one = replace(full_window(), tenants={**full_window().tenants, "docker:aa": tenant})
+    assert "cmd|" in html_page(one)
+    async with running(one, size=(80, 24)) as screen:
+        path = await saved(screen, "4", "enter")
+    assert "'=cmd|' /C calc'!A0" in path.read_text()

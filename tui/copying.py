@@ -1,0 +1,48 @@
+"""Rows as text for the clipboard: fields between tabs, their heads above them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.chain import Chain
+from model.window import Window
+from outputs.sheet import largest
+from tui.save_table import row_at
+from tui.view import View
+from widgets.alerts import AlertRow
+from widgets.strips import printable
+from widgets.table import TableData
+
+_HEADS = ("WARNING", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "FIX")
+
+
+def row_text(data: TableData, at: int, window: Window, view: View, chains: Sequence[Chain]) -> str:
+    """Two lines: the heads of all columns, also of those out of sight, and the row ``at`` of ``data``.
+
+    A bar of parts is told in words; a bar without a head is left out, as its figure stands beside it.
+    """
+    heads, fields = [], []
+    row = data.rows[at]
+    for column, cell in zip(data.columns, row.cells, strict=True):
+        if column.id == "split":
+            found = row_at(window, view, chains, row.key)
+            text = largest(found, len(found.split_ns or ())) if found is not None else ""
+        else:
+            text = "".join(part for part, _ in cell.parts) or cell.text
+        if column.title:
+            heads.append(column.title)
+            fields.append(text)
+    return _lines(heads, fields)
+
+
+def alert_text(row: AlertRow) -> str:
+    """A line of the warnings: a sentence as it is, a chain with heads."""
+    if row.text:
+        return printable(row.text)
+    fields = (row.title, row.who, row.lost, row.where, row.culprit, row.since, row.ended, row.fix)
+    return _lines(_HEADS, fields)
+
+
+def _lines(*lines: Sequence[str]) -> str:
+    # A tab is not printable: none is left within a field.
+    return "\n".join("\t".join(printable(field).strip() for field in line) for line in lines)
