@@ -200,7 +200,12 @@ def _jit(surroundings: Surroundings) -> Finding:
 def _btf(surroundings: Surroundings) -> Finding:
     if surroundings.exists("sys/kernel/btf/vmlinux"):
         return Finding("btf", "ok", "there")
-    return Finding("btf", "ok", "none; counting calls needs none")
+    return Finding(
+        "btf",
+        "warn",
+        "none: calls are counted, but not where their time goes, nor who takes it",
+        "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf",
+    )
 
 
 def _tracefs(surroundings: Surroundings) -> Finding:

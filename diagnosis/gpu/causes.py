@@ -10,6 +10,7 @@ from diagnosis.gpu import copies, graphs, launches, memory
 from diagnosis.gpu.clocks import clocks
 from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
 from diagnosis.gpu.hangs import nccl_hang
+from diagnosis.gpu.leaks import memory_leak
 from diagnosis.gpu.memory import gpu_memory_full
 from diagnosis.gpu.nccl import nccl_straggler
 from diagnosis.gpu.network import retransmits
@@ -19,6 +20,7 @@ from diagnosis.suspicion import Suspicion
 
 PROCESS_RULES: Final = (
     *memory.PROCESS_RULES,
+    memory_leak,
     *copies.PROCESS_RULES,
     *launches.PROCESS_RULES,
     *graphs.PROCESS_RULES,

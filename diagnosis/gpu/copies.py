@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
+from diagnosis.gpu.device_faults import link_rate
 from diagnosis.gpu.usage import Usage, added, duration, figure, size
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
@@ -19,6 +21,9 @@ from pinned memory on many hosts; a wait below the lower one is a wait for the d
 PINNED_BYTES_PER_S: Final = 12e9
 """What a copy from pinned memory reaches at least on PCIe 3.0 x16, the slowest link of data-centre cards
 still in use: the time beyond this is what pageable memory costs a copy that is waited for."""
+PINNED_OF_LINK: Final = 0.7
+"""Part of what a link carries that a copy from pinned memory reaches at least: one that is as fast, on a link
+that is slow, is told nothing of. Packets and their headers leave 80 to 90 % (PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
 """What starting a copy from pinned memory takes: an asynchronous one returns after that."""
 SHORTEST_COPY: Final = 0.5
@@ -29,17 +34,20 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
     """The driver copies by way of a staging buffer, and a thread moves the bytes."""
     rows = []
     lost = 0.0
+    pinned_per_s = _pinned_bytes_per_s(usage)
     for asynchronous in (True, False):
         for row in usage.copies("HtoD", "DtoH", asynchronous=asynchronous).rows:
             calls = added(usage.facts, (row,))
             if calls.mean_bytes <= STAGED_BYTES or calls.running_ns < SHORTEST_COPY * calls.total_ns:
                 continue
             least, most = PAGEABLE_BYTES_PER_S
+            if not asynchronous:
+                most = min(most, pinned_per_s)
             if not least <= calls.bytes / max(calls.running_ns, 1) * 1e9 <= most:
                 continue
             pinned_ns = calls.calls * STARTED_NS
             if not asynchronous:
-                pinned_ns += round(calls.bytes / PINNED_BYTES_PER_S * 1e9)
+                pinned_ns += round(calls.bytes / min(PINNED_BYTES_PER_S, pinned_per_s) * 1e9)
             rows.append(row)
             lost += max(calls.total_ns - pinned_ns, 0)
     if not usage.noticeable(lost):
@@ -72,6 +80,19 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
         if sure
         else ("how much of the time the copy waited for earlier work of the device while it was spinning",),
     )
+
+
+def _pinned_bytes_per_s(usage: Usage) -> float:
+    """What a copy from pinned memory reaches at least on the links of the process's devices; infinite where
+    these are not known."""
+    devices = (
+        device
+        for device in usage.facts.window.devices.devices
+        if any(process.pid == usage.pid for process in device.processes)
+    )
+    rates = [link_rate(device.pcie_generation, device.pcie_width) for device in devices]
+    known = [rate * 1e9 for rate in rates if rate]
+    return PINNED_OF_LINK * min(known) if known else math.inf
 
 
 SMALL_BYTES: Final = 64 << 10

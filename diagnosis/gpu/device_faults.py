@@ -245,7 +245,7 @@ def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[
     )
     if None in now or None in best or not _works(device):
         return
-    carries, could = _link_rate(*now), _link_rate(*best)
+    carries, could = link_rate(*now), link_rate(*best)
     if not 0 < carries < could:
         return
     gpu = name_of(device)
@@ -290,7 +290,8 @@ def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[
     )
 
 
-def _link_rate(generation: int | None, width: int | None) -> float:
+def link_rate(generation: int | None, width: int | None) -> float:
+    """What a PCIe link carries in each direction, GB/s; 0 where that is not known."""
     return LANE_GB_PER_S.get(generation or 0, 0.0) * (width or 0)
 
 

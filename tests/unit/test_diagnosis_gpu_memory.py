@@ -11,7 +11,7 @@ import pytest
 from diagnosis.engine import Diagnosis
 from diagnosis.suspicion import Suspicion
 from model.device import Device, DeviceProcess, Devices
-from model.evidence import ProcessUse
+from model.evidence import HOST_GAP, ProcessUse
 from tests.unit.evidence_windows import SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import MIB, found
 
@@ -44,6 +44,28 @@ def test_a_leak_is_told() -> None:
     assert told.pid == 100
     assert "2 MiB a second" in " ".join(link.text for link in told.links)
     assert any("NVML" in text for text in told.unknown)
+
+
+def test_processes_of_a_tenant_leak_together() -> None:
+    """Each keeps 8 MiB in half a minute, which is nothing; six of them keep 48 MiB."""
+    pids = range(100, 106)
+    each = [(1000.0 + 2 * at, (1 << 28) + at * MIB / 2) for at in range(17)]
+    series = {("held_bytes", TRAIN, pid): each for pid in pids}
+    rows = [
+        spent
+        for pid in pids
+        for spent in (
+            row("cudaLaunchKernel", 600, pid=pid, running=4),
+            row(HOST_GAP, 40, pid=pid, running=90),
+        )
+    ]
+    uses = [ProcessUse(TRAIN, pid, "train.py", allocations=10, frees=9) for pid in pids]
+    made = window(rows, processes=uses, start=each[-1][0] - 1)
+    assert not found(made, series=series)
+    together = [(at, 6 * value) for at, value in each]
+    (told,) = found(made, series={**series, ("held_bytes", TRAIN, 0): together})
+    assert told.cause == "memory_leak"
+    assert any("the processes of the tenant together" in link.text for link in told.links)
 
 
 def test_a_leak_opens_a_chain_of_its_own() -> None:

@@ -7,8 +7,9 @@ import pytest
 from diagnosis.facts import Facts
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.gpu.usage import duration, figure, size
+from model.device import Device, DeviceProcess, Devices
 from tests.unit.evidence_windows import SERVE, TRAIN, Spent, healthy_trainer, row, window
-from tests.unit.gpu_usage import HEALTHY, ILL, Case, found
+from tests.unit.gpu_usage import HEALTHY, ILL, MIB, Case, found
 
 
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
@@ -34,6 +35,24 @@ def test_a_cause_is_told_and_no_other(case: Case) -> None:
 @pytest.mark.parametrize("rows", HEALTHY.values(), ids=HEALTHY.keys())
 def test_look_alikes_are_quiet(rows: list[Spent]) -> None:
     assert found(window(rows)) == []
+
+
+@pytest.mark.parametrize(("generation", "told"), [(3, []), (5, ["pageable_copies"])])
+def test_a_copy_as_fast_as_its_link_is_from_pinned_memory(generation: int, told: list[str]) -> None:
+    """6 GB/s: three quarters of what eight lanes of PCIe 3.0 carry, a fifth of what those of 5.0 do."""
+    rows = [
+        row("cudaMemcpy HtoD", 60, bytes_=60 * 16 * MIB, running=160),
+        *(row("cudaLaunchKernel", 600, running=4), row("cudaStreamSynchronize", 20, gpu=700)),
+    ]
+    device = Device(
+        0,
+        "GPU-0",
+        "A2",
+        processes=(DeviceProcess(100, "C", 1 << 30, TRAIN),),
+        pcie_generation=generation,
+        pcie_width=8,
+    )
+    assert [one.cause for one in found(window(rows, devices=Devices((device,))))] == told
 
 
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)

@@ -143,7 +143,12 @@ CASES = [
         "warn",
         lambda host: host.write("proc/sys/net/core/bpf_jit_enable", "0\n"),
     ),
-    Case("needs none", "btf", "ok", lambda host: (host.root / "sys/kernel/btf/vmlinux").unlink()),
+    Case(
+        "not where their time goes",
+        "btf",
+        "warn",
+        lambda host: (host.root / "sys/kernel/btf/vmlinux").unlink(),
+    ),
     Case("not mounted", "tracefs", "ok", lambda host: shutil.rmtree(host.root / "sys/kernel/tracing")),
     Case("LimitNOFILE", "open files", "warn", changes={"open_files": (1024, 1024)}),
     Case("unlimited", "open files", "ok", changes={"open_files": (1024, -1)}),

@@ -1,0 +1,179 @@
+"""Device memory that is allocated and never freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.families import Family
+from diagnosis.gpu.memory import device_of, free_bytes
+from diagnosis.gpu.usage import Usage, duration, figure, size
+from diagnosis.links import link_of
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix, Link
+
+LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
+"""How far back a look goes, s, and the part of the trend's points that have to be above the one before.
+Caches grow in the first minutes, but in steps that become rare; what grows with nearly every point is told
+early."""
+LEAK_SURE_SECONDS: Final = 300.0
+"""After this no start of a program explains it any more."""
+LEAK_POINTS: Final = 6
+"""Points of the trend, so that its shape can be told."""
+LEAK_PARTS: Final = 4
+"""The trend is cut into so many parts of equal length, and grows in each of them."""
+LEAK_STEADY: Final = 0.5
+"""The last part grows by at least this much of the mean part: caches that fill up slow down."""
+LEAK_BYTES: Final = 16 << 20
+"""Growth that is worth a word: less than this is within what libraries allocate as they go."""
+WORKING_PER_S: Final = 2.0
+"""Launches (of kernels or graphs) a second of a program that is in its loop."""
+LOADING: Final = 0.5
+"""Where at least so much of what is allocated is filled by copies from the host, and hardly anything is
+freed, a model is being loaded."""
+MOSTLY_KEPT: Final = 0.1
+"""Frees per allocation below which a program only allocates."""
+
+
+def memory_leak(usage: Usage) -> Iterator[Suspicion]:
+    """Device memory held grows without end while the program is in its loop."""
+    facts = usage.facts
+    trend, grown, seconds = _grown(facts, usage)
+    together = not grown
+    if together:
+        trend, grown, seconds = _grown_together(facts, usage)
+    if not grown:
+        return
+    working = usage.per_second(usage.of(Family.LAUNCH, Family.GRAPH_LAUNCH).calls)
+    if seconds < LEAK_SURE_SECONDS and (working < WORKING_PER_S or _loads(usage)):
+        return
+    rate = grown / seconds
+    process = facts.process(usage.pid)
+    held = trend[-1][1]
+    allocations = usage.of(Family.ALLOC, Family.POOL_ALLOC, Family.MAP)
+    device = device_of(facts, usage.pid)
+    free = free_bytes(device)
+    links = [
+        link_of(
+            usage,
+            "mechanism",
+            ("the processes of the tenant together: " if together else "")
+            + f"held device memory grew by {size(grown)} in {figure(seconds)} s, to {size(held)}"
+            + (
+                f" in {process.held:,} allocations"
+                if process is not None and process.held and not together
+                else ""
+            ),
+        ),
+        usage.own(
+            f"{usage.process} keeps most of {size(rate)} a second"
+            if together
+            else f"{usage.process} keeps {size(rate)} a second of what it allocates",
+            share=None if together else 1.0,
+        ),
+    ]
+    if device is not None and free is not None:
+        links.append(
+            Link(
+                "factor",
+                f"GPU {device.index} has {size(free)} left: full in {duration(free / rate * 1e9)} at this "
+                "rate",
+                device=f"GPU {device.index}",
+                depth=2,
+            )
+        )
+    yield usage.suspect(
+        "memory_leak",
+        f"{usage.who} holds ever more device memory",
+        0.0,
+        confidence=min(0.95, 0.7 + 0.25 * seconds / LEAK_SURE_SECONDS),
+        links=links,
+        fixes=(
+            Fix(
+                f"find what {usage.process} keeps: in PyTorch torch.cuda.memory._record_memory_history() "
+                "and _dump_snapshot(); losses summed up as tensors (use .item() or .detach()), growing "
+                "lists and caches"
+            ),
+            Fix("in CUDA code: compute-sanitizer --tool memcheck --leak-check full"),
+            Fix(f"until then start {usage.process} (pid {usage.pid}) again before the device is full"),
+        ),
+        hit=allocations,
+        unknown=(() if free is not None else ("how much memory the device has left: NVML does not tell",)),
+    )
+
+
+def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
+    """(trend, bytes, seconds) of growth of the memory that the process holds; no bytes where there is none.
+
+    What the driver says of a process is coarser, and covers what was allocated before tracing began.
+    """
+    for what in ("held_bytes", "device_memory_bytes"):
+        trend = facts.trend(what, usage.tenant, usage.pid)
+        grown, seconds = _growth(trend)
+        if grown:
+            return trend, grown, seconds
+    return (), 0.0, 0.0
+
+
+def _grown_together(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
+    """The same of all processes of its tenant together, told by the one of them that grew most: each may
+    keep too little to be told of by itself."""
+    trend = facts.trend("held_bytes", usage.tenant)
+    grown, seconds = _growth(trend)
+    if not grown or usage.pid != max(_tenants_growth(facts, usage.tenant), key=itemgetter(1))[0]:
+        return (), 0.0, 0.0
+    return trend, grown, seconds
+
+
+def _tenants_growth(facts: Facts, tenant: str) -> list[tuple[int, float]]:
+    found = []
+    for pid in facts.callers:
+        trend = facts.trend("held_bytes", tenant, pid)
+        if trend:
+            found.append((pid, trend[-1][1] - trend[0][1]))
+    return found or [(0, 0.0)]
+
+
+def _loads(usage: Usage) -> bool:
+    """Whether it looks as if a model is being loaded."""
+    process = usage.facts.process(usage.pid)
+    if process is None or process.frees > MOSTLY_KEPT * process.allocations:
+        return False
+    return usage.copies("HtoD", "").bytes >= LOADING * process.allocated_bytes
+
+
+def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """(bytes, seconds) of steady growth in the longest look that shows it; nothing where none does."""
+    found = (0.0, 0.0)
+    for seconds, rising in LEAK_LOOKS:
+        if not trend or trend[-1][0] - trend[0][0] < seconds:
+            break
+        look = [point for point in trend if point[0] >= trend[-1][0] - seconds]
+        grown = _steady_growth(look, rising)
+        if grown[0] >= LEAK_BYTES:
+            found = grown
+    return found
+
+
+def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
+    """(bytes, seconds) by which ``look`` grew, where it did so in every part of it and went on to its end."""
+    rises = sum(after[1] > before[1] for before, after in pairwise(look))
+    if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
+        return 0.0, 0.0
+    first, seconds = look[0][0], look[-1][0] - look[0][0]
+    # The lowest of each part, since a loop that allocates and frees goes up and down above what it keeps.
+    lows: list[tuple[float, float]] = []
+    for part in range(LEAK_PARTS):
+        begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))
+        points = [point for point in look if begin <= point[0] <= end]
+        if not points:
+            return 0.0, 0.0
+        lows.append(min(points, key=lambda point: point[1]))
+    steps = [after[1] - before[1] for before, after in pairwise(lows)]
+    grown = lows[-1][1] - lows[0][1]
+    if min(steps) <= 0 or steps[-1] < LEAK_STEADY * grown / len(steps):
+        return 0.0, 0.0
+    return grown, lows[-1][0] - lows[0][0]
