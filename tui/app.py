@@ -15,7 +15,6 @@ from types import FrameType
 from rich.console import RenderableType
 from textual import events, on
 from textual.app import App
-from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -310,7 +309,7 @@ class StalltopApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Find an action by its name."""
-        if not CommandPalette.is_open(self):
+        if not isinstance(self.screen, Palette):
             self.push_screen(Palette(self.screen))
 
     def action_help(self) -> None:

@@ -58,11 +58,11 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
     if enlarged or height < BARS_FROM:
         shown -= {"host", "devices"}
     beside = width >= BESIDE_FROM
-    if "table" in shown and (enlarged or not (beside or height >= TWO_TABLES_FROM)):
-        shown.discard("second")
     if enlarged == "warnings":
-        shown = shown - {"table", "second"} | {"warnings"}
-    lines = {"tables": 1, "warnings": height}.get(enlarged, most_lines(height))
+        shown = shown - {"table"} | {"warnings"}
+    if "table" not in shown or enlarged or not (beside or height >= TWO_TABLES_FROM):
+        shown.discard("second")
+    lines = height if "table" not in shown else 1 if enlarged else most_lines(height)
     return Layout(
         shown=frozenset(shown),
         beside=beside,
@@ -81,7 +81,7 @@ def time_shown(layout: Layout, *, frozen: bool, comparing: bool) -> bool:
 
 def why_not(panel: str, width: int, height: int) -> str:
     """Why ``panel``, which is wanted, is not shown on a terminal of this size; empty where it is."""
-    if panel in layout(width, height, ("table", panel)).shown:
+    if panel in layout(width, height, {"table", panel}).shown:
         return ""
     if panel == "second":
         return f"two tables need {TWO_TABLES_FROM} lines or {BESIDE_FROM} columns; here are {width}x{height}"
