@@ -104,14 +104,14 @@ GAUGES: Final = (
 """All of them, in the order of the page."""
 
 
-def title(device: Device, window: Window, frame: Frame) -> Section:
+def title(device: Device) -> Section:
     """Which device it is."""
     lines = [
         PageLine(
             (
                 (f"GPU {device.index} ", "head"),
                 (device.name, "text"),
-                (f"  {device.uuid}  driver {window.devices.driver or frame.missing()}", "dim"),
+                (f"  {device.uuid}", "dim"),
             ),
             indent=4,
         )
@@ -138,7 +138,14 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
         if gauge.about:
             lines[-1] = PageLine((*lines[-1].parts, ("  " + gauge.about, "dim")), lines[-1].indent)
     return Section(
-        "now", (*lines, *_held(device, frame), *_link(device, frame), *_errors(device, window, frame))
+        "now",
+        (
+            *lines,
+            *_held(device, frame),
+            *_link(device, frame),
+            *_errors(device, frame),
+            pair("driver", window.devices.driver or f"{frame.missing()}  not told"),
+        ),
     )
 
 
@@ -189,7 +196,7 @@ def _of(value: int | None, most: int | None, frame: Frame) -> str:
     return f"{said} of {most}" if most is not None else said
 
 
-def _errors(device: Device, window: Window, frame: Frame) -> list[PageLine]:
+def _errors(device: Device, frame: Frame) -> list[PageLine]:
     """What went wrong within the window."""
     if device.remap_pending is None:
         pending = pair("remapped", _why(device, frame, "remapped rows"), "dim")

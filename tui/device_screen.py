@@ -51,7 +51,7 @@ class DeviceScreen(LivePage):
         device = devices[self._at]
         several = f"{self._at + 1} of {len(devices)}  Left Right  " if len(devices) > 1 else ""
         sections = (
-            device_page.title(device, window, frame),
+            device_page.title(device),
             device_page.now(device, window, frame),
             device_page.past(device, past, frame),
             device_page.processes(device, window, frame),
@@ -127,7 +127,7 @@ class DevicesScreen(Screen[None]):
         self.dismiss()
 
 
-PAST_CELLS = 30
+PAST_CELLS = 24
 """Cells of the past of how busy a device was, where there is room for it."""
 _WIDE = 120
 

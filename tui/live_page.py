@@ -16,7 +16,7 @@ from tui.keys import bindings
 from tui.main_view import MainView
 from tui.pages_screen import PageScreen
 from tui.sections import Frame, Places, Section, plain
-from widgets.page import Page
+from widgets.page import Page, PageLine
 
 SAID_SECONDS = 3.0
 """How long the first line says what a key has done."""
@@ -32,6 +32,8 @@ class Drawn:
     hint: str
     """The keys that matter on it."""
     sections: Sequence[Section]
+    beside: tuple[Sequence[Section], Sequence[Section]] = ((), ())
+    """Below them, in two columns."""
     unfinished: bool = False
     """There is more to work out: draw again, soon."""
 
@@ -85,6 +87,8 @@ class LivePage(PageScreen):
         drawn = self.draw(window, past_of(main, window), frame)
         self._drawn_of = None if drawn.unfinished else window
         lines = self._places.lines(drawn.sections)
+        if any(drawn.beside):
+            lines += [PageLine(), *self._places.beside(*drawn.beside, frame.half.width)]
         self._plain = plain(lines)
         title = f"{drawn.title}  (frozen)" if main.frozen else drawn.title
         self.query_one("#page", Page).show(lines, title=title, hint=self._text or drawn.hint)

@@ -21,6 +21,9 @@ from widgets.strips import printable
 AT_ONCE = 30
 """Windows of the past that are worked out before keys are looked at again."""
 
+TWO_COLUMNS_FROM = 150
+"""Cells from which what stands below the picture is in two columns."""
+
 
 class RowScreen(LivePage):
     """Shows all that is known of the row at ``path``."""
@@ -45,26 +48,33 @@ class RowScreen(LivePage):
         found = self._facts = facts(window, self._path)
         self._axis = axis_of(found.groups.histograms, int(found.groups.max_ns[0]), self._axis)
         self._parts |= row_page.shown_parts(found)
-        samples = self._past.look(past[-row_page.past_columns(frame) :], AT_ONCE)
+        two = frame.width >= TWO_COLUMNS_FROM
+        half = frame.half if two else frame
+        samples = self._past.look(past[-row_page.past_columns(half) :], AT_ONCE)
+        first = (
+            row_page.title(found, frame),
+            row_page.chains(found, frame),
+            row_page.durations(found, frame, self._axis),
+        )
+        time = (
+            row_page.split(found, half, self._parts),
+            row_page.past(samples, half, self._parts),
+            row_page.takers(found, half),
+            row_page.wakers(found, half),
+            row_page.open_calls(found, half),
+        )
+        owner = (
+            row_owner.processes(found, half),
+            row_owner.devices(found, half),
+            row_owner.owner(found, half),
+            row_owner.unknown(found, half),
+        )
+        keys = "y copy  Space freeze  Esc closes"
         return Drawn(
             title=f"Row  {printable(found.name)}",
-            hint="Enter chain  y copy  Space freeze  Esc closes"
-            if found.chains
-            else "y copy  Space freeze  Esc closes",
-            sections=(
-                row_page.title(found, frame),
-                row_page.chains(found, frame),
-                row_page.durations(found, frame, self._axis),
-                row_page.split(found, frame, self._parts),
-                row_page.past(samples, frame, self._parts),
-                row_page.takers(found, frame),
-                row_page.wakers(found, frame),
-                row_page.open_calls(found, frame),
-                row_owner.processes(found, frame),
-                row_owner.devices(found, frame),
-                row_owner.owner(found, frame),
-                row_owner.unknown(found, frame),
-            ),
+            hint=f"Enter chain  {keys}" if found.chains else keys,
+            sections=first if two else (*first, *time, *owner),
+            beside=(time, owner) if two else ((), ()),
             unfinished=None in samples,
         )
 

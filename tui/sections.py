@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from rich.cells import cell_len
 
 from outputs import figures
-from widgets.page import PageLine
+from widgets.page import PageLine, wrapped
 from widgets.strips import printable
 
 LABEL = 12
 """Cells of the name before a figure."""
+APART = 3
+"""Cells between two columns of sections."""
+
+Row = tuple[tuple[str, str], ...]
+"""(text, role) from left to right, one line of a screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,11 @@ class Frame:
     unicode: bool = True
     letters: bool = False
     """Parts of the time are told apart by letters, not by colours."""
+
+    @property
+    def half(self) -> Frame:
+        """One of two columns of it."""
+        return replace(self, width=(self.width - APART) // 2)
 
     def duration(self, ns: float | None) -> str:
         """A duration given in ns, no wider than it is."""
@@ -88,6 +101,23 @@ class Places:
                 found.append(PageLine())
             found += [*section.lines, *[PageLine()] * (most - len(section.lines))]
         return found
+
+    def beside(self, left: Iterable[Section], right: Iterable[Section], width: int) -> list[PageLine]:
+        """The lines of ``left`` and of ``right`` beside each other, ``width`` cells each."""
+        pairs = zip_longest(_rows(self.lines(left), width), _rows(self.lines(right), width), fillvalue=())
+        return [PageLine((*_filled(one, width + APART), *other)) for one, other in pairs]
+
+
+def _rows(lines: Iterable[PageLine], width: int) -> list[Row]:
+    clean = (
+        replace(line, parts=tuple((printable(text), role) for text, role in line.parts)) for line in lines
+    )
+    return [row for line in clean for row in wrapped(line, width)]
+
+
+def _filled(row: Row, width: int) -> Row:
+    """``row`` with blanks up to ``width`` cells."""
+    return (*row, (" " * max(width - sum(cell_len(text) for text, _ in row), 0), "text"))
 
 
 def plain(lines: Iterable[PageLine]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
@@ -13,6 +14,9 @@ from textual.strip import Strip
 from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
+
+_Look = TypeVar("_Look", str, Style | None)
+"""A role, or the style of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ class Page(Lines, can_focus=True):
         """Title and the part of the text in view."""
         wrapped: list[Strip] = []
         for line in self._text:
-            parts = [(printable(text), getattr(paint, role)) for text, role in line.parts]
-            before = (line.hang, paint.dim)
+            parts: list[Part] = [(printable(text), getattr(paint, role)) for text, role in line.parts]
+            before: Part = (line.hang, paint.dim)
             wrapped += [
                 strip_of([(" ", None), *row], width)
                 for row in _wrapped(parts, width - 2, line.indent, before)
@@ -87,11 +91,18 @@ class Page(Lines, can_focus=True):
         return [strip_of(head, width, paint.bar), *shown]
 
 
-def _wrapped(parts: Sequence[Part], width: int, indent: int, hang: tuple[str, Style]) -> list[list[Part]]:
+def wrapped(line: PageLine, width: int) -> list[tuple[tuple[str, str], ...]]:
+    """``line`` on as many rows of at most ``width`` cells as it needs."""
+    return [tuple(row) for row in _wrapped(line.parts, width, line.indent, (line.hang, "dim"))]
+
+
+def _wrapped(
+    parts: Sequence[tuple[str, _Look]], width: int, indent: int, hang: tuple[str, _Look]
+) -> list[list[tuple[str, _Look]]]:
     """The parts on as many rows as they need, broken at blanks where there are any."""
     indent = min(indent, max(width - 10, 0))
     before = (set_cell_size(hang[0], indent), hang[1])
-    rows: list[list[Part]] = [[]]
+    rows: list[list[tuple[str, _Look]]] = [[]]
     used = 0
     for text, style in parts:
         for word in _words(text):

@@ -1,0 +1,295 @@
+"""What a window knows about one row, and how its page says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from model.device import DeviceProcess
+from model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
+from model.packing import pack
+from model.window import SPLITS, OpenCall, RowKey, Window
+from tests.tui.faults import GAP, STARVED, STORM, faulty
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, rows, window
+from tui import row_owner, row_page
+from tui.groups import Step
+from tui.row_facts import Path, RowFacts, facts, waits_ns
+from tui.row_past import RowPast
+from tui.sections import Frame, Section
+
+TRAIN: Path = (Step("container", "docker:aa", "train"),)
+SERVE: Path = (Step("container", "cri:bb", "serve"),)
+LAUNCH: Path = (
+    Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),
+    Step("layer", "runtime", "runtime"),
+)
+FRAME = Frame(width=98, height=40)
+
+
+def text(section: Section) -> list[str]:
+    return ["".join(part for part, _ in line.parts) for line in section.lines]
+
+
+def split(**parts_ns: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+    return np.array([[parts_ns.get(name, 0) for name in SPLITS]], np.uint64)
+
+
+def waiting(charges: tuple[Charge, ...], **parts_ns: int) -> Window:
+    """One second in which the only call of train spent its time like that."""
+    one = window([Calls(key(), [sum(parts_ns.values())])], split=True)
+    one = replace(one, rows=replace(one.rows, split_ns=split(**parts_ns)))
+    return replace(one, evidence=Evidence(charges=charges))
+
+
+def charge(kind: str, ns: int, pid: int = 201, process: str = "dd", tenant: str = "cri:bb") -> Charge:
+    victim = ("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel")
+    return Charge(*victim, kind, tenant, pid, process, ns, 3)
+
+
+# ---- what is known
+
+
+def test_a_container_holds_its_outermost_calls_and_all_its_processes() -> None:
+    found = facts(full_window(), TRAIN)
+    assert int(found.groups.calls[0]) == 6  # the nested driver calls are within the runtime's
+    assert found.tenants == ("docker:aa",)
+    assert [use.pid for use in found.processes] == [100, 103]
+    assert [device.index for device, _ in found.devices] == [0]
+    assert [call.operation for call in found.open_calls] == ["cuStreamSynchronize", "cuCtxSynchronize"]
+    assert found.chains == ()
+    assert not found.nested
+    serve = facts(full_window(), SERVE)
+    assert [chain.cause for chain in serve.chains] == ["cpu_contention", "oom_kill"]
+    assert serve.devices == ()
+    assert len(serve.charges) == 3
+
+
+def test_an_operation_holds_its_calls_of_all_tenants_and_only_those_who_made_them() -> None:
+    found = facts(full_window(), LAUNCH)
+    assert int(found.groups.calls[0]) == 4
+    assert [use.pid for use in found.processes] == [100]
+    assert found.name == "runtime"
+    inner = (Step("operation", "cuLaunchKernel", "cuLaunchKernel"),)
+    assert facts(full_window(), inner).nested
+    assert int(facts(full_window(), inner).groups.calls[0]) == 4
+
+
+def test_a_row_that_is_not_there_is_empty() -> None:
+    found = facts(full_window(), (Step("container", "gone", "gone"),))
+    assert int(found.groups.calls[0]) == 0
+    assert found.processes == ()
+    assert found.tenants == ()
+    for section in everything(found):
+        assert all(text(section)) or section.name == "durations"
+
+
+def everything(found: RowFacts) -> list[Section]:
+    return [
+        row_page.title(found, FRAME),
+        row_page.chains(found, FRAME),
+        row_page.durations(found, FRAME, None),
+        row_page.split(found, FRAME),
+        row_page.past((), FRAME, ()),
+        row_page.takers(found, FRAME),
+        row_page.wakers(found, FRAME),
+        row_page.open_calls(found, FRAME),
+        row_owner.processes(found, FRAME),
+        row_owner.devices(found, FRAME),
+        row_owner.owner(found, FRAME),
+        row_owner.unknown(found, FRAME),
+    ]
+
+
+def test_waits_are_those_of_calls_and_of_the_time_between_them() -> None:
+    one = window([Calls(key(), [10]), Calls(key("inner", nested=True), [5]), Calls(GAP, [7])], split=True)
+    assert waits_ns(facts(one, TRAIN))["running"] == 17
+    assert waits_ns(facts(window([Calls(key(), [10])]), TRAIN)) == {}
+
+
+# ---- what is said
+
+
+def test_the_title_says_how_much_it_is_called() -> None:
+    lines = text(row_page.title(facts(full_window(), TRAIN), FRAME))
+    assert lines[0] == "container train"
+    assert lines[1].split("calls")[1].strip().startswith("6 in 2.00s, 3.00 a second; 4.19MB moved a second")
+    assert "of all calls' time" in lines[2]
+    assert "time between calls" in text(row_page.title(facts(faulty(), gap()), FRAME))[2]
+
+
+def gap() -> Path:
+    return (Step("operation", HOST_GAP, HOST_GAP), Step("layer", HOST_LAYER, HOST_LAYER))
+
+
+def test_chains_are_listed_with_what_they_cost() -> None:
+    found = facts(faulty(STARVED, STORM), TRAIN)
+    head, first, second = text(row_page.chains(found, FRAME))
+    assert "Enter opens the first one" in head
+    assert first.startswith(" H  title of loader_disk  412ms/s; serve: dd 201; since ")
+    assert second.startswith(" M  title of sync_storm")
+
+
+def test_parts_of_the_time_add_up_and_keep_their_lines() -> None:
+    one = waiting((), running=600_000, disk=400_000)
+    lines = text(row_page.split(facts(one, TRAIN), FRAME))
+    assert [line.split()[:2] for line in lines[1:]] == [["running", "60.0%"], ["disk", "40.0%"]]
+    kept = text(row_page.split(facts(one, TRAIN), FRAME, seen={"lock"}))
+    assert [line.split()[0] for line in kept[1:]] == ["running", "disk", "lock"]
+    assert "0%" in kept[3]
+    bare = text(row_page.split(facts(window([Calls(key(), [5])]), TRAIN), FRAME))
+    assert "not known" in bare[1]
+
+
+def test_who_had_the_cpu_and_who_ended_the_waits() -> None:
+    one = waiting(
+        (
+            charge("runqueue", 60_000_000),
+            charge("runqueue", 20_000_000, pid=0, process="kernel", tenant=""),
+            charge("lock", 90_000_000, pid=100, process="python3", tenant="docker:aa"),
+            charge("disk", 5_000_000, pid=-1, process="others"),
+        ),
+        runqueue=100_000_000,
+        lock=90_000_000,
+        disk=10_000_000,
+    )
+    found = facts(one, TRAIN)
+    takers = text(row_page.takers(found, FRAME))
+    assert takers[1].split() == ["60.0%", "60.0ms/s", "serve:", "dd", "201"]
+    assert takers[2].split()[:3] == ["20.0%", "20.0ms/s", "the"]
+    assert takers[3].split() == ["20.0%", "20.0ms/s", "charged", "to", "nobody"]
+    wakers = text(row_page.wakers(found, FRAME))
+    assert wakers[1].split() == ["90.0%", "90.0ms/s", "lock", "itself,", "another", "of", "its", "threads"]
+    assert wakers[2].split() == ["5.0%", "5.00ms/s", "disk", "serve:", "others"]
+
+
+@pytest.mark.parametrize(
+    ("one", "path", "said"),
+    [
+        (waiting((), running=5_000), TRAIN, "nobody: it hardly waited"),
+        (waiting((), runqueue=50_000_000), TRAIN, "not known: 50.0ms/s of such waits are charged to nobody"),
+        (window([Calls(key(), [5])]), TRAIN, "not known: no split of its time was measured"),
+        (full_window(), (Step("operation", "cuLaunchKernel", ""),), "charged to the call around it"),
+    ],
+)
+def test_what_is_not_known_of_culprits_is_said(one: Window, path: Path, said: str) -> None:
+    assert said in text(row_page.takers(facts(one, path), FRAME))[1]
+
+
+def test_open_calls_have_their_ages() -> None:
+    _, first, second = text(row_page.open_calls(facts(full_window(), TRAIN), FRAME))
+    assert first.split()[0] == "900ms"
+    assert "its thread ended inside of it" in second
+    many = tuple(OpenCall("docker:aa", 100, tid, "python3", "driver", "x", tid) for tid in range(20))
+    lines = text(row_page.open_calls(facts(replace(full_window(), open_calls=many), TRAIN), FRAME))
+    assert lines[1].split()[0] == "19ns"
+    assert lines[-1].strip() == "and 14 more"
+
+
+def test_processes_with_what_they_use() -> None:
+    lines = text(row_owner.processes(facts(full_window(), TRAIN), FRAME))
+    assert lines[0] == "Processes: 2"
+    assert lines[2].split() == ["100", "python3", "–", "95.0%", "–", "65.2GiB", "0B", "33.6MB"]
+    assert lines[3].split()[:2] == ["103", "python3"]
+    worker = ProcessUse("docker:aa", 7, "loader", link=1, held_bytes=1 << 20)
+    one = replace(faulty(), evidence=Evidence(processes=(worker,)))
+    lines = text(row_owner.processes(facts(one, TRAIN), FRAME))
+    assert lines[3].split()[:3] == ["7", "w", "loader"]
+    assert "1.00MiB" in lines[3]
+    assert lines[-1].strip().startswith("w: ")
+
+
+def test_disk_of_another_process_is_not_counted() -> None:
+    one = full_window()
+    other = BlockIo("cri:bb", 200, "tritonserver", "sda", False, 1, 1_000_000, 0, 0, 0)
+    one = replace(one, evidence=replace(one.evidence, block_io=(*one.evidence.block_io, other)))
+    serve = text(row_owner.processes(facts(one, SERVE), FRAME))
+    assert serve[2].split()[-2:] != ["0B", "33.6MB"]
+    assert "500kB" in serve[2]
+
+
+def test_whose_it_is_and_what_its_cgroup_was_denied() -> None:
+    lines = "\n".join(text(row_owner.owner(facts(full_window(), SERVE), FRAME)))
+    for said in ("serve (pod, containerd)", "llm-0", "prod", "1.5 CPUs by /kubepods/prod", "CPUs 0-3"):
+        assert said in lines, said
+    assert "throttled in 5 of 20 periods, 120ms" in lines
+    assert "858MiB of 1.00GiB by /kubepods/prod/bb" in lines
+    assert "9 allocations met the limit" in lines
+    both = text(row_owner.owner(facts(full_window(), ()), FRAME))
+    assert both[0].startswith("Whose it is: 2 tenants")
+    assert {line.split()[0] for line in both[1:]} == {"serve", "train"}
+
+
+def test_devices_and_who_shares_them() -> None:
+    one = full_window()
+    lines = text(row_owner.devices(facts(one, TRAIN), FRAME))
+    assert lines[1].startswith("  GPU 0   NVIDIA H100 80GB HBM3: it holds 65.2GiB of 79.6GiB")
+    assert lines[1].endswith("held down: sw power cap")
+    assert len(lines) == 2
+    (device,) = one.devices.devices
+    shared = replace(device, processes=(*device.processes, DeviceProcess(9, "C", 5, "cri:bb")))
+    one = replace(one, devices=replace(one.devices, devices=(shared,)))
+    assert "who is how busy on it is not known" in text(row_owner.devices(facts(one, TRAIN), FRAME))[2]
+    assert "no device lists" in text(row_owner.devices(facts(full_window(), SERVE), FRAME))[1]
+    none = replace(one, devices=replace(one.devices, devices=(), unavailable="no driver"))
+    assert "not known: no driver" in text(row_owner.devices(facts(none, TRAIN), FRAME))[1]
+
+
+def test_what_is_not_known_is_said() -> None:
+    lines = "\n".join(text(row_owner.unknown(facts(full_window(), SERVE), FRAME)))
+    assert "not traced: process 4242, /opt/app/infer: static CUDA runtime" in lines
+    assert "3 calls not counted: all histogram slots are in use" in lines
+    assert "5 calls are few" in lines
+    assert "CFS throttling of cri:bb" in lines
+    quiet = replace(window([Calls(key(), [5] * 200)]), loss={})
+    assert text(row_owner.unknown(facts(quiet, TRAIN), FRAME)) == []
+
+
+# ---- the past
+
+
+def parts() -> list[Window]:
+    return [
+        window(
+            [Calls(key(), [1_000 * (number + 1)] * 100), Calls(GAP, [9])], split=True, start=1_000.0 + number
+        )
+        for number in range(5)
+    ]
+
+
+def test_the_past_of_a_row_is_worked_out_once_and_some_at_a_time() -> None:
+    packed = [pack(one) for one in parts()]
+    past = RowPast(TRAIN)
+    first = past.look(packed, 2)
+    assert [sample is None for sample in first] == [True, True, True, False, False]
+    found = past.look(packed, 10)
+    assert found[3:] == first[3:]
+    assert [sample.calls for sample in found if sample is not None] == [100] * 5
+    p99 = [sample.p99_ns for sample in found if sample is not None]
+    assert p99 == [1_000, 2_000, 3_000, 4_000, 5_000]
+    assert found[0] is not None
+    assert found[0].split_ns == (100_000, *[0] * 9)
+    assert past.look(packed[2:], 0) == found[2:]
+    assert past.look(packed, 0)[:2] == (None, None)  # what is no longer shown is forgotten
+
+
+def test_the_past_is_drawn_a_column_a_window() -> None:
+    packed = [pack(one) for one in parts()]
+    samples = RowPast(TRAIN).look(packed, 10)
+    lines = text(row_page.past(samples, FRAME, {"running"}))
+    assert lines[0].startswith("Over time  5s to now")
+    assert lines[2].split() == ["p99", "▂▄▅▇█", "5.00µs", "5.00µs"]
+    assert lines[3].split()[0] == "running"
+    assert all(len(line) <= FRAME.width for line in lines)
+    assert "only this window is known" in text(row_page.past(samples[:1], FRAME, ()))[1]
+
+
+def test_rows_of_a_process_do_not_follow_another_one() -> None:
+    one = window()
+    one = replace(
+        one, rows=rows([Calls(RowKey("gpu7", "docker:aa", pid, "x", "nccl", "y"), [pid]) for pid in (1, 2)])
+    )
+    path = (*TRAIN, Step("process", "gpu7/2/x", "x 2"))
+    assert facts(one, path).groups.max_ns.tolist() == [2]
