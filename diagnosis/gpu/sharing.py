@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.families import Family
+from diagnosis.families import WAITING_PARTS, Family
 from diagnosis.gpu.device_faults import name_of
 from diagnosis.gpu.usage import Calls, Usage, duration, figure
 from diagnosis.links import link_of
@@ -31,18 +31,23 @@ MOST_NEIGHBOURS: Final = 3
 
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """One tenant's waits became longer when others began to give the same device more work."""
+    """One tenant's waits became longer when others began to give the same device more work; or are longer
+    than they were in earlier runs, when others have been there since before tracing began."""
     computing = {process.pid for process in device.processes if "C" in process.kind}
     users = [usage for usage in users if usage.pid in computing]
     for usage in users:
         waits = usage.of(Family.SYNC)
         usual_ns = _usual_wait_ns(facts, usage)
+        kept = not usual_ns
+        if kept:
+            usual_ns = _kept_wait_ns(waits)
         if not usual_ns or waits.calls < CALLS or waits.waited_ns < LONGER * usual_ns * waits.calls:
             continue
         lost = waits.waited_ns - usual_ns * waits.calls
-        before = _before(facts, usage, users)
+        # Of what others gave the device in earlier runs, nothing is known: all that they do counts.
+        before = {usage.pid: usage.per_second(usage.kernels)} if kept else _before(facts, usage, users)
         risen = {
-            other.pid: other.per_second(other.kernels) - before[other.pid]
+            other.pid: other.per_second(other.kernels) - before.get(other.pid, 0.0)
             for other in users
             if other.tenant != usage.tenant
         }
@@ -50,7 +55,18 @@ def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iter
         enough = sum(risen[other.pid] for other in neighbours) >= MORE * sum(before.values())
         if neighbours and enough and usage.noticeable(lost):
             neighbours.sort(key=lambda other: risen[other.pid], reverse=True)
-            yield _shared(facts, device, usage, waits, usual_ns, neighbours)
+            yield _shared(facts, device, usage, waits, usual_ns, neighbours, kept=kept)
+
+
+def _kept_wait_ns(waits: Calls) -> float:
+    """What one of these waits took in runs that are over, or in half a minute of this one; 0 where that is
+    not known of all of them."""
+    if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
+        return 0.0
+    usual = sum(
+        row.usual_ns[part] * row.calls for row in waits.rows if row.usual_ns for part in WAITING_PARTS
+    )
+    return usual / waits.calls if waits.calls else 0.0
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
@@ -88,6 +104,8 @@ def _shared(
     waits: Calls,
     usual_ns: float,
     neighbours: Sequence[Usage],
+    *,
+    kept: bool,
 ) -> Suspicion:
     gpu = name_of(device)
     lost = waits.waited_ns - usual_ns * waits.calls
@@ -106,8 +124,8 @@ def _shared(
             link_of(
                 other,
                 "culprit",
-                f"{other.who} gives {gpu} {figure(other.per_second(other.kernels))} kernels a second, more "
-                "than before",
+                f"{other.who} gives {gpu} {figure(other.per_second(other.kernels))} kernels a second"
+                + ("" if kept else ", more than before"),
                 device=gpu,
                 depth=2,
             )
@@ -119,12 +137,19 @@ def _shared(
         "gpu_neighbours",
         f"{usage.who} waits longer for {gpu}, which {facts.name(first.tenant)} uses, too",
         lost,
-        confidence=0.6,
+        confidence=0.4 if kept else 0.6,
         links=links,
         fixes=_apart(facts, device, usage, first, mps=mps),
         hit=waits,
         about=gpu,
-        unknown=("how much of the device each of them takes: the driver does not tell",),
+        unknown=(
+            "how much of the device each of them takes: the driver does not tell",
+            *(
+                ("whether they were there when the wait was shorter: that was in an earlier run",)
+                if kept
+                else ()
+            ),
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from diagnosis.engine import Diagnosis
 from diagnosis.facts import Facts
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.gpu.xids import XIDS
+from diagnosis.normals import KNOWN_WINDOWS, Normals
 from diagnosis.suspicion import Suspicion
 from model.device import Device, DeviceProcess, Devices
 from model.evidence import HOST_GAP
@@ -345,6 +346,25 @@ def test_neighbours_that_do_not_matter(sync: Spent, changes: dict[str, Any]) -> 
 def test_a_neighbour_that_does_more_than_before_is_named() -> None:
     (told,) = _neighbours(row(SYNC, 40, gpu=700), before=500.0)
     assert told.cause == "gpu_neighbours"
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "told"), [(8, ["gpu_neighbours"]), (16, [])], ids=["longer than it was", "as it was"]
+)
+def test_a_neighbour_that_was_there_first_is_named_by_what_earlier_runs_taught(
+    wait_ms: int, told: list[str]
+) -> None:
+    earlier = Normals()
+    for second in range(KNOWN_WINDOWS):
+        alone = _rows(row(SYNC, 40, gpu=40 * wait_ms), 0)
+        earlier.learn(Facts(window(alone, start=float(second))))
+    diagnosis = Diagnosis(normals=earlier)
+    for second in range(3):
+        rows = _rows(row(SYNC, 40, gpu=700))
+        look = diagnosis.add(window(rows, devices=Devices((SHARED,)), start=9000.0 + second))
+    chains = [chain for chain in look.chains if chain.open and chain.severity != "info"]
+    assert [chain.cause for chain in chains] == told
+    assert all("earlier run" in " ".join(chain.unknown) for chain in chains)
 
 
 def test_processes_of_one_tenant_are_no_neighbours() -> None:
