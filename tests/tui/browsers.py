@@ -1,0 +1,131 @@
+"""Servers for browsers and, in their place, clients that say what a browser would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from model.source import Source
+from serving.access import Access, known_hosts
+from serving.feed import Feed
+from serving.server import BrowserServer, ServeOptions
+from tests.tui.sources import Made, numbered
+
+DEADLINE = 90.0
+STANDIN = Path(__file__).parent / "standin_screen.py"
+
+
+@dataclass
+class Browser:
+    """A WebSocket as the page opens it, and all that came through it."""
+
+    line: aiohttp.ClientWebSocketResponse
+    binary: bytes = b""
+    texts: list[list[object]] = field(default_factory=list)
+
+    async def say(self, *message: object) -> None:
+        await self.line.send_str(json.dumps(message))
+
+    async def sees(self, text: str) -> str:
+        """Wait for ``text``, and return everything that came so far."""
+        end = time.monotonic() + DEADLINE
+        while text not in self.text:
+            assert time.monotonic() < end, (text, self.text)
+            assert await self.receive(), (text, self.text)
+        return self.text
+
+    async def ends(self) -> str:
+        """Wait for the other side to close, and return everything that came."""
+        while await self.receive():
+            pass
+        return self.text
+
+    async def receive(self) -> bool:
+        """Take one message; False where there will be no more."""
+        message = await self.line.receive(timeout=DEADLINE)
+        if message.type == aiohttp.WSMsgType.BINARY:
+            self.binary += message.data
+        elif message.type == aiohttp.WSMsgType.TEXT:
+            self.texts.append(json.loads(message.data))
+        else:
+            return False
+        return True
+
+    @property
+    def text(self) -> str:
+        return self.binary.decode("utf-8", "replace")
+
+    async def pid(self) -> int:
+        """Of the stand-in's process."""
+        text = await self.sees("\n")
+        return int(text.split()[1])
+
+
+@dataclass
+class Served:
+    """A running server and a client that has no cookie yet."""
+
+    server: BrowserServer
+    access: Access
+    client: aiohttp.ClientSession
+    address: str
+    failures: list[BaseException]
+
+    async def enter(self) -> None:
+        """Take the token to the server and keep the cookie."""
+        async with self.client.get(f"{self.address}/?token={self.access.token}") as answer:
+            assert answer.status == 200
+
+    @asynccontextmanager
+    async def browser(self, query: str = "?width=100&height=30") -> AsyncIterator[Browser]:
+        async with self.client.ws_connect(
+            f"{self.address}/ws{query}", headers={"Origin": self.address}, max_msg_size=0
+        ) as line:
+            yield Browser(line)
+
+
+@asynccontextmanager
+async def served(
+    kind: str = "echo",
+    *,
+    sessions: int = 4,
+    tls: ssl.SSLContext | None = None,
+    hosts: Sequence[str] = (),
+    source: Source | None = None,
+    address: str = "127.0.0.1",
+) -> AsyncIterator[Served]:
+    """A server whose screens are stand-ins of that kind."""
+    failures: list[BaseException] = []
+    feed = Feed(source or Made(numbered), 0.05, failures.append)
+    access = Access(known_hosts(hosts))
+    command = (sys.executable, "-P", str(STANDIN), kind)
+    server = BrowserServer(feed, access, command, ServeOptions(address, 0, tls, sessions))
+    port = await server.start()
+    feed.start()
+    try:
+        # A cookie jar leaves addresses out unless it is told otherwise; browsers do not.
+        jar = aiohttp.CookieJar(unsafe=True)
+        connector = aiohttp.TCPConnector(ssl=False)
+        async with aiohttp.ClientSession(cookie_jar=jar, connector=connector) as client:
+            scheme = "http" if tls is None else "https"
+            yield Served(server, access, client, f"{scheme}://127.0.0.1:{port}", failures)
+    finally:
+        await server.stop()
+        await asyncio.to_thread(feed.stop, 10.0)
+
+
+async def until_gone(pid: int) -> None:
+    """Wait for a process to end."""
+    end = time.monotonic() + DEADLINE
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end, f"process {pid} is still there"
+        await asyncio.sleep(0.02)
