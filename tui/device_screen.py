@@ -31,8 +31,8 @@ class DeviceScreen(LivePage):
 
     BINDINGS = [
         Binding("d", "close", show=False),
-        Binding("left", "step(-1)", show=False, priority=True),
-        Binding("right", "step(1)", show=False, priority=True),
+        Binding("left", "device(-1)", show=False, priority=True),
+        Binding("right", "device(1)", show=False, priority=True),
     ]
 
     def __init__(self, at: int = 0) -> None:
@@ -59,7 +59,7 @@ class DeviceScreen(LivePage):
         )
         return Drawn(f"GPU {device.index}", several + hint, sections)
 
-    def action_step(self, step: int) -> None:
+    def action_device(self, step: int) -> None:
         """The previous or next device."""
         at = min(max(self._at + step, 0), max(self._devices - 1, 0))
         if at != self._at:

@@ -144,6 +144,7 @@ FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
     (("container", "operation", "process", "layer"), "Pivot"),
     (("in",), ""),
     (("out",), ""),
+    (("details",), ""),
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
     (("back", "onward"), "Time"),

@@ -12,6 +12,7 @@ from textual.timer import Timer
 
 from model.packing import Packed
 from model.window import Window
+from outputs import figures
 from tui.keys import bindings
 from tui.main_view import MainView
 from tui.pages_screen import PageScreen
@@ -42,7 +43,7 @@ class LivePage(PageScreen):
     """A page that is drawn again for each window; what it shows keeps its place."""
 
     BINDINGS = [
-        *bindings("screen", "copy_fix", "freeze"),
+        *bindings("screen", "copy_fix", "freeze", "window", "step", "minutes"),
         Binding("escape,q", "close", show=False),
     ]
 
@@ -90,7 +91,8 @@ class LivePage(PageScreen):
         if any(drawn.beside):
             lines += [PageLine(), *self._places.beside(*drawn.beside, frame.half.width)]
         self._plain = plain(lines)
-        title = f"{drawn.title}  (frozen)" if main.frozen else drawn.title
+        at = main.moments.at
+        title = drawn.title if at is None else f"{drawn.title}  (frozen {figures.clock(at)})"
         self.query_one("#page", Page).show(lines, title=title, hint=self._text or drawn.hint)
 
     def start_over(self) -> None:
@@ -117,6 +119,21 @@ class LivePage(PageScreen):
     def action_freeze(self) -> None:
         """Hold the picture, or let it go."""
         self.say(self.stalltop.main.action_freeze())
+
+    def action_window(self, step: int) -> None:
+        """A longer (1) or shorter (-1) window."""
+        self.stalltop.main.action_window(step)
+        self.show_page()
+
+    def action_step(self, steps: int) -> None:
+        """Look at the window before (-1) or after (1) the one that is shown."""
+        self.stalltop.main.action_step(steps)
+        self.show_page()
+
+    def action_minutes(self, minutes: int) -> None:
+        """Look at what was so many minutes after, or if negative before."""
+        self.stalltop.main.action_minutes(minutes)
+        self.show_page()
 
 
 def past_of(main: MainView, window: Window) -> Sequence[Packed]:

@@ -20,6 +20,7 @@ from tui.filter_entry import FilterEntry
 from tui.keys import footer
 from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
 from tui.moments import Moments, Picture
+from tui.pages_screen import PageScreen
 from tui.recall import timespan
 from tui.slow_line import OFFER, SlowLine
 from tui.status import header_state, silent_seconds
@@ -169,7 +170,9 @@ class MainView(Screen[None]):
             self.say("")
 
     def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
-        """Say in the line of the worst warning, for some seconds, what was done."""
+        """Say in the line of the worst warning, for some seconds, what was done; or on the page upon it."""
+        if isinstance(self.app.screen, PageScreen):
+            self.app.screen.say(text)
         self._touring = False
         if self._said is not None:
             self._said.stop()

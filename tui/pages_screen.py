@@ -43,6 +43,9 @@ class PageScreen(Screen[None]):
         """Back to what it lies on."""
         self.dismiss()
 
+    def say(self, text: str) -> None:
+        """Say what a key has done, where there is a line for that."""
+
     def to_main(self) -> None:
         """Back to the main screen, whatever lies on it."""
         while self.app.screen is not self.stalltop.main:

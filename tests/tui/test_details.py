@@ -107,13 +107,31 @@ async def test_a_frozen_page_stays_and_live_again_follows() -> None:
     async with running(faulty(), size=(120, 40)) as screen:
         await screen.named(["serve", "train"])
         await screen.press("I", "space")
-        await screen.sees("Row  serve  (frozen)")
+        await screen.sees("Row  serve  (frozen ")
         assert any(line.startswith("  calls        1 in") for line in lines(screen))
         await screen.feed(faulty(number=1))
         await screen.pilot.pause(0.6)
         assert any(line.startswith("  calls        1 in") for line in lines(screen))
         await screen.press("space")
         await screen.until(lambda: any(line.startswith("  calls        2 in") for line in lines(screen)))
+
+
+async def test_keys_of_time_work_on_the_page() -> None:
+    async with running(*(faulty(number=number) for number in range(3)), size=(120, 40)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("I")
+        await screen.until(lambda: any(line.startswith("  calls        3 in") for line in lines(screen)))
+        await screen.press("minus")
+        await screen.sees("window: last 1s")
+        await screen.until(lambda: any(line.startswith("  calls        1 in") for line in lines(screen)))
+        await screen.press("left_square_bracket")
+        await screen.sees("(frozen ")
+        await screen.until(lambda: any("2s to now" in line for line in lines(screen)))
+        await screen.press("right_square_bracket", "right_square_bracket")
+        await screen.sees("live")
+        await screen.press("right_square_bracket")
+        await screen.sees("this is now")
+        await screen.until(lambda: any("3s to now" in line for line in lines(screen)))
 
 
 async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
