@@ -27,6 +27,7 @@ from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 from outputs import hdr_payload
 from outputs.files import write
 from outputs.plain import from_plain, integer, number, text, to_plain
+from outputs.recognise import recognised
 
 FORMAT = "stalltop"
 VERSION = 1
@@ -61,7 +62,11 @@ def load(path: Path) -> Window:
     except _Newer as error:
         raise BadUsage(f"{path} was saved by a newer stalltop ({error})", "update stalltop") from None
     except (ValueError, RecursionError) as error:
-        raise BadUsage(f"{path} is no window saved by stalltop, or damaged: {error}") from None
+        what = recognised(content)
+        raise BadUsage(
+            f"{path} is no window saved by stalltop, or damaged: {f'it is {what}' if what else error}",
+            "the key w saves windows; their names end in .stalltop" if what else "",
+        ) from None
 
 
 class _Newer(ValueError):

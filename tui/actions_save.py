@@ -52,7 +52,7 @@ class SaveActions(MainView):
         if message.path is None:
             self.say(f"not saved: {message.text}", "bad", READ_SECONDS)
             return
-        hint = "  (y copies the path)"
+        hint = "  (y copies it)"
         room = max(self.app.size.width - len(f" saved {hint}"), 20)
         path = printable(str(message.path))
         if cell_len(path) > room:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FRAME_LINES = 14
 """Rows of the terminal from which the dialogue has a frame."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
+HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
 
 class Looked(Message):
@@ -39,12 +40,12 @@ class SaveScreen(ModalScreen[None]):
     ALLOW_SELECT = False
     AUTO_FOCUS = "#formats"
     BINDINGS = [
-        Binding("escape,q,w", "close", show=False),
-        Binding("enter", "save", show=False),
-        Binding("up,k", "step(-1)", show=False),
-        Binding("down,j", "step(1)", show=False),
-        Binding("tab,shift+tab", "other", show=False),
-        *(Binding(str(at + 1), f"choose({at})", show=False) for at in range(len(FORMATS))),
+        Binding("enter", "save", "Save", show=False),
+        Binding("escape,q,w", "close", "Close", show=False),
+        Binding("up,k", "step(-1)", "Format before", show=False),
+        Binding("down,j", "step(1)", "Format after", show=False),
+        Binding("tab,shift+tab", "other", "Path", show=False),
+        *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(FORMATS)),
     ]
 
     def __init__(self, shown: Shown, *, still: bool) -> None:
@@ -75,7 +76,8 @@ class SaveScreen(ModalScreen[None]):
         title = f"Save {window.seconds:.0f}s of {window.host}, up to {figures.clock(window.end)}"
         with Vertical(id="save", classes="" if unicode else "ascii"):
             yield Choices(title, "formats", unicode=unicode)
-            with Horizontal(id="path-row"):
+            with Horizontal(id="path-row") as row:
+                row.display = not self.stalltop.saving.elsewhere
                 yield Label("to ")
                 path = Input(
                     str(self._shown.default(self.chosen)), id="path", compact=True, select_on_focus=False
@@ -103,6 +105,10 @@ class SaveScreen(ModalScreen[None]):
     @on(Input.Changed, "#path")
     def _look(self) -> None:
         """Ask, in the background, where the path leads to: file systems of other hosts may not answer."""
+        elsewhere = self.stalltop.saving.elsewhere
+        if elsewhere:
+            self.query_one(Note).show((elsewhere, "dim"), (HINT_ELSEWHERE, "label"))
+            return
         if self._asked is not None:
             return  # its answer asks again
         typed = self._asked = self._typed
@@ -154,6 +160,8 @@ class SaveScreen(ModalScreen[None]):
         if not self._ready:
             return
         formats, path = self.query_one(Choices), self.query_one("#path", Input)
+        if self.stalltop.saving.elsewhere:
+            return
         if formats.has_focus:
             self.set_focus(path)
             path.cursor_position = len(path.value)

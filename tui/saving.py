@@ -24,6 +24,9 @@ class Saved(Message):
 class Saving:
     """Saves files in threads of their own and tells of each with a message."""
 
+    elsewhere = ""
+    """Said in place of a path, where files go to no path of this host."""
+
     def __init__(self, post: Callable[[Message], object]) -> None:
         self._post = post
         self._threads: list[threading.Thread] = []

@@ -1,0 +1,57 @@
+"""A file that is no window is called by what it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage
+from outputs.csv_table import csv_table
+from outputs.document import document
+from outputs.explain import explain_document
+from outputs.html_page import html_page
+from outputs.normals_file import write_normals
+from outputs.picture import svg
+from outputs.recognise import recognised
+from outputs.report import report
+from outputs.saved import dump, load
+from outputs.sheet import sheet
+from tests.unit.full_window import full_window
+
+ONE = full_window()
+SHEET = sheet(ONE, ("operation", "layer"), "operations")
+FILES: dict[str, tuple[bytes, str]] = {
+    "csv": (csv_table(SHEET, ONE).encode(), "a table (CSV)"),
+    "html": (html_page(ONE, SHEET).encode(), "a page"),
+    "text": (report(ONE, SHEET, unicode=True).encode(), "a report"),
+    "svg": (svg((), 80, "x").encode(), "a picture (SVG)"),
+    "png": (b"\x89PNG\r\n\x1a\n....", "a picture (PNG)"),
+    "once": (json.dumps(document(ONE)).encode(), "once --json"),
+    "explain": (json.dumps(explain_document(ONE, ONE.chains), indent=1).encode(), "explain --json"),
+    "empty": (b"", "an empty file"),
+    "list": (b"[1, 2]", "JSON of something else"),
+    "schema": (b'{"schema": ["stalltop.window/1"]}', "JSON of something else"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_we_write_ourselves_is_known(name: str, tmp_path: Path) -> None:
+    content, what = FILES[name]
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(BadUsage, match="no window saved by stalltop") as caught:
+        load(path)
+    assert f"it is {what}" in caught.value.reason or what in caught.value.reason
+    assert ".stalltop" in caught.value.remedy
+
+
+def test_what_was_learned_is_known(tmp_path: Path) -> None:
+    write_normals(tmp_path / "normals.json", {"a": 1})
+    assert "normal" in recognised((tmp_path / "normals.json").read_bytes())
+
+
+@pytest.mark.parametrize("content", [b"hello", b"{", b"[" * 100_000, b"\x1f\x8b\x08", b"\xff\xfe", dump(ONE)])
+def test_what_is_not_known_has_no_name(content: bytes) -> None:
+    assert recognised(content) == ""
