@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.evidence import tenants_of
+from model.hdr import COUNTERS
 from model.histograms import Histograms
 from model.merging import add_losses, add_open_calls, mean_cost
 from model.moving import MovingDevices, MovingEvidence
@@ -268,18 +269,36 @@ class Sliding:
 
 
 def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[_Columns]) -> Histograms:
-    """``sums`` with every row of ``parts`` added to the row that ``places`` says; others are only copied."""
-    if not parts:
-        return sums
-    place = np.concatenate(places)
-    changed = np.unique(place)
-    group = np.concatenate((np.arange(len(changed)), np.searchsorted(changed, place)))
-    if len(changed) == len(sums):
-        return Histograms.concatenate([sums, *parts]).grouped(group, len(sums))
-    added = Histograms.concatenate([sums.take(changed), *parts]).grouped(group, len(changed))
-    source = np.arange(len(sums))
-    source[changed] = len(sums) + np.arange(len(changed))
-    return Histograms.concatenate([sums, added]).take(source)
+    """``sums`` with every row of ``parts`` added to the row that ``places`` says, each to another one.
+
+    Windows that follow each other have most counters in common: those are found and added to, and only
+    others make room for themselves. Adding up everything anew takes several times as long.
+    """
+    rows = len(sums)
+    known = sums.row_of_entry() * COUNTERS + sums.index
+    count = sums.count.copy()
+    new_places, new_counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+    for part, place in zip(parts, places, strict=True):
+        wanted = np.repeat(place * COUNTERS, np.diff(part.start)) + part.index
+        at = np.searchsorted(known, wanted)
+        found = np.zeros(len(wanted), np.bool_)
+        if len(known):
+            found = known[np.minimum(at, len(known) - 1)] == wanted
+        count[at[found]] += part.count[found]
+        new_places.append(wanted[~found])
+        new_counts.append(part.count[~found])
+    places_of_new, which = np.unique(np.concatenate(new_places), return_inverse=True)
+    if len(places_of_new):
+        sums_of_new = np.zeros(len(places_of_new), np.uint64)
+        np.add.at(sums_of_new, which, np.concatenate(new_counts))
+        before = np.searchsorted(known, places_of_new)
+        known = np.insert(known, before, places_of_new)
+        count = np.insert(count, before, sums_of_new)
+    used = count != 0
+    if not used.all():
+        known, count = known[used], count[used]
+    start = np.searchsorted(known, np.arange(rows + 1, dtype=np.int64) * COUNTERS)
+    return Histograms(start.astype(np.int64), (known % COUNTERS).astype(np.uint16), count)
 
 
 def _counts(rows: Rows) -> U64:
