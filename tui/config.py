@@ -25,6 +25,19 @@ PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """Parts of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
 """Of these, one has to be shown; without the first table there is no second one."""
+TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "host")
+"""What the rows of a table are."""
+# fmt: off
+COLUMNS = (
+    "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
+    "bytes", "n", "trend", "change", "procs",
+)
+"""Columns that a table may have beside the name."""
+SORTS = (
+    "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "procs",
+)
+"""Columns that rows can be sorted by. These three are named here for the same reason as the themes."""
+# fmt: on
 LEAST_INTERVAL, MOST_INTERVAL = 0.25, 60.0
 """Seconds between two looks."""
 LEAST_SHARE, MOST_SHARE = 20, 80
@@ -155,6 +168,27 @@ class Names:
         return list(value)
 
 
+Chosen = tuple[tuple[str, tuple[str, ...]], ...]
+"""For tables by something, the columns that were chosen."""
+
+
+class Columns:
+    """Columns of tables, each by what its rows are."""
+
+    allowed = f"for any of {', '.join(TABLES_BY)} a list of some of {', '.join(COLUMNS)}"
+
+    def read(self, value: object) -> Chosen:
+        """The columns of each table."""
+        if not isinstance(value, dict) or not set(value) <= set(TABLES_BY):
+            raise ValueError
+        names = Names(COLUMNS, COLUMNS)
+        return tuple((by, names.read(value[by])) for by in TABLES_BY if by in value)
+
+    def plain(self, value: Chosen) -> object:
+        """The columns of each table."""
+        return {by: list(ids) for by, ids in value}
+
+
 def _setting(default: Any, kind: Kind, about: str, *, left: bool = False) -> Any:
     """A field of ``Settings``; ``left``: keys change it, and it is kept on leaving."""
     return field(default=default, metadata={"kind": kind, "about": about, "left": left})
@@ -200,11 +234,17 @@ class Settings:
     )
     sort: str = _setting(
         "total",
-        Choice(("name", "calls", "p50", "p95", "p99", "max", "total", "errors", "open", "bytes")),
+        Choice(SORTS),
         "Column that the rows are sorted by.",
         left=True,
     )
     descending: bool = _setting(True, YesNo(), "Largest first; false: smallest first.", left=True)
+    columns: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
+        (),
+        Columns(),
+        "Columns of a table beside the name, in their order; the usual ones where it is not named.",
+        left=True,
+    )
     tour: bool = _setting(
         True, YesNo(), "Name the first few keys at the start; false once that was shown.", left=True
     )
@@ -265,13 +305,16 @@ def toml(values: Mapping[str, Any], *, about: bool = False) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A value of our settings in TOML: a truth, a number, a word of ASCII, or a list of such."""
+    """A value of our settings in TOML: a truth, a number, a word of ASCII, or some of them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
         return json.dumps(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name} = {toml_value(one)}" for name, one in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
     assert isinstance(value, list)
     return "[" + ", ".join(toml_value(one) for one in value) + "]"
 

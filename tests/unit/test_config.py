@@ -12,11 +12,26 @@ import pytest
 
 from model.errors import BadUsage
 from tui import cli
+from tui.columns.choice import checked, sort_of
+from tui.columns.now import KINDS
 from tui.commands import screen_options
 from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import add_state_options
-from tui.config import LEFT, NEEDED, PANELS, SETTINGS, Settings, markdown, read, toml
+from tui.config import (
+    COLUMNS,
+    LEFT,
+    NEEDED,
+    PANELS,
+    SETTINGS,
+    SORTS,
+    TABLES_BY,
+    Settings,
+    markdown,
+    read,
+    toml,
+)
 from tui.config_file import config_path, left_path, load, load_left, parsed, save_left
+from tui.view import PLURAL
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +78,12 @@ def test_the_defaults_written_and_read_are_the_defaults() -> None:
         ("share = 30", "share", 30),
         ('sort = "p99"', "sort", "p99"),
         ("'tour' = false", "tour", False),
+        ("columns = {}", "columns", ()),
+        (
+            '[columns]\nprocess = ["p99"]\ncontainer = ["max", "n"]',
+            "columns",
+            (("container", ("max", "n")), ("process", ("p99",))),
+        ),
     ],
 )
 def test_values_that_are_allowed(line: str, name: str, value: object) -> None:
@@ -90,6 +111,11 @@ def test_values_that_are_allowed(line: str, name: str, value: object) -> None:
         ("panels = [[]]", 1, "a list of"),
         ('panels = "host"', 1, "a list of"),
         ('sort = "colour"', 1, '"p99"'),
+        ("columns = 1", 1, "for any of container, namespace"),
+        ('share = 20\n[columns]\nmodule = ["p99"]', 2, "for any of container, namespace"),
+        ("[columns]\npod = []", 1, "a list of some of beside, calls"),
+        ('[columns]\npod = ["p90"]', 1, "a list of some of beside, calls"),
+        ("[columns.pod]\na = 1", 1, "a list of some of"),
         ('theem = "dark"', 1, "did you mean theme?"),
         ("zzz = 1", 1, "there are interval, window"),
         ("# one\n[theme]\na = 1", 2, '"dark"'),
@@ -226,6 +252,15 @@ def test_where_it_cannot_be_kept_nothing_happens(home: Path, monkeypatch: pytest
     screen = run_options(options("--no-config"))
     assert screen.keep is not None
     screen.keep({"share": 70})
+
+
+def test_columns_and_orders_are_those_of_the_tables() -> None:
+    assert tuple(kind.id for kind in KINDS) == COLUMNS
+    assert set(SORTS) == {"name", *filter(None, (sort_of(kind.id) for kind in KINDS))}
+    assert set(TABLES_BY) == set(PLURAL)
+    assert checked(COLUMNS) == COLUMNS
+    chosen = (("process", ("max",)), ("operation", ("calls", "p99")))
+    assert read(tomllib.loads(toml({"columns": chosen}))) == ({"columns": chosen}, [])
 
 
 def test_the_table_of_the_documentation_names_every_setting() -> None:
