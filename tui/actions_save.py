@@ -18,6 +18,9 @@ from widgets.strips import printable
 READ_SECONDS = 6.0
 """How long it says where a file was saved, what was copied, or what went wrong."""
 
+PAGE_TITLE = 30
+"""Cells that the title of a page keeps beside what is said."""
+
 
 class SaveActions(MainView):
     """The keys for files and the clipboard."""
@@ -53,7 +56,8 @@ class SaveActions(MainView):
             self.say(f"not saved: {message.text}", "bad", READ_SECONDS)
             return
         hint = "  (y copies it)"
-        room = max(self.app.size.width - len(f" saved {hint}"), 20)
+        beside = 0 if self.app.screen is self else PAGE_TITLE
+        room = max(self.app.size.width - len(f" saved {hint}") - beside, 20)
         path = printable(str(message.path))
         if cell_len(path) > room:
             path = figures.middle(path, room, unicode=self.stalltop.unicode).rstrip()

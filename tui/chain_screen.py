@@ -22,7 +22,7 @@ class ChainScreen(PageScreen):
 
     TITLE_TEXT = "Why"
     BINDINGS = [
-        *bindings("screen", "chains", "copy_fix", "silence", "freeze"),
+        *bindings("screen", "chains", "copy_fix", "silence", "save", "freeze"),
         Binding("escape,q,a", "close", show=False),
         Binding("left", "step(-1)", show=False, priority=True),
         Binding("right", "step(1)", show=False, priority=True),
@@ -60,10 +60,11 @@ class ChainScreen(PageScreen):
             hint=self._text or f"{number}i row  y copy fix  z silence  Esc closes",
         )
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Say on the first line, for some seconds, what was done."""
         if self._said is not None:
             self._said.stop()
-        self._said = self.set_timer(SAID_SECONDS, lambda: self._say(""))
+        self._said = self.set_timer(SAID_SECONDS, lambda: self.say("")) if text else None
         self._text = text
         self._show()
 
@@ -81,13 +82,15 @@ class ChainScreen(PageScreen):
         self.stalltop.main.tables.look_at(self.chain)
 
     def action_copy_fix(self) -> None:
-        """Copy the command that helps."""
-        self._say(self.stalltop.copy_fix(self.chain))
+        """Copy the command that helps; just after a file was saved, its path."""
+        if self.stalltop.main.copy_path():
+            return
+        self.say(self.stalltop.copy_fix(self.chain))
 
     def action_silence(self) -> None:
         """Hide the chain on the main screen, or show it again."""
-        self._say(self.stalltop.main.silence(self.chain))
+        self.say(self.stalltop.main.silence(self.chain))
 
     def action_freeze(self) -> None:
         """Hold the picture, or let it go."""
-        self._say(self.stalltop.main.action_freeze())
+        self.say(self.stalltop.main.action_freeze())

@@ -43,7 +43,7 @@ class LivePage(PageScreen):
     """A page that is drawn again for each window; what it shows keeps its place."""
 
     BINDINGS = [
-        *bindings("screen", "copy_fix", "freeze", "window", "step", "minutes"),
+        *bindings("screen", "copy_fix", "save", "freeze", "window", "step", "minutes"),
         Binding("escape,q", "close", show=False),
     ]
 
@@ -112,7 +112,9 @@ class LivePage(PageScreen):
     # ---- keys
 
     def action_copy_fix(self) -> None:
-        """Copy the page as text into the terminal's clipboard (OSC 52)."""
+        """Copy the page as text, or the path of a file that was saved just now, to the clipboard (OSC 52)."""
+        if self.stalltop.main.copy_path():
+            return
         self.app.copy_to_clipboard(self._plain)
         self.say(f"copied: {len(self._plain.splitlines())} lines")
 

@@ -43,6 +43,10 @@ class PageScreen(Screen[None]):
         """Back to what it lies on."""
         self.dismiss()
 
+    def action_save(self) -> None:
+        """Save what is shown: the picture is of this page."""
+        self.stalltop.main.action_save()
+
     def say(self, text: str) -> None:
         """Say what a key has done, where there is a line for that."""
 

@@ -245,6 +245,22 @@ async def test_y_copies_the_path_of_what_was_saved_just_now(folder: Path) -> Non
         await screen.until(lambda: screen.app.clipboard != str(path))
 
 
+async def test_pages_are_saved_with_a_picture_of_their_own(folder: Path) -> None:
+    async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
+        await screen.press("a", "enter")
+        await screen.sees("summary of nccl_straggler")
+        path = await saved(screen, "5", "enter")
+        assert "share&#160;and&#160;time" in path.read_text()
+        await screen.press("y")
+        await screen.until(lambda: screen.app.clipboard == str(path))
+        await screen.press("escape", "escape", "I")
+        await screen.sees("Esc closes")
+        path = await saved(screen, "enter")
+        assert path.suffix == ".stalltop"
+        await screen.press("y")
+        await screen.until(lambda: screen.app.clipboard == str(path))
+
+
 async def test_a_row_is_copied_with_its_heads() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await screen.press("o", "down", "Y")
