@@ -74,6 +74,11 @@ def program_version() -> str:
             return str(tomllib.load(file)["project"]["version"])
 
 
+def shows_a_screen() -> bool:
+    """Whether stdout is a terminal that can show more than lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
 def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
     """``arguments`` with the command that is meant where none is named."""
     arguments = list(arguments)
@@ -89,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_standard_streams()
     try:
         options = parsed(
-            with_command(sys.argv[1:] if arguments is None else arguments, terminal=sys.stdout.isatty())
+            with_command(sys.argv[1:] if arguments is None else arguments, terminal=shows_a_screen())
         )
         with as_keyboard_interrupt():
             code = int(options.run(options))

@@ -59,7 +59,10 @@ def main() -> int:
     simulated = SimulatedSource(clock=lambda: next(ticks))
     source: Source = simulated if kind in ("flood", "steady") else Kinds(kind)
     theme = "dark" if kind == "steady" else ""
-    options = RunOptions(interval=0.02 if flood else 0.2, ascii="ascii" in sys.argv[2:], theme=theme)
+    words = sys.argv[2:]
+    options = RunOptions(
+        interval=0.02 if flood else 0.2, ascii="ascii" in words, theme=theme, mouse="no-mouse" not in words
+    )
     try:
         code = run(source, options)
     except Told as told:

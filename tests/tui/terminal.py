@@ -102,6 +102,11 @@ class Terminal:
     def sees(self, text: str) -> None:
         self.until(lambda: text in self.text, f"never saw {text!r}")
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size, as dragging its window does."""
+        self._screen.resize(rows, columns)
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def press(self, keys: str) -> None:
         os.write(self.ours, keys.encode())
 

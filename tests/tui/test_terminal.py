@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import termios
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.terminal import Terminal
+from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
+from tui import cli
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")
@@ -217,6 +219,61 @@ def test_no_color_and_ascii_on_the_wire() -> None:
         assert all(byte < 128 for byte in raw)
         assert b"\x1b[38" not in raw
         assert b";38;" not in raw
+
+
+def test_sixteen_colours_where_the_terminal_has_no_more() -> None:
+    with Terminal(*PROGRAM, "normal", TERM="xterm") as terminal:
+        terminal.sees("train")
+        terminal.press("a")
+        terminal.sees("Open")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        raw = bytes(terminal.raw)
+        assert b"\x1b[" in raw
+        styles = {
+            part for found in re.findall(rb"\x1b\[([\d;:]+)m", raw) for part in re.split(b"[;:]", found)
+        }
+        assert not styles & {b"38", b"48"}  # neither of 256 nor of 16 million colours
+        assert styles & {b"31", b"32", b"33", b"36"}
+        assert not styles & {b"5", b"6"}  # nothing blinks
+
+
+def test_the_mouse_is_left_to_the_terminal_where_it_is_not_wanted() -> None:
+    with Terminal(*PROGRAM, "normal", "no-mouse") as terminal:
+        terminal.sees("train")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        raw = bytes(terminal.raw)
+        assert ALTERNATE_ON in raw
+        assert not any(mode in raw for mode in (b"\x1b[?1000h", b"\x1b[?1002h", MOUSE_ON, b"\x1b[?1006h"))
+
+
+def test_a_storm_of_sizes_ends_in_a_whole_picture() -> None:
+    with Terminal(*PROGRAM, "normal", size=(120, 40)) as terminal:
+        terminal.sees("train")
+        for number in range(60):
+            terminal.resize(20 + number * 7 % 190, 3 + number * 5 % 60)
+            terminal.read(0)
+        terminal.resize(100, 30)
+        terminal.until(lambda: all(word.decode() in terminal.text for word in STEADY))
+        terminal.until(lambda: terminal.text.splitlines()[29].lstrip().startswith("q Quit"))
+        terminal.until(lambda: terminal.text.splitlines()[0].lstrip().startswith("stalltop"))
+        terminal.resize(30, 5)
+        terminal.sees("too small")
+        terminal.resize(80, 24)
+        terminal.sees("q Quit")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+
+
+@pytest.mark.parametrize(("term", "meant"), [("dumb", "once"), ("", "once"), ("xterm", "live")])
+def test_without_a_command_a_terminal_of_lines_gets_one_window(
+    term: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert cli.with_command([], terminal=cli.shows_a_screen()) == [meant]
 
 
 def _state(pid: int) -> str:
