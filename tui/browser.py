@@ -20,6 +20,17 @@ AHEAD = 0.9
 """Of the server's interval."""
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of a screen, and the number of its socket."""
+    from tui.commands.screen_options import add_screen_options
+
+    found = argparse.ArgumentParser(prog="stalltop serve", allow_abbrev=False)
+    add_screen_options(found)
+    found.add_argument("--demo", action="store_true")
+    found.add_argument("link", type=int)
+    return found
+
+
 def main(arguments: Sequence[str]) -> int:
     """Show the screen until it is left; gives the exit code."""
     confine(parent=os.getppid())
@@ -27,13 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     from model.errors import Told, described
     from serving.link import LinkSource
     from tui.browser_app import BrowserApp
-    from tui.commands.screen_options import add_screen_options, run_options
+    from tui.commands.screen_options import run_options
 
-    parser = argparse.ArgumentParser(prog="stalltop serve", allow_abbrev=False)
-    add_screen_options(parser)
-    parser.add_argument("--demo", action="store_true")
-    parser.add_argument("link", type=int)
-    options = parser.parse_args(arguments, argparse.Namespace(state=False))
+    options = parser().parse_args(arguments, argparse.Namespace(state=False))
     source = LinkSource(socket.socket(fileno=options.link))
     failure: BaseException | None
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from textual.driver import Driver
@@ -16,6 +15,8 @@ from tui.app import RunOptions, StalltopApp
 from tui.browser_driver import BrowserDriver
 from tui.save_formats import Format, Shown, content
 from tui.saving import Saved, Saving
+
+NO_PNG = "a screen in a browser may not start the program that makes PNG; SVG can be had"
 
 
 class Delivered(Message):
@@ -31,9 +32,6 @@ class Delivering(Saving):
 
     elsewhere = "the browser stores it, where it stores what it downloads"
 
-    def __init__(self, post: Callable[[Message], object]) -> None:
-        super().__init__(post)
-
     def start(self, shown: Shown, chosen: Format, typed: str) -> None:
         """Make a file of ``shown``; no path of this host is looked at."""
         name = shown.default(chosen).name
@@ -42,7 +40,8 @@ class Delivering(Saving):
             try:
                 made = content(shown, chosen)
             except (Told, OSError, ValueError) as error:
-                self._post(Saved(None, " ".join(str(error).split())))
+                reason = NO_PNG if chosen.kind == "png" else " ".join(str(error).split())
+                self._post(Saved(None, reason))
             else:
                 self._post(Delivered(name, made))
 

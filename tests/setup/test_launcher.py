@@ -108,6 +108,44 @@ def test_changed_dependencies_are_installed(checkout: Checkout) -> None:
     assert checkout.uses() == ["pip", "run check"] * 2
 
 
+def test_a_command_with_packages_of_its_own_adds_them_to_what_is_there(checkout: Checkout) -> None:
+    checkout.run("check")
+    there = checkout.folder / ".venv/there"
+    there.touch()
+    said = checkout.run("serve", "--port", "0").stderr
+    assert checkout.uses() == ["pip", "run check", "pip", "run serve --port 0"]
+    assert "for this command" in said
+    assert there.exists()  # what was there was not made anew
+    checkout.run("check")
+    checkout.run("serve")
+    assert checkout.uses()[4:] == ["run check", "run serve"]
+
+
+def test_such_a_command_may_be_the_first(checkout: Checkout) -> None:
+    checkout.run("serve")
+    checkout.run("check")
+    assert checkout.uses() == ["pip", "run serve", "run check"]
+
+
+def test_packages_of_a_command_that_could_not_be_added_harm_nothing(checkout: Checkout) -> None:
+    checkout.run("check")
+    checkout.flag("no-network").touch()
+    assert checkout.run("serve").returncode == 1
+    assert checkout.run("check").returncode == 0
+    assert checkout.uses() == ["pip", "run check", "pip", "run check"]
+
+
+def test_a_group_of_packages_takes_in_another(tmp_path: Path) -> None:
+    project = (
+        '[project]\nname = "stalltop"\ndependencies = ["one"]\n'
+        '[project.optional-dependencies]\nserve = ["two"]\ntest = ["stalltop[serve]", "three[x]>1"]\n'
+    )
+    (tmp_path / "pyproject.toml").write_text(project)
+    script = f"root={tmp_path}; . {ROOT}/scripts/environment.sh; requirements test; requirements run"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["one", "two", "three[x]>1", "one"]
+
+
 def test_without_a_network_nothing_half_made_is_used(checkout: Checkout) -> None:
     checkout.flag("no-network").touch()
     failed = checkout.run("check")

@@ -165,7 +165,8 @@ def test_a_window_that_is_too_large_is_left_out(feeding: Feeding, monkeypatch: p
 
 
 def test_a_source_that_fails_is_told_once(feeding: Feeding) -> None:
-    source = Fed(Told("the probe broke"))
+    source = Fed()
+    source.put(Told("the probe broke"))
     _, failures = feeding(source)
     assert source.closed.wait(60)
     end = time.monotonic() + 60

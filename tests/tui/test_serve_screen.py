@@ -1,0 +1,151 @@
+"""All of it but the browser: the command, its server, real screens, and a client in the browser's place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pyte
+import pytest
+
+from outputs.saved import parse
+from tests.tui.browsers import DEADLINE, Browser, until_gone
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@dataclass
+class Terminal:
+    """What the page would show."""
+
+    browser: Browser
+    screen: pyte.Screen
+
+    async def sees(self, text: str) -> None:
+        """Wait for ``text`` on the screen."""
+        stream = pyte.ByteStream(self.screen)
+        async with asyncio.timeout(DEADLINE):
+            there = True
+            while text not in (shown := "\n".join(line.rstrip() for line in self.screen.display)):
+                assert there, f"{text!r} is not in\n{shown.strip()}"
+                there = await self.browser.receive()
+                stream.feed(self.browser.binary)
+                self.browser.binary = b""
+
+    async def types(self, keys: str) -> None:
+        await self.browser.say("stdin", keys)
+
+
+@dataclass
+class Command:
+    """The running command and a client with its cookie."""
+
+    process: asyncio.subprocess.Process
+    address: str
+    client: aiohttp.ClientSession
+
+    @asynccontextmanager
+    async def terminal(self) -> AsyncIterator[Terminal]:
+        async with self.client.ws_connect(
+            f"{self.address}/ws?width=110&height=36", headers={"Origin": self.address}, max_msg_size=0
+        ) as line:
+            yield Terminal(Browser(line), pyte.Screen(110, 36))
+
+    def screens(self) -> list[int]:
+        """Processes of screens."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in found.split()]
+
+
+@asynccontextmanager
+async def command(*arguments: str) -> AsyncIterator[Command]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "tui", "serve", "--demo", "--simulated", "--port", "0", "--no-config"),
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        address = ""
+        while not address:
+            line = await asyncio.wait_for(process.stderr.readline(), DEADLINE)
+            assert line, "the server ended"
+            found = re.search(rb"open (http://127\.0\.0\.1:\d+)/\?token=(\S+)", line)
+            address = found[1].decode() if found else ""
+        assert found is not None
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
+            async with client.get(f"{address}/?token={found[2].decode()}") as answer:
+                assert answer.status == 200
+            yield Command(process, address, client)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
+    async with command("--theme", "light") as here, here.terminal() as one, here.terminal() as other:
+        await one.sees("SIMULATED")
+        await other.sees("SIMULATED")
+        assert len(here.screens()) == 2
+        await one.types("?")
+        await one.sees("Longer window")
+        await other.types(" ")
+        await other.sees("FROZEN")
+        assert not any("FROZEN" in line for line in one.screen.display)
+        first = here.screens()
+        await other.types("q")
+        await other.browser.ends()
+        await one.browser.line.close()
+        for pid in first:
+            await until_gone(pid)
+        here.process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(here.process.wait(), DEADLINE) == 130
+
+
+async def test_saving_makes_a_file_for_the_browser_and_none_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with command() as here, here.terminal() as terminal:
+        await terminal.sees("SIMULATED")
+        await terminal.types("w")
+        await terminal.sees("the browser stores it")
+        await terminal.types("\r")
+        async with asyncio.timeout(DEADLINE):
+            while not terminal.browser.texts:
+                assert await terminal.browser.receive()
+        kind, key = terminal.browser.texts[0]
+        assert kind == "deliver_file_start"
+        async with here.client.get(f"{here.address}/download/{key}") as answer:
+            assert ".stalltop" in answer.headers["Content-Disposition"]
+            assert parse(await answer.read()).simulated
+    assert list(tmp_path.rglob("*")) == []
+
+
+async def test_keys_of_the_terminal_lead_nowhere() -> None:
+    async with command() as here, here.terminal() as terminal:
+        await terminal.sees("SIMULATED")
+        pid = here.screens()[0]
+        await terminal.types("\x1a")
+        await terminal.sees("no shell")
+        state = Path(f"/proc/{pid}/status").read_text()
+        assert "State:\tT" not in state
+        assert "NoNewPrivs:\t1" in state
+
+
+async def test_screens_end_with_a_server_that_is_killed() -> None:
+    async with command() as here, here.terminal() as terminal:
+        await terminal.sees("SIMULATED")
+        pid = here.screens()[0]
+        os.kill(here.process.pid, signal.SIGKILL)
+        await until_gone(pid)

@@ -1,0 +1,132 @@
+"""``stalltop serve`` as a command: what it refuses, and what it says."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage
+from serving.server import ServeOptions
+from tui import cli
+from tui.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
+
+
+@pytest.fixture(autouse=True)
+def _no_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "reached from other hosts"),
+        (["--host", "::"], "reached from other hosts"),
+        (["--host", ""], "reached from other hosts"),
+        (["--host", "192.0.2.7"], "--cert and --key"),
+        (["--cert", "/no/such"], "go together"),
+        (["--key", "/no/such"], "go together"),
+        (["--cert", "/no/such", "--key", "/no/such"], "No such file"),
+        (["--cert", __file__, "--key", __file__], "--cert"),
+        (["--simulated"], "goes with --demo"),
+        (["--demo", "no-such-scenario"], "no-such-scenario"),
+        (["--port", "65536"], "--port"),
+        (["--sessions", "0"], "--sessions"),
+        (["--theme", "pink"], "pink"),
+    ],
+)
+def test_bad_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = cli.main(["serve", *arguments])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    told = capsys.readouterr()
+    assert code == 2
+    assert said in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize("name", ["textual_serve", "aiohttp"])
+def test_a_missing_package_is_told_with_the_remedy(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    assert cli.main(["serve", "--demo", "--simulated", "--port", "0"]) == 1
+    told = capsys.readouterr().err
+    assert f"({name})" in told
+    assert "./stalltop serve" in told
+
+
+def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cli.main(["serve", "--demo", "--simulated", "--port", str(port)]) == 1
+    told = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1, port {port}" in told
+    assert "--port 0" in told
+    assert "token" not in told
+
+
+@pytest.mark.parametrize(
+    ("address", "plain", "refused"),
+    [
+        ("127.0.0.1", False, False),
+        ("::1", False, False),
+        ("0.0.0.0", False, True),
+        ("10.0.0.1", False, True),
+        ("0.0.0.0", True, False),
+    ],
+)
+def test_what_others_reach_needs_tls_or_consent(address: str, plain: bool, refused: bool) -> None:
+    expected = pytest.raises(BadUsage, match="--insecure-plain") if refused else contextlib.nullcontext()
+    with expected:
+        refuse_what_is_open(address, None, plain=plain)
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:81/"),
+        ("::1", "http://[::1]:81/"),
+        ("0.0.0.0", f"http://{socket.gethostname()}:81/"),
+        ("192.0.2.7", "http://192.0.2.7:81/"),
+    ],
+)
+def test_the_address_is_told(address: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    announce(ServeOptions(address), 81, "secret")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("secret") == 1
+    assert re.search(rf"^stalltop: open {re.escape(place)}\?token=secret$", told.err, re.MULTILINE)
+    assert ("ssh -L" in told.err) is (address in ("127.0.0.1", "::1"))
+
+
+def test_names_become_addresses() -> None:
+    assert resolved("127.0.0.1") == "127.0.0.1"
+    assert resolved("") == "0.0.0.0"
+    assert tls_of(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ([], ["--interval=1"]),
+        (["--window", "start", "--ascii"], ["--interval=1", "--window=start", "--ascii"]),
+        (["--window", "60", "--theme", "light"], ["--interval=1", "--window=60", "--theme=light"]),
+        (["--no-mouse", "--no-config", "--demo"], ["--interval=1", "--no-mouse", "--no-config", "--demo"]),
+    ],
+)
+def test_screens_get_the_options_that_are_for_them(arguments: list[str], flags: list[str]) -> None:
+    options = cli.parsed(["serve", *arguments])
+    assert screen_flags(options, 1.0) == flags
+    from tui.browser import parser
+
+    read = parser().parse_args([*flags, "7"], argparse.Namespace(state=False))
+    assert read.link == 7
+    for name in ("window", "theme", "ascii", "mouse", "config"):
+        assert getattr(read, name, None) == getattr(options, name, None)
