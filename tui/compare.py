@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.filter import Filter
+from model.pivot import Dimension
 from model.window import Window
 from tui.columns.kind import Look
 from tui.columns.pair import BY_ID, KINDS
 from tui.groups import Step, decided, grouped, outermost_ns, scope
 from tui.table import Line, drawn, sorted_by
-from tui.view import PLURAL, View
+from tui.view import BELOW, PLURAL, View
 from widgets.table import Column, Role, TableData
 
 NAME_CELLS = 15
+PLACES: frozenset[Dimension] = frozenset({"host", "namespace", "pod", "container", "process"})
+"""What calls run in: each of them in one of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,15 @@ class Pair:
 
     @property
     def view(self) -> View:
-        """How each of the two is looked at."""
-        above = View(by=self.a[-1].dimension, path=self.a[:-1])
-        inside = above.entered(self.a[-1].key, self.a[-1].label)
-        return inside if inside is not above else View(by="operation", path=self.a)
+        """How each of the two is looked at: by the first thing that both may have in common."""
+        apart = {a.dimension for a, b in zip(self.a, self.b, strict=True) if a != b}
+        taken = {step.dimension for step in self.a}
+        if apart & PLACES:
+            taken |= PLACES  # what runs in one of them does not run in the other
+        if "layer" in taken:
+            taken |= {"operation"}  # an operation is of one layer
+        by: Dimension = next((one for one in BELOW if one not in taken), "operation")
+        return View(by=by, path=self.a)
 
 
 def pair_table(

@@ -22,6 +22,7 @@ from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time
 from tui.moments import Moments, Picture
 from tui.pages_screen import PageScreen
 from tui.recall import timespan
+from tui.row_tables import RowTables
 from tui.slow_line import OFFER, SlowLine
 from tui.status import header_state, silent_seconds
 from tui.tables import Tables
@@ -75,9 +76,9 @@ class MainView(Screen[None]):
         return cast("StalltopApp", self.app)
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> RowTables:
         """The tables."""
-        return self.query_one("#tables", Tables)
+        return self.query_one("#tables", RowTables)
 
     @property
     def panel(self) -> AlertPanel:
@@ -91,7 +92,7 @@ class MainView(Screen[None]):
         yield SystemBars("system", unicode=unicode)
         yield DeviceRows("devices", unicode=unicode)
         yield AlertPanel("alerts", unicode=unicode)
-        yield Tables("tables", unicode=unicode)
+        yield RowTables("tables", unicode=unicode)
         # At the bottom: what lies above does not move when it comes and goes.
         yield Timeline("timeline", unicode=unicode)
         with Horizontal(id="entry"):
@@ -252,7 +253,8 @@ class MainView(Screen[None]):
         self.slow_line.drawn()
         self.query_one("#system", SystemBars).show(window.system)
         self.query_one("#devices", DeviceRows).show(window.devices, self._layout.devices)
-        self.tables.show(window, self.panel.found.open, against=self.moments.against)
+        past = () if self.stalltop.options.still else self.past
+        self.tables.show(window, self.panel.found.open, self.moments.against, past)
 
     def _refresh_keys(self) -> None:
         keys = footer(frozen=self.frozen, warnings=self.panel.has_focus)

@@ -11,6 +11,7 @@ from tui.actions_line import LineActions
 from tui.actions_panels import PanelActions
 from tui.actions_save import READ_SECONDS, SaveActions
 from tui.actions_time import TimeActions
+from tui.actions_view import ViewActions
 from tui.chain_screen import ChainScreen
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
@@ -18,7 +19,7 @@ from tui.pages_screen import WarningsScreen
 from widgets.alerts import AlertList
 
 
-class MainScreen(PanelActions, DetailActions, SaveActions, TimeActions, LineActions):
+class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActions, LineActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")

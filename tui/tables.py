@@ -12,19 +12,21 @@ from textual.message import Message
 from textual.widget import Widget
 
 from model.chain import Chain
+from model.packing import Packed
 from model.pivot import Dimension
 from model.window import Window
 from outputs import figures
 from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
-from tui.groups import Step
+from tui.groups import Key, Step
 from tui.keys import bindings
 from tui.layout import Layout
 from tui.moments import Picture
+from tui.past import NO_PAST, Past
 from tui.status import length_text
 from tui.table import steps_to, table
 from tui.view import View
-from widgets.table import HEAD_LINES, Table, TableData
+from widgets.table import HEAD_LINES, Cell, Table, TableData
 
 
 class GroupTable(Table, can_focus=True):
@@ -40,7 +42,7 @@ class _Place:
     inside: tuple[Step, ...]
     """The path that the step led to."""
     view: View
-    second_sort: tuple[str, bool]
+    second_view: View
     cursors: tuple[Hashable, Hashable]
     """Of the first and of the second table."""
     in_second: bool
@@ -65,10 +67,15 @@ class Tables(Vertical):
         self.keys_elsewhere = False
         """Keys go to a line that is being typed, and stay there."""
         self._view = View()
-        self._second_sort = ("total", True)
+        self._second_view = View()
+        """How the second table is sorted and unfolded; for the rest it goes by the first."""
         self._places: list[_Place] = []
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
+        self._past = Past()
+        self._looks_back = False
+        self.columns: dict[Dimension, tuple[str, ...]] = {}
+        """Ids of the columns that were chosen, by what a table shows; the usual ones where there are none."""
         self._against: Picture | None = None
         self._against_sort = ("lost", True)
         """How tables of what changed are sorted."""
@@ -94,10 +101,19 @@ class Tables(Vertical):
 
     # ---- drawing
 
-    def show(self, window: Window | None, chains: Sequence[Chain], against: Picture | None = None) -> None:
+    def show(
+        self,
+        window: Window | None,
+        chains: Sequence[Chain],
+        against: Picture | None = None,
+        past: Sequence[Packed] = (),
+    ) -> None:
         """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
-        first) speak of are marked."""
+        first) speak of are marked. ``past``: windows to look back at, oldest first, if any."""
         self._window, self._chains, self._against = window, tuple(chains), against
+        self._looks_back = bool(past)
+        if window is not None:
+            self._past.follow(past, window.end)
         self.redraw()
 
     def lay_out(self, layout: Layout, *, share: int) -> None:
@@ -110,8 +126,7 @@ class Tables(Vertical):
         two = "second" in layout.shown and beside is not None
         if not two and second.has_focus:
             if beside is not None and layout.enlarged == "tables":
-                sort, descending = self._second_sort
-                self._view = replace(self._view, by=beside, sort=sort, descending=descending)
+                self._view = self._beside(beside)
             self.main.focus()
         self._layout, self._share = layout, share
         second.display = two
@@ -147,14 +162,20 @@ class Tables(Vertical):
             unicode=self.unicode,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
-            marks=marks(self._chains, self._window, view),
+            marks=self.marks(view),
             legend_shown=legend and against is None,
             against=None if against is None else against.window,
+            chosen=self.columns.get(view.by, ()),
+            past=self._past if self._looks_back else NO_PAST,
         )
         if against is None:
             return data
         then = f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
         return replace(data, title=(*data.title, (then, "warn")), legend=())
+
+    def marks(self, view: View) -> dict[Key, Cell]:
+        """The marks of the rows of the table of ``view``."""
+        return {} if self._window is None else marks(self._chains, self._window, view)
 
     def _width(self, view: View) -> int:
         """Cells of the table that shows ``view``."""
@@ -168,9 +189,13 @@ class Tables(Vertical):
         pairs = [(self.main, self._view)]
         beside = self._view.beside()
         if self.second.display and beside is not None:
-            sort, descending = self._second_sort
-            pairs.append((self.second, replace(self._view, by=beside, sort=sort, descending=descending)))
+            pairs.append((self.second, self._beside(beside)))
         return pairs
+
+    def _beside(self, by: Dimension) -> View:
+        """How the second table looks at the window."""
+        view = self._view
+        return replace(self._second_view, by=by, path=view.path, filter=view.filter, only=view.only)
 
     def _share_room(self, two: bool) -> None:
         """What a short first table leaves over goes to the second; the border moves down only, and seldom."""
@@ -229,6 +254,7 @@ class Tables(Vertical):
     def pivot(self, by: Dimension) -> None:
         """Group by ``by``."""
         self.focus_main()
+        self._second_view = self._second_view.folded()
         self._look(self._view.pivoted(by), top=self._view.by != by)
 
     @on(Table.Chosen)
@@ -236,11 +262,11 @@ class Tables(Vertical):
         """Go into a row."""
         view = next((view for widget, view in self._views() if widget is message.table), self._view)
         data = message.table.data
-        at = data.find(message.key)
-        if at is None:
+        if data.find(message.key) is None or not isinstance(message.key, tuple):
             return
-        row = data.rows[at]
-        inside = view.entered(_part(row.key), row.label)
+        path = steps_to(data, view, message.key)
+        view = view.looking_at(path)
+        inside = view.entered(path[-1].key, path[-1].label)
         if inside is view:
             self.post_message(self.Bottom())
             return
@@ -250,7 +276,8 @@ class Tables(Vertical):
 
     def _remember(self, inside: tuple[Step, ...], *, in_second: bool) -> None:
         cursors = (self.main.cursor_key, self.second.cursor_key)
-        self._places.append(_Place(inside, self._view, self._second_sort, cursors, in_second))
+        self._places.append(_Place(inside, self._view, self._second_view, cursors, in_second))
+        self._second_view = self._second_view.folded()
 
     def out(self) -> None:
         """One step back, to the tables as they were; at the top, clear the filter."""
@@ -259,8 +286,9 @@ class Tables(Vertical):
             self._places.pop()  # a pivot took that step back
         if self._places and self._places[-1].inside == path:
             place = self._places.pop()
-            self._second_sort = place.second_sort
-            self._look(replace(place.view, filter=self._view.filter), cursor=place.cursors[0], top=True)
+            self._second_view = place.second_view
+            view = replace(place.view, filter=self._view.filter, only=self._view.only)
+            self._look(view, cursor=place.cursors[0], top=True)
             self.second.put_cursor(place.cursors[1])
             (self.second if place.in_second and self.second.display else self.main).focus()
         elif path:
@@ -273,33 +301,40 @@ class Tables(Vertical):
             self._look(view, cursor=cursor, top=cursor is None)
         elif self._view.filter:
             self._look(replace(self._view, filter=""))
+        elif self._view.only:
+            self._look(replace(self._view, only=""))
 
     def sort(self, step: int) -> None:
         """Sort the table that has the keys by the next or previous column."""
         focused = self.second if self.second.has_focus else self.main
-        self._sort(lambda view: view.next_sort(step, sorts(focused.data.columns)))
+        self.change(lambda view: view.next_sort(step, sorts(focused.data.columns)))
 
     def reverse(self) -> None:
         """Turn its order round."""
-        self._sort(lambda view: replace(view, descending=not view.descending))
+        self.change(lambda view: replace(view, descending=not view.descending))
 
     @on(Table.HeadClicked)
     def _head_clicked(self, message: Table.HeadClicked) -> None:
         column = sort_of(message.column)
         if column:
-            self._sort(lambda view: view.sorted_by(column), message.table)
+            self.change(lambda view: view.sorted_by(column), message.table)
 
-    def _sort(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
-        second = self.second
-        if self._against is not None:
-            sort, descending = self._against_sort
-            view = change(replace(self._view, sort=sort, descending=descending))
-            self._against_sort = (view.sort, view.descending)
-        elif (widget or self.screen.focused) is second and second.display:
-            view = change(replace(self._view, sort=self._second_sort[0], descending=self._second_sort[1]))
-            self._second_sort = (view.sort, view.descending)
+    def change(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
+        """Look through another view in ``widget``, or in the table that has the keys."""
+        second, beside = self.second, self._view.beside()
+        in_second = (widget or self.screen.focused) is second and second.display and beside is not None
+        before = self._beside(beside) if in_second and beside is not None else self._view
+        if self._against is None:
+            view = change(before)
         else:
-            self._view = change(self._view)
+            sort, descending = self._against_sort
+            view = change(replace(before, sort=sort, descending=descending))
+            self._against_sort = (view.sort, view.descending)
+            view = replace(view, sort=before.sort, descending=before.descending)
+        if in_second:
+            self._second_view = view
+        else:
+            self._view = view
         self.redraw()
 
     def other(self) -> None:
@@ -311,8 +346,7 @@ class Tables(Vertical):
 
     def path_here(self) -> tuple[Step, ...]:
         """The way down to the row under the cursor, which is its last step; empty without rows."""
-        views = self._views()
-        widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
+        widget, view = self.here
         key = widget.cursor_key
         if not isinstance(key, tuple):
             return ()

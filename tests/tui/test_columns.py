@@ -1,4 +1,4 @@
-"""Columns of tables: which are shown where, what may be chosen, how they are listed; two rows side by side."""
+"""Columns of tables: which are shown where, what may be chosen, how they are listed; two rows compared."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def test_only_two_rows_of_one_kind_make_a_pair() -> None:
     assert Pair.of(steps("a"), steps("a")) is None
     assert Pair.of(steps("a"), steps("a", "b")) is None
     assert pair(steps("a"), steps("b")).view.by == "operation"
-    assert pair(steps("a", "x"), steps("b", "x")).view.by == "process"
+    # Processes of one container are in no other: what both have in common is the operation.
+    assert pair(steps("a", "x"), steps("b", "x")).view.by == "operation"
+    assert pair(steps("a", "x"), steps("a", "y")).view.by == "process"
     assert pair(steps("a", "x", "p"), steps("a", "x", "q")).view.by == "operation"
 
 

@@ -1,0 +1,120 @@
+"""The tables of groups with what else keys do to their rows: unfold them, leave some out, compare two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.pivot import Dimension
+from tui.columns.choice import defaults
+from tui.compare import Pair
+from tui.groups import Key, Step
+from tui.past import NO_PAST
+from tui.table import available, steps_to
+from tui.tables import Tables
+from tui.view import ONLY, PLURAL, View
+from widgets.table import Cell
+
+PICKED = Cell("v", "accent")
+"""Marks the row that is to be compared with another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """A row that is to be compared with another one."""
+
+    path: tuple[Step, ...]
+    """The way down to it, itself last."""
+    inside: tuple[Step, ...]
+    """The path of the table that it was picked in."""
+    by: tuple[Dimension, ...]
+    key: Key
+    """Its key, and the parts that this has."""
+
+
+class RowTables(Tables):
+    """Tables of which rows unfold, and of which two can be compared."""
+
+    def __init__(self, widget_id: str, *, unicode: bool) -> None:
+        super().__init__(widget_id, unicode=unicode)
+        self._picked: _Picked | None = None
+
+    # ---- rows in place
+
+    def unfold(self) -> None:
+        """Show what is below the row under the cursor in place, or hide it again."""
+        widget, view = self.here
+        key = widget.cursor_key
+        if not isinstance(key, tuple):
+            return
+        changed = view.toggled(key)
+        if changed is view:
+            self.post_message(self.Said("there is nothing below this row"))
+            return
+        self.change(lambda _: changed, widget)
+
+    def unfold_all(self) -> None:
+        """Unfold all rows by one level, or fold all if any is unfolded."""
+        widget, view = self.here
+        changed = view.all_toggled()
+        if changed is view:
+            self.post_message(self.Said("there is nothing below these rows"))
+            return
+        key = widget.cursor_key
+        if isinstance(key, tuple) and not changed.is_tree:
+            # The row that the cursor was on is gone: it stays on the one that holds it.
+            widget.put_cursor(key[: len(view.levels()[0].by)])
+        self.change(lambda _: changed, widget)
+
+    def next_only(self) -> str:
+        """Leave out other rows; gives which ones are left."""
+        self._view = self._view.next_only()
+        self.redraw()
+        return ONLY[self._view.only]
+
+    # ---- columns
+
+    @property
+    def by_here(self) -> Dimension:
+        """What the table that has the keys shows."""
+        return self.here[1].by
+
+    def usual_columns(self) -> tuple[str, ...]:
+        """Ids of the columns of the table that has the keys, where nobody chose."""
+        _, view = self.here
+        window = self._window
+        past = self._past if self._looks_back else NO_PAST
+        return defaults(view.by, self._width(view), set() if window is None else available(window, past=past))
+
+    def choose_columns(self, by: Dimension, ids: tuple[str, ...]) -> None:
+        """Tables by ``by`` have these columns from now on; none: the usual ones."""
+        if ids:
+            self.columns[by] = ids
+        else:
+            self.columns.pop(by, None)
+        self.redraw()
+
+    # ---- two rows
+
+    def pick(self) -> Pair | None:
+        """Pick the row under the cursor to compare it; gives both once a second one of its kind is picked."""
+        widget, view = self.here
+        key = widget.cursor_key
+        if not isinstance(key, tuple):
+            return None
+        path = steps_to(widget.data, view, key)
+        before, self._picked = self._picked, None
+        pair = Pair.of(before.path, path) if before is not None else None
+        if pair is None and (before is None or before.path != path):
+            self._picked = _Picked(path, view.path, view.levels()[view.level_of(key)].by, key)
+            others = PLURAL[path[-1].dimension]
+            self.post_message(self.Said(f"{path[-1].label}: v on another one of the {others} compares both"))
+        self.redraw()
+        return pair
+
+    def marks(self, view: View) -> dict[Key, Cell]:
+        """The marks of the rows of the table of ``view``: that of a picked row hides others."""
+        found = super().marks(view)
+        picked = self._picked
+        if picked is not None and picked.inside == view.path:
+            found |= dict.fromkeys([picked.key for level in view.levels() if level.by == picked.by], PICKED)
+        return found
