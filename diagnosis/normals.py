@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -76,7 +78,7 @@ class Normals:
         if not rows:
             return
         places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
-        figures = np.array([_figures(row, facts.seconds) for row in rows])
+        figures = _figures(rows, facts.seconds)
         # Several processes of one workload count by their calls; its rate is that of one of them.
         place, of_row, processes = np.unique(places, return_inverse=True, return_counts=True)
         calls = np.array([float(row.calls) for row in rows])
@@ -93,14 +95,17 @@ class Normals:
         """What is known of rows with these keys."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
-        for key in keys:
-            at = self._place.get(workload_of(key, tenants))
-            if at is None or (windows := self._windows[at]) < USUAL_WINDOWS:
-                continue
-            means = self._means[at].tolist()
-            usual[key] = dict(zip(SPLITS, means[_SPLIT:], strict=True))
-            if windows >= KNOWN_WINDOWS:
-                percentiles[key] = (round(math.exp(means[_P50])), round(math.exp(means[_P99])))
+        placed = [(key, at) for key in keys if (at := self._place.get(workload_of(key, tenants))) is not None]
+        places = np.array([at for _, at in placed], np.int64)
+        # Whole columns at once: element by element it would cost several times as much.
+        windows, means = self._windows[places].tolist(), self._means[places]
+        usual_ns = means[:, _SPLIT:].tolist()
+        ns = np.rint(np.exp(means[:, [_P50, _P99]])).astype(np.int64).tolist()
+        for (key, _), seen, split, (p50_ns, p99_ns) in zip(placed, windows, usual_ns, ns, strict=True):
+            if seen >= USUAL_WINDOWS:
+                usual[key] = dict(zip(SPLITS, split, strict=True))
+            if seen >= KNOWN_WINDOWS:
+                percentiles[key] = (p50_ns, p99_ns)
         return Normal(percentiles, usual)
 
     def _placed(self, workload: Workload) -> int:
@@ -157,22 +162,25 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
     tenant = tenants.get(key.tenant)
     name = key.tenant
     if tenant is not None and tenant.name:
-        # Containers of different pods have the same name; the pods of one Deployment are one workload.
-        pod = tenant.pod
-        own = tenant.name.removeprefix(f"{pod}/") if pod else tenant.name
-        parts = tenant.namespace, _REPLICA.sub("", pod), own
-        name = f"{tenant.kind} {'/'.join(filter(None, parts))}"
+        name = _name_of(tenant.kind, tenant.namespace, tenant.pod, tenant.name)
     return Workload(name, key.process, key.layer, NESTED * key.nested + key.operation)
 
 
-def _figures(row: Row, seconds: float) -> tuple[float, ...]:
+@lru_cache(MOST_WORKLOADS)
+def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
+    # Containers of different pods have the same name; the pods of one Deployment are one workload.
+    own = name.removeprefix(f"{pod}/") if pod else name
+    return f"{kind} {'/'.join(filter(None, (namespace, _REPLICA.sub('', pod), own)))}"
+
+
+def _figures(rows: Sequence[Row], seconds: float) -> NDArray[np.float64]:
+    """What is learned of each of ``rows``, by columns; all of them have calls."""
+    calls = np.array([row.calls for row in rows], np.float64)
+    nothing = repeat(0)
+    splits = np.array([list(map(row.split_ns.get, SPLITS, nothing)) for row in rows], np.float64)
     # Durations are averaged by their logarithm: one slow window in a hundred then hardly moves them.
-    return (
-        math.log(max(row.p50_ns, 1)),
-        math.log(max(row.p99_ns, 1)),
-        row.calls / seconds,
-        *(row.split_ns.get(part, 0) / row.calls for part in SPLITS),
-    )
+    durations = np.array([(max(row.p50_ns, 1), max(row.p99_ns, 1)) for row in rows], np.float64)
+    return np.column_stack([np.log(durations), calls / seconds, splits / calls[:, None]])
 
 
 _TEXTS = len(Workload._fields)
