@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from textual import events, on
@@ -11,6 +12,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
 
+from model.device import Devices
 from model.packing import Packed
 from model.window import Window
 from tui.alert_panel import AlertPanel
@@ -28,7 +30,7 @@ from tui.status import header_state, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
 from widgets.bars import SystemBars
-from widgets.devices import DeviceRows
+from widgets.devices import PAST_CELLS, DeviceRows
 from widgets.footer import KeyLine
 from widgets.header import Header
 from widgets.timeline import Timeline
@@ -252,9 +254,18 @@ class MainView(Screen[None]):
             return
         self.slow_line.drawn()
         self.query_one("#system", SystemBars).show(window.system)
-        self.query_one("#devices", DeviceRows).show(window.devices, self._layout.devices)
+        self.query_one("#devices", DeviceRows).show(
+            window.devices, self._layout.devices, self._devices_before(window)
+        )
         past = () if self.stalltop.options.still else self.past
         self.tables.show(window, self.panel.found.open, self.moments.against, past)
+
+    def _devices_before(self, window: Window) -> list[Devices]:
+        """The devices in what is kept up to the end of ``window``, oldest first, where that is drawn."""
+        if not (self._layout.history and self.stalltop.pictures):
+            return []
+        before = (part.window for part in reversed(self.past) if part.window.end <= window.end + 1e-3)
+        return [one.devices for one in islice(before, PAST_CELLS)][::-1]
 
     def _refresh_keys(self) -> None:
         keys = footer(frozen=self.frozen, warnings=self.panel.has_focus)

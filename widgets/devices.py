@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 from textual.strip import Strip
 
@@ -10,7 +12,11 @@ from outputs import figures
 from widgets.bar import bar
 from widgets.lines import Lines
 from widgets.palette import Palette
+from widgets.sparkline import sparkline
 from widgets.strips import Part, printable, strip_of
+
+PAST_CELLS = 40
+"""Cells of how busy a device was, at the end of its line: one for each window before."""
 
 
 def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
@@ -24,10 +30,14 @@ class DeviceRows(Lines):
     def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
         super().__init__(widget_id, unicode=unicode)
         self._devices: Devices | None = None
+        self._past: dict[str, list[float | None]] = {}
 
-    def show(self, devices: Devices, most: int) -> None:
-        """Show ``devices`` in at most ``most`` lines."""
+    def show(self, devices: Devices, most: int, past: Sequence[Devices] = ()) -> None:
+        """Show ``devices`` in at most ``most`` lines, and how busy they were in ``past``, oldest first."""
         self._devices = devices
+        newest = past[-PAST_CELLS:]
+        busy = [{one.uuid: one.utilization_percent for one in before.devices} for before in newest]
+        self._past = {device.uuid: [one.get(device.uuid) for one in busy] for device in devices.devices}
         wanted = min(max(len(devices.devices), 1), max(most, 1))
         height = self.styles.height
         if height is None or height.value != wanted:
@@ -74,13 +84,19 @@ class DeviceRows(Lines):
             (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
         )
         parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), None))
+        past = self._past.get(device.uuid, [])
+        drawn = sparkline(past, high=100.0, unicode=unicode).rjust(PAST_CELLS) if len(past) > 1 else ""
         if device.throttle_reasons:
             reasons = printable(", ".join(device.throttle_reasons))
-            room = width - 2 - sum(cell_len(text) for text, _ in parts)
+            room = width - 2 - sum(cell_len(text) for text, _ in parts) - (len(drawn) + 2 if drawn else 0)
             parts.append(
                 ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)
             )
         elif width >= 110:
             count = len(device.processes)
             parts.append((f"  {count} process{'' if count == 1 else 'es'}", paint.dim))
+        room = width - 1 - sum(cell_len(text) for text, _ in parts)
+        if drawn and room >= len(drawn) + 1:
+            parts.append((" " * (room - len(drawn)), None))
+            parts.append((drawn, paint.accent))
         return parts

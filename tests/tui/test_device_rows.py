@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from textual.app import App, ComposeResult
 
@@ -27,14 +28,15 @@ def device(index: int, busy: float | None = 50.0) -> Device:
     )
 
 
-async def lines(devices: Devices, most: int, width: int = 120) -> list[str]:
+async def lines(devices: Devices, most: int, width: int = 120, past: Sequence[Devices] = ()) -> list[str]:
     app = OnlyDevices()
     async with app.run_test(size=(width, 24)) as pilot:
         rows = app.query_one(DeviceRows)
-        rows.show(devices, most)
+        rows.show(devices, most, past)
         end = time.monotonic() + 60
         while (
             rows.size.height != min(max(len(devices.devices), 1), most)
+            or len(rows._shown) != rows.size.height  # the resize is still to be handled
             or not rows.render_line(0).text.strip()
         ):
             assert time.monotonic() < end
@@ -64,3 +66,15 @@ async def test_more_devices_than_lines_are_summed_up() -> None:
 async def test_none_is_one_line_with_the_reason() -> None:
     (line,) = await lines(Devices(unavailable="no NVIDIA driver on this host"), 4)
     assert "no NVIDIA driver on this host" in line
+
+
+async def test_how_busy_devices_were_stands_at_the_end_of_their_lines() -> None:
+    past = [Devices((device(0, 0.0), device(1, None))), Devices(()), Devices((device(0, 100.0), device(1)))]
+    first, second = await lines(Devices((device(0), device(1))), 4, width=200, past=past)
+    assert first.endswith("  ▁ █")
+    assert second.endswith("  ▅")
+    assert "power cap" in second
+    assert len(first) == len(second) == 199
+    assert not (await lines(Devices((device(0),)), 4, width=200, past=past[:1]))[0].endswith("▁")
+    narrow = await lines(Devices((device(0),)), 4, width=120, past=past)
+    assert "█" not in narrow[0]
