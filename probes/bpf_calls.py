@@ -29,6 +29,7 @@ _OBJ_GET_INFO_BY_FD: Final = 15
 _MAP_LOOKUP_BATCH: Final = 24
 _RAW_TRACEPOINT_OPEN: Final = 17
 _MAP_LOOKUP_AND_DELETE_BATCH: Final = 25
+_MAP_DELETE_BATCH: Final = 27
 _LINK_CREATE: Final = 28
 
 _PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
@@ -107,6 +108,29 @@ def delete(map_fd: int, key: bytes) -> None:
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise
+
+
+def delete_all(map_fd: int, keys: NDArray[np.void]) -> None:
+    """Remove many elements of a hash; those that are not there are passed over. Raises OSError.
+
+    The type of ``keys`` has no padding: numpy does not copy that, and to the kernel it is part of a key.
+    """
+    keys = np.ascontiguousarray(keys)
+    done = 0
+    while done < len(keys):
+        first = keys.ctypes.data + done * keys.itemsize
+        attributes = ctypes.create_string_buffer(
+            struct.pack("=QQQQIIQQ", 0, 0, first, 0, len(keys) - done, map_fd, 0, 0)
+        )
+        size = ctypes.c_uint(len(attributes) - 1)
+        try:
+            _system_call(_number(_BPF), ctypes.c_int(_MAP_DELETE_BATCH), attributes, size)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+        # It stops at the first one that is not there, and says how many it removed before.
+        done += int(struct.unpack_from("=I", attributes, _BATCH_COUNT_AT)[0]) + 1
 
 
 def take_all(

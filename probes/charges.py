@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.bpf_calls import delete, fill_queue
+from probes.bpf_calls import delete_all, fill_queue
 from probes.charge_folding import fold
 from probes.raw import RawCharge
 
@@ -85,8 +85,7 @@ class Charges:
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))
 
     def _retire(self, elements: NDArray[np.intp]) -> None:
-        for element in elements:
-            delete(self._charge_of, self._charges["key"][element].tobytes())
+        delete_all(self._charge_of, self._charges["key"][elements])
         self._retired_at[elements] = self._clock()
 
     def _free(self, elements: NDArray[np.intp]) -> None:

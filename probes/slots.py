@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 from model.histograms import Histograms
 from model.window import U64
-from probes.bpf_calls import delete, fill_queue
+from probes.bpf_calls import delete_all, fill_queue
 from probes.layout import HOST_GAP, HOST_WORK, NESTED, SPLITS
 from probes.programs import Programs
 
@@ -128,8 +128,7 @@ class Slots:
     def release(self, tgid: int) -> None:
         """Let the slots of a process go that has ended, once what they still hold is read."""
         slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
-        for slot in slots:
-            delete(self._slot_of, self._owners[slot].tobytes())
+        delete_all(self._slot_of, self._owners[slots])
         self._released[slots] = True
         if not (self._threads["tgid"] == tgid).any():
             self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
