@@ -13,7 +13,7 @@ from typing import Final
 
 from model.window import SPLITS, Window
 from outputs.figures import printable
-from outputs.sheet import COLUMNS, Sheet, SheetRow
+from outputs.sheet import Sheet, SheetRow, columns_of
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """What a formula begins with; the wide forms are taken for the same by some programs."""
@@ -23,16 +23,19 @@ def csv_table(table: Sheet, window: Window) -> str:
     """All rows and columns of ``table``, and in every row of which ``window`` they are.
 
     ``window_start_s`` is in Unix seconds; ``share`` from 0 to 1; ``inside`` is 1 where all calls were made
-    inside other traced calls. What is not known is empty.
+    inside other traced calls. What is not known is empty. A table that compares says with which moment
+    (``compared_with_s``, in Unix seconds too), and what was then.
     """
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n").writerow
     split = any(row.split_ns is not None for row in table.rows)
-    figures = [*(column.field for column in COLUMNS), "bytes"]
+    figures = [*(column.field for column in columns_of(table)), "bytes"]
     heads = [*table.by, *figures, "inside"]
     heads += [f"{name}_ns" for name in SPLITS] if split else []
-    write([*heads, "window_start_s", "window_seconds", "window_host"])
+    heads += ["window_start_s", "window_seconds", "window_host"]
+    write([*heads, "compared_with_s"] if table.compared_with is not None else heads)
     of = [_number(window.start), _number(window.seconds), _text(window.host)]
+    of += [_number(table.compared_with)] if table.compared_with is not None else []
     for row in table.rows:
         cells = [_text(name) for name in row.names]
         cells += [_number(getattr(row, name)) for name in figures]

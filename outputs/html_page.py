@@ -13,7 +13,7 @@ from model.window import SPLITS, Window
 from outputs import chain_text, figures
 from outputs.html_style import STYLE
 from outputs.html_text import Html, joined, tag
-from outputs.sheet import COLUMNS, Sheet, SheetRow, others, parts
+from outputs.sheet import Column, Sheet, SheetRow, columns_of, others, parts
 from outputs.style import Style
 from outputs.text import counted, host, remarks
 
@@ -119,9 +119,10 @@ def _tables(window: Window, shown: Sheet | None) -> Html:
 
 def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
     heads = [tag("th", name, class_="name") for name in table.by]
-    heads += [tag("th", column.head) for column in COLUMNS]
+    columns = columns_of(table)
+    heads += [tag("th", column.head) for column in columns]
     heads += [tag("th", "time went to", class_="name")] if split else []
-    rows = [_row(row, split=split) for row in table.rows[:most]]
+    rows = [_row(row, columns, split=split) for row in table.rows[:most]]
     content = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
     more = len(table.rows) - len(rows)
     rest = [tag("p", f"and {more} more", class_="dim")] if more else []
@@ -130,9 +131,9 @@ def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
     return _section(table.title, tag("div", content, class_="scroll"), *rest)
 
 
-def _row(row: SheetRow, *, split: bool) -> Html:
+def _row(row: SheetRow, columns: Sequence[Column], *, split: bool) -> Html:
     cells = [tag("td", name, class_="name") for name in row.label]
-    for column in COLUMNS:
+    for column in columns:
         wrong = column.field == "errors" and bool(row.errors)
         text = column.shown(getattr(row, column.field), True).strip()
         cells.append(tag("td", text, class_="bad" if wrong else ""))

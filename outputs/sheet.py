@@ -51,6 +51,11 @@ class SheetRow:
     bytes: int | None = None
     calls: int | None = None
     """None where nothing returned: only an open call is there."""
+    lost_ns_per_s: float | None = None
+    """Compared with another moment: time lost a second to calls that take longer; negative: won."""
+    calls_per_s_before: float | None = None
+    p50_before_ns: int | None = None
+    p99_before_ns: int | None = None
     split_ns: tuple[int, ...] | None = None
     """Where the time went, as ``model.window.SPLITS``; None where that was not measured."""
 
@@ -68,6 +73,8 @@ class Sheet:
     title: str
     by: tuple[str, ...]
     rows: tuple[SheetRow, ...]
+    compared_with: float | None = None
+    """The moment that rows are compared with, Unix time in seconds; None where they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +91,46 @@ class Column:
     """Those with lower numbers stay longer where there is little room."""
     shown: Callable[[float | None, bool], str]
     """The figure with its unit; False: in ASCII."""
+    compares: bool = False
+    """Whether it is there only in comparison with another moment."""
 
 
 COLUMNS: Final = (
-    Column("calls_per_s", "call/s", 6, 0, lambda value, unicode: figures.rate(value, unicode=unicode)),
-    Column("p50_ns", "p50", 6, 2, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("p95_ns", "p95", 6, 6, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("p99_ns", "p99", 6, 1, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("max_ns", "max", 6, 4, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("total_ns", "total", 6, 5, lambda value, unicode: figures.duration(value, unicode=unicode)),
-    Column("share", "share", 5, 3, lambda value, unicode: _percent(value, unicode=unicode)),
-    Column("open_ns", "open", 6, 7, lambda value, unicode: _unless_none(value, unicode=unicode)),
-    Column("errors", "err", 5, 8, lambda value, unicode: figures.count(value, unicode=unicode)),
-    Column("bytes_per_s", "bytes/s", 7, 9, lambda value, unicode: _moved(value, unicode=unicode)),
-    Column("calls", "calls", 5, 10, lambda value, unicode: figures.count(value, unicode=unicode)),
+    Column("lost_ns_per_s", "lost/s", 7, 0, lambda value, unicode: _signed(value, unicode=unicode), True),
+    Column("calls_per_s", "call/s", 6, 1, lambda value, unicode: figures.rate(value, unicode=unicode)),
+    Column(
+        "calls_per_s_before", "was", 6, 5, lambda value, unicode: figures.rate(value, unicode=unicode), True
+    ),
+    Column("p50_ns", "p50", 6, 4, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    Column(
+        "p50_before_ns", "was", 6, 6, lambda value, unicode: figures.duration(value, unicode=unicode), True
+    ),
+    Column("p95_ns", "p95", 6, 10, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    Column("p99_ns", "p99", 6, 2, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    Column(
+        "p99_before_ns", "was", 6, 3, lambda value, unicode: figures.duration(value, unicode=unicode), True
+    ),
+    Column("max_ns", "max", 6, 8, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    Column("total_ns", "total", 6, 9, lambda value, unicode: figures.duration(value, unicode=unicode)),
+    Column("share", "share", 5, 7, lambda value, unicode: _percent(value, unicode=unicode)),
+    Column("open_ns", "open", 6, 11, lambda value, unicode: _unless_none(value, unicode=unicode)),
+    Column("errors", "err", 5, 12, lambda value, unicode: figures.count(value, unicode=unicode)),
+    Column("bytes_per_s", "bytes/s", 7, 13, lambda value, unicode: _moved(value, unicode=unicode)),
+    Column("calls", "calls", 5, 14, lambda value, unicode: figures.count(value, unicode=unicode)),
 )
 """Every figure but where the time went, in the order of the screen's tables."""
+
+
+def columns_of(table: Sheet) -> list[Column]:
+    """The columns of ``table``: those that compare only where it does."""
+    return [column for column in COLUMNS if table.compared_with is not None or not column.compares]
+
+
+def _signed(ns_per_s: float | None, *, unicode: bool) -> str:
+    if ns_per_s is None:
+        return figures.missing(1, unicode=unicode)
+    text = figures.duration(abs(ns_per_s), unicode=unicode).strip()
+    return text if text == "0ns" else ("+" if ns_per_s > 0 else "-") + text
 
 
 def _percent(share: float | None, *, unicode: bool) -> str:
@@ -186,7 +217,7 @@ def sheet_lines(table: Sheet, style: Style) -> list[str]:
     """All rows for people, with the columns that there is room for; one with nothing in it is left out."""
     labels = [table.by, *(row.label for row in table.rows)]
     names = [max(cell_len(name) for name in column) for column in zip(*labels, strict=True)]
-    shown = [column for column in COLUMNS if any(getattr(row, column.field) for row in table.rows)]
+    shown = [column for column in columns_of(table) if any(getattr(row, column.field) for row in table.rows)]
     most = 2 if any(row.split_ns for row in table.rows) else 0
 
     def room() -> int:

@@ -39,10 +39,12 @@ class SaveActions(MainView):
         if window is None:
             self.say("there is nothing to save yet", "warn", READ_SECONDS)
             return
+        self.panel.say("")  # a picture shows what is wrong, not what a key did
         picture = self.app.screen._compositor.render_strips()
         shown = Shown(
             window,
             self.tables.here[1],
+            self.tables.against,
             self.panel.found.open,
             tuple(strip.simplify().discard_meta() for strip in picture),
             self.app.size.width,

@@ -15,6 +15,7 @@ from outputs.figures import moment
 from outputs.files import Taken, write
 from outputs.places import SUFFIX, free, state_directory, window_name
 from outputs.sheet import Sheet
+from tui.moments import Picture
 from tui.view import View
 
 Kind = Literal["window", "text", "html", "csv", "svg", "png"]
@@ -51,6 +52,8 @@ class Shown:
     window: Window
     view: View
     """Of the table that had the keys."""
+    against: Picture | None
+    """What the table compares with, where it does."""
     chains: tuple[Chain, ...]
     """Those that mark rows."""
     lines: tuple[Strip, ...]
@@ -64,7 +67,7 @@ class Shown:
         """The table that had the keys, with all its rows."""
         from tui.save_table import sheet_of
 
-        return sheet_of(self.window, self.view, self.chains, unicode=self.unicode)
+        return sheet_of(self.window, self.view, self.chains, self.against, unicode=self.unicode)
 
     def default(self, chosen: Format) -> Path:
         """Where it goes unless another place is named."""

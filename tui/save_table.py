@@ -3,37 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from model.chain import Chain
 from model.filter import parse
 from model.window import Window
 from outputs.sheet import Sheet, SheetRow, row_of
 from tui.chains import marks
+from tui.groups import Grouped
+from tui.moments import Picture
 from tui.past import NO_PAST
+from tui.status import changes_text
 from tui.table import Line, lines_of
 from tui.view import View, title
 
 
-def sheet_of(window: Window, view: View, chains: Sequence[Chain], *, unicode: bool = True) -> Sheet:
-    """``window`` as ``view`` shows it where ``chains`` mark rows; rows of a tree name those above too."""
-    found = parse(view.filter)
-    lines = lines_of(window, view, found, None, NO_PAST, marks(chains, window, view))
+def sheet_of(
+    window: Window,
+    view: View,
+    chains: Sequence[Chain],
+    against: Picture | None = None,
+    *,
+    unicode: bool = True,
+) -> Sheet:
+    """``window`` as ``view`` shows it where ``chains`` mark rows, compared with ``against`` if it is.
+
+    Rows of a tree name those above too.
+    """
+    lines = _lines(window, view, chains, against)
     levels = view.levels()
     by = levels[max((line.level for line in lines), default=0)].by
     text = "".join(part for part, _ in title(view, unicode=unicode))
-    return Sheet(text, by, tuple(_row(line, len(by), levels[line.level].own) for line in lines))
+    rows = tuple(_row(line, len(by), levels[line.level].own) for line in lines)
+    if against is None:
+        return Sheet(text, by, rows)
+    return Sheet(text + changes_text(against), by, rows, against.at)
 
 
 def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
     """The row ``key`` of the same table; None where it has none."""
-    lines = lines_of(window, view, parse(view.filter), None, NO_PAST, marks(chains, window, view))
-    return next((_row(line, 0, 0) for line in lines if line.key == key), None)
+    return next((_row(line, 0, 0) for line in _lines(window, view, chains, None) if line.key == key), None)
+
+
+def _lines(window: Window, view: View, chains: Sequence[Chain], against: Picture | None) -> list[Line]:
+    before = None if against is None else against.window
+    return lines_of(window, view, parse(view.filter), before, NO_PAST, marks(chains, window, view))
 
 
 def _row(line: Line, names: int, own: int) -> SheetRow:
     rows, i = line.rows, line.i
     label = (*rows.labels[i], *[""] * (names - len(rows.labels[i])))
     open_ns, at = int(rows.open_ns[i]), int(rows.at[i])
-    if at < 0:
-        return SheetRow(label, own, open_ns=open_ns or None)
-    return row_of(rows.groups, at, names=label, own=own, open_ns=open_ns, whole_ns=rows.whole_ns)
+    row = SheetRow(label, own, open_ns=open_ns or None)
+    if at >= 0:
+        row = row_of(rows.groups, at, names=label, own=own, open_ns=open_ns, whole_ns=rows.whole_ns)
+    return _compared(row, rows, i)
+
+
+def _compared(row: SheetRow, rows: Grouped, i: int) -> SheetRow:
+    """``row`` with what was before, where its table compares."""
+    found = rows.difference
+    if found is None:
+        return row
+    then = found.then
+    at = int(then.at[i])
+    row = replace(row, lost_ns_per_s=float(found.lost_ns_per_s[i]))
+    if at < 0 or not then.groups.calls[at]:
+        return row
+    return replace(
+        row,
+        calls_per_s_before=float(then.calls_per_s[i]),
+        p50_before_ns=int(then.groups.p50_ns[at]),
+        p99_before_ns=int(then.groups.p99_ns[at]),
+    )

@@ -11,6 +11,7 @@ from outputs import figures
 from tui.chains import MARK, ROLE, counts
 from tui.collector import Snapshot
 from tui.groups import calls_per_s
+from tui.moments import Picture
 from widgets.header import HeaderState
 
 LEAST_AGE = 0.5
@@ -30,6 +31,11 @@ def ago_text(seconds: float) -> str:
     if whole < 6_000:
         return f"-{whole // 60}m{whole % 60:02}s"
     return f"-{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+def changes_text(against: Picture) -> str:
+    """What the title of a table says that compares with ``against``."""
+    return f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
 
 
 def window_text(window: Window, length: float | None, began: float | None = None) -> str:

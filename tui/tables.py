@@ -15,7 +15,6 @@ from model.chain import Chain
 from model.packing import Packed
 from model.pivot import Dimension
 from model.window import Window
-from outputs import figures
 from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Key, Step
@@ -23,7 +22,7 @@ from tui.keys import bindings
 from tui.layout import Layout
 from tui.moments import Picture
 from tui.past import NO_PAST, Past
-from tui.status import length_text
+from tui.status import changes_text
 from tui.table import steps_to, table
 from tui.view import View
 from widgets.table import HEAD_LINES, Cell, Table, TableData
@@ -152,9 +151,7 @@ class Tables(Vertical):
 
     def _data(self, view: View, *, legend: bool = False) -> TableData:
         assert self._window is not None
-        against = self._against
-        if against is not None:
-            view = replace(view, sort=self._against_sort[0], descending=self._against_sort[1])
+        against, view = self._against, self._sorted(view)
         data = table(
             self._window,
             view,
@@ -170,12 +167,23 @@ class Tables(Vertical):
         )
         if against is None:
             return data
-        then = f"   changes since {figures.clock(against.at)} ({length_text(against.length)})"
-        return replace(data, title=(*data.title, (then, "warn")), legend=())
+        return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
 
     def marks(self, view: View) -> dict[Key, Cell]:
         """The marks of the rows of the table of ``view``."""
         return {} if self._window is None else marks(self._chains, self._window, view)
+
+    @property
+    def against(self) -> Picture | None:
+        """What rows are compared with, if they are."""
+        return self._against
+
+    def _sorted(self, view: View) -> View:
+        """``view`` in the order of tables of what changed, where it is one."""
+        if self._against is None:
+            return view
+        sort, descending = self._against_sort
+        return replace(view, sort=sort, descending=descending)
 
     def _width(self, view: View) -> int:
         """Cells of the table that shows ``view``."""
@@ -360,7 +368,8 @@ class Tables(Vertical):
     def here(self) -> tuple[GroupTable, View]:
         """The table that has the keys, else the first one, and how it looks at the window."""
         views = self._views()
-        return next((pair for pair in views if pair[0].has_focus), views[0])
+        widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
+        return widget, self._sorted(view)
 
     def chains_here(self) -> list[Chain]:
         """The chains that speak of the row under the cursor, the worst first."""

@@ -154,6 +154,27 @@ async def test_filter_way_down_and_tree_are_in_the_table(folder: Path) -> None:
         assert "cuLaunchKernel" not in shown
 
 
+async def test_what_changed_since_the_mark_is_in_the_table(folder: Path) -> None:
+    async with running(many(5), size=(120, 30), options=RunOptions(interval=0.0, window=1.0)) as screen:
+        await screen.press("o", "m")
+        later = many(7, factor=3)
+        await screen.feed(replace(later, start=later.start + later.seconds))
+        await screen.press("x")
+        await screen.sees("changes since")
+        table = await saved(screen, "4", "enter")
+        report = await saved(screen, "2", "enter")
+    rows = {row["operation"]: row for row in csv.DictReader(table.read_text().splitlines())}
+    # In the order of the screen: what is new and takes most, then what lost most.
+    assert list(rows)[:3] == ["operation006", "operation005", "operation004"]
+    slower, new = rows["operation004"], rows["operation006"]
+    assert (slower["p50_before_ns"], slower["max_ns"]) == ("5000", "15000")
+    assert float(slower["lost_ns_per_s"]) == pytest.approx(30_000)
+    assert float(slower["compared_with_s"]) == pytest.approx(many(5).end)
+    assert new["p50_before_ns"] == ""
+    assert "changes since" in report.read_text()
+    assert "+30.0µs" in report.read_text()
+
+
 async def test_names_that_are_taken_are_told_and_left_alone(folder: Path) -> None:
     async with running(numbered(0), size=(160, 30)) as screen:
         first = await saved(screen, "enter")
