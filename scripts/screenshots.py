@@ -41,6 +41,7 @@ PICTURES = (
     Picture("operations", 80, 24, "dark", ("down", "enter")),
     Picture("light", 100, 30, "light", ("o",)),
     Picture("why", 100, 34, "dark", ("a", "enter")),
+    Picture("row", 100, 34, "dark", ("down", "I")),
     Picture("help", 80, 40, "dark", ("question_mark",)),
 )
 SETTLE_SECONDS = 0.3

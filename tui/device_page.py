@@ -245,7 +245,8 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
     end = seen[-1][0]
     span = end - seen[0][0]
     step = next((step for step in STEPS if span / step <= room - 1), STEPS[-1])
-    about = f"{duration_text(span)} to now, a column {duration_text(step)}; at the right: now, least, most"
+    about = f"the last {duration_text(span)}, a column {duration_text(step)}; "
+    about += "at the right: the latest, the least, the most"
     lines = [heading("Over time", about)]
     # Columns are counted in whole steps of the clock: a value stays in its column as time goes on.
     last = int(end // step)

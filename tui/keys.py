@@ -217,7 +217,8 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *("copy", "freeze", "longer", "shorter", "enlarge", "save", "theme", "palette", "help", "quit"),
+    *("details", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme", "palette"),
+    *("help", "quit"),
 )
 """Ids of the actions to begin with, in the order in which the README has them."""
 

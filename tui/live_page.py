@@ -93,7 +93,7 @@ class LivePage(PageScreen):
         self._plain = plain(lines)
         at = main.moments.at
         title = drawn.title if at is None else f"{drawn.title}  (frozen {figures.clock(at)})"
-        self.query_one("#page", Page).show(lines, title=title, hint=self._text or drawn.hint)
+        self.query_one("#page", Page).show(lines, title=title, hint=drawn.hint, said=self._text)
 
     def start_over(self) -> None:
         """Another page from now on: show it from its first line."""

@@ -143,15 +143,20 @@ def shown_parts(facts: RowFacts) -> set[str]:
     return {name for name, ns in zip(SPLITS, measured[0], strict=True) if float(ns) / whole >= LEAST_SHARE}
 
 
-def past(samples: Sequence[Sample | None], frame: Frame, parts: Collection[str]) -> Section:
-    """The row in each of the latest windows, one column each; ``parts`` of its time on one scale."""
+def past(
+    samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
+) -> Section:
+    """The row in each of the latest windows, one column each; ``parts`` of its time on one scale.
+
+    ``calls``: whether it is calls and no time between them.
+    """
     room = past_columns(frame)
     columns = [None] * (room - len(samples)) + list(samples)[-room:]
     known = [sample for sample in columns if sample is not None]
     if len(known) < 2:
         return Section("past", (heading("Over time"), note("only this window is known, nothing before it")))
     span = known[-1].start + known[-1].seconds - known[0].start
-    about = f"{duration_text(span)} to now, one column a window; at the right: now, and the most"
+    about = f"the last {duration_text(span)}, one column a window; at the right: the latest, the most"
     lines = [heading("Over time", about)]
 
     def line(name: str, values: Sequence[float | None], high: float, figured: Sequence[str]) -> PageLine:
@@ -162,7 +167,7 @@ def past(samples: Sequence[Sample | None], frame: Frame, parts: Collection[str])
     rates = [None if sample is None else sample.calls / (sample.seconds or 1.0) for sample in columns]
     most = max(sample.calls / (sample.seconds or 1.0) for sample in known)
     ends = [figures.rate(value, unicode=frame.unicode) for value in (rates[-1], most)]
-    lines.append(line("calls/s", rates, most, ends))
+    lines.append(line("calls/s" if calls else "times/s", rates, most, ends))
     p99s = [None if sample is None or not sample.calls else float(sample.p99_ns) for sample in columns]
     slowest = max(float(sample.p99_ns) for sample in known)
     ends = [figures.duration(value, unicode=frame.unicode) for value in (p99s[-1], slowest)]

@@ -58,7 +58,7 @@ class RowScreen(LivePage):
         )
         time = (
             row_page.split(found, half, self._parts),
-            row_page.past(samples, half, self._parts),
+            row_page.past(samples, half, self._parts, calls=not found.between),
             row_page.takers(found, half),
             row_page.wakers(found, half),
             row_page.open_calls(found, half),

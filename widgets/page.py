@@ -11,6 +11,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
+from outputs.figures import fit
 from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
@@ -36,12 +37,17 @@ class Page(Lines, can_focus=True):
         super().__init__(widget_id, unicode=unicode)
         self._title = title
         self._hint = hint
+        self._said = ""
         self._text: tuple[PageLine, ...] = ()
         self._top = 0
         self._most = 0
 
-    def show(self, text: Sequence[PageLine], *, title: str = "", hint: str = "") -> None:
-        """Show ``text``, and ``title`` and ``hint`` where they change; the place scrolled to stays."""
+    def show(self, text: Sequence[PageLine], *, title: str = "", hint: str = "", said: str = "") -> None:
+        """Show ``text``, and ``title`` and ``hint`` where they change; the place scrolled to stays.
+
+        ``said``: what a key has done, in place of the hint.
+        """
+        self._said = said
         self._text = tuple(text)
         self._title, self._hint = title or self._title, hint or self._hint
         self.redraw()
@@ -84,9 +90,15 @@ class Page(Lines, can_focus=True):
         shown = wrapped[self._top : self._top + height - 1]
         position = f"{self._top + 1}-{self._top + len(shown)} of {len(wrapped)}  " if self._most else ""
         head: list[Part] = [(f" {self._title}", paint.bar + paint.head)]
-        right = f"{position}{self._hint} "
         room = width - cell_len(self._title) - 1
-        if cell_len(right) < room:
+        # Where there is no room for the keys, where one is in the text is said all the same.
+        fitting = (f"{position}{self._hint} ", f"{position.rstrip()} ")
+        right = next((text for text in fitting if cell_len(text) < room), "")
+        if self._said:
+            said = printable(self._said)
+            text = fit(said, min(cell_len(said), max(room - 3, 0)), unicode=self.unicode)
+            head.append((text.rjust(room - 1), paint.bar + paint.text))
+        elif right:
             head.append((right.rjust(room), paint.bar + paint.dim))
         return [strip_of(head, width, paint.bar), *shown]
 

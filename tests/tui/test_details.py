@@ -15,7 +15,7 @@ from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
 from tui.app import RunOptions
 from tui.device_screen import DeviceScreen, DevicesScreen
-from tui.row_screen import RowScreen
+from tui.row_screen import TWO_COLUMNS_FROM, RowScreen
 from widgets.page import Page
 
 SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
@@ -84,7 +84,7 @@ async def test_the_page_scrolls_and_stays_where_it_is_while_it_follows() -> None
         before = place(screen, "Who ended its waits")
         for number in (1, 2):
             await screen.feed(replace(numbered(number), chains=()))
-        await screen.until(lambda: any("3s to now" in line for line in lines(screen)))
+        await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
         assert place(screen, "no chain speaks") < place(screen, "How long calls took")
         assert " 23-" in screen.line(0)
         assert place(screen, "Who ended its waits") >= before
@@ -126,12 +126,12 @@ async def test_keys_of_time_work_on_the_page() -> None:
         await screen.until(lambda: any(line.startswith("  calls        1 in") for line in lines(screen)))
         await screen.press("left_square_bracket")
         await screen.sees("(frozen ")
-        await screen.until(lambda: any("2s to now" in line for line in lines(screen)))
+        await screen.until(lambda: any("the last 2s" in line for line in lines(screen)))
         await screen.press("right_square_bracket", "right_square_bracket")
         await screen.sees("live")
         await screen.press("right_square_bracket")
         await screen.sees("this is now")
-        await screen.until(lambda: any("3s to now" in line for line in lines(screen)))
+        await screen.until(lambda: any("the last 3s" in line for line in lines(screen)))
 
 
 async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ async def test_one_device_has_a_page() -> None:
             "python3  train",
         ):
             assert figure in text, figure
-        assert "1s to now" in text
+        assert "the last 1s" in text
         await screen.press("d")
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
@@ -310,3 +310,34 @@ async def test_time_between_calls_has_a_page_of_its_own() -> None:
         screen.app.main.tables.main.put_cursor((REDUCE.operation, REDUCE.layer))
         await screen.press("I")
         await screen.sees("operation ncclAllReduce › layer nccl")
+
+
+async def test_pages_follow_the_size_of_the_terminal() -> None:
+    async with running(numbered(0), numbered(1), size=(80, 24)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("I")
+        await screen.sees("Row  serve")
+        for width, height in ((200, 60), (41, 9), (160, 50), (80, 24)):
+            await screen.pilot.resize_terminal(width, height)
+            await fits(screen, width)
+
+
+async def fits(screen: Screen, width: int) -> None:
+    """Wait for the page to be as wide as the terminal, in two columns where there is room for them."""
+
+    def beside() -> bool:
+        return any("Where the time went" in line and "Processes" in line for line in lines(screen))
+
+    await screen.until(lambda: beside() == (width >= TWO_COLUMNS_FROM))
+    await screen.until(lambda: {len(line) for line in screen.text().splitlines()} == {width})
+
+
+async def test_a_saved_window_has_pages_too() -> None:
+    options = RunOptions(interval=0.0, theme="dark", still=True)
+    async with running(numbered(0), size=(80, 24), options=options) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("I")
+        await screen.sees("Row  serve")
+        assert any("only this window is known" in line for line in lines(screen))
+        await screen.press("left_square_bracket")
+        await screen.sees("a saved window is one moment")

@@ -89,7 +89,7 @@ def test_the_past_has_a_column_for_each_stretch_and_gaps_where_nothing_was_known
     parts = packed([0.0, 50.0, None, 100.0])
     device = parts[-1].window.devices.devices[0]
     head, busy = text(device_page.past(device, parts, FRAME))
-    assert head.startswith("Over time  3s to now, a column 1s")
+    assert head.startswith("Over time  the last 3s, a column 1s")
     assert "▁▅ █" in busy
     assert busy.split()[-3:] == ["100%", "0%", "100%"]
     assert len(busy) <= FRAME.width
@@ -100,7 +100,7 @@ def test_long_pasts_share_columns_and_stay_in_them() -> None:
     parts = packed(values)
     device = parts[-1].window.devices.devices[0]
     head, busy = text(device_page.past(device, parts, FRAME))
-    assert "9m59s to now, a column 30s" in head
+    assert "the last 9m59s, a column 30s" in head
     drawn = busy[15:51]
     assert len(drawn.strip()) == 21
     _, later = text(device_page.past(device, parts[:-1], FRAME))

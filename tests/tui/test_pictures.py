@@ -11,6 +11,7 @@ WORDS = {
     "operations": "cudaLaunchKernel",
     "light": "SIMULATED",
     "help": "NCCL",
+    "row": "How&#160;long&#160;calls&#160;took",
     "why": "What&#160;to&#160;do",
 }
 

@@ -279,7 +279,7 @@ def test_the_past_is_drawn_a_column_a_window() -> None:
     packed = [pack(one) for one in parts()]
     samples = RowPast(TRAIN).look(packed, 10)
     lines = text(row_page.past(samples, FRAME, {"running"}))
-    assert lines[0].startswith("Over time  5s to now")
+    assert lines[0].startswith("Over time  the last 5s")
     assert lines[2].split() == ["p99", "▂▄▅▇█", "5.00µs", "5.00µs"]
     assert lines[3].split()[0] == "running"
     assert all(len(line) <= FRAME.width for line in lines)
