@@ -5,7 +5,6 @@ from __future__ import annotations
 from tui.column_screen import ColumnScreen
 from tui.compare_screen import CompareScreen
 from tui.main_view import MainView
-from tui.view import PLURAL
 
 
 class ViewActions(MainView):
@@ -34,7 +33,7 @@ class ViewActions(MainView):
         tables, by = self.tables, self.tables.by_here
         self.app.push_screen(
             ColumnScreen(
-                PLURAL[by],
+                by,
                 tables.columns.get(by, ()),
                 tables.usual_columns(),
                 lambda ids: tables.choose_columns(by, ids),

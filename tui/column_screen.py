@@ -10,8 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 
+from model.pivot import Dimension
 from tui.columns.chooser import chooser, listed, moved, possible, toggled
 from tui.keys import bindings
+from tui.view import PLURAL
 from widgets.table import Table
 
 if TYPE_CHECKING:
@@ -38,17 +40,17 @@ class ColumnScreen(Screen[None]):
 
     def __init__(
         self,
-        what: str,
+        by: Dimension,
         chosen: Sequence[str],
         usual: Sequence[str],
         tell: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """``tell`` is given what was chosen, of a table of ``what``: nothing where it is the ``usual``."""
+        """``tell`` is given what was chosen, of a table by ``by``: nothing where it is the ``usual``."""
         super().__init__()
-        self._what = what
+        self._by: Dimension = by
         self._usual = tuple(usual)
         self._chosen = tuple(chosen) or self._usual
-        self._order = listed(self._chosen, possible())
+        self._order = listed(self._chosen, possible(by))
         self._tell = tell
 
     @property
@@ -77,7 +79,7 @@ class ColumnScreen(Screen[None]):
     def _show(self) -> None:
         self.list.show(
             chooser(
-                self._what,
+                PLURAL[self._by],
                 self._chosen,
                 self._order,
                 width=self.app.size.width,
@@ -115,7 +117,7 @@ class ColumnScreen(Screen[None]):
 
     def action_usual(self) -> None:
         """The columns that are shown where nobody chose."""
-        self._order = listed(self._usual, possible())
+        self._order = listed(self._usual, possible(self._by))
         self._choose(self._usual)
 
     @on(Table.Chosen)

@@ -65,7 +65,7 @@ def table(
     ``pictures``: with the columns that are drawn rather than written.
     """
     split = window.rows.split_ns is not None
-    shown = columns(view.by, width, available(window, against, past), chosen)
+    shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     kinds = [BY_ID[column.id] for column in shown[1:]]
     sort = BY_ID.get(view.sort, BY_ID["total"])

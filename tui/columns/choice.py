@@ -23,6 +23,8 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
 
 WIDE = 110
 """Cells from which a table shows all of its usual columns."""
+TREE_CELLS = 23
+"""Cells of the names of a tree: with them OPEN is still seen on 80 cells."""
 WIDER = 170
 """Cells from which it shows how rows change."""
 
@@ -64,13 +66,20 @@ def checked(ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns(
-    by: Dimension, width: int, have: Collection[Need] = (), chosen: Sequence[str] = ()
+    by: Dimension,
+    width: int,
+    have: Collection[Need] = (),
+    chosen: Sequence[str] = (),
+    *,
+    tree: bool = False,
 ) -> tuple[Column, ...]:
-    """The columns of a table by ``by`` on ``width`` cells: name, then those ``chosen`` or usual."""
+    """The columns of a table by ``by`` on ``width`` cells: name, then those ``chosen`` or usual.
+
+    Names of a ``tree`` are longer by what they are indented.
+    """
     ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
-    name = Column(
-        "name", by.upper(), {"container": 17, "layer": 17}.get(by, 21), right=False, fixed=True, most=44
-    )
+    cells = TREE_CELLS if tree else {"container": 17, "layer": 17}.get(by, 21)
+    name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
 
 

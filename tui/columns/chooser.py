@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.columns.choice import BY_ID
+from model.pivot import Dimension
+from tui.columns.choice import BESIDE, BY_ID
 from tui.columns.now import KINDS
 from widgets.table import Cell, Column, TableData, TableRow
 
-HINT = "Space shows or hides  < > move  u the usual ones  Enter closes "
+HINT = "Space show/hide  < > move  u usual  Enter closes "
 
 
 def listed(chosen: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
@@ -31,9 +32,9 @@ def moved(chosen: Sequence[str], name: str, step: int) -> tuple[str, ...]:
     return tuple(rest)
 
 
-def possible() -> tuple[str, ...]:
-    """Ids of all columns that may be chosen."""
-    return tuple(kind.id for kind in KINDS)
+def possible(by: Dimension) -> tuple[str, ...]:
+    """Ids of all columns that may be chosen for a table by ``by``."""
+    return tuple(kind.id for kind in KINDS if kind.id != "beside" or by in BESIDE)
 
 
 def chooser(
