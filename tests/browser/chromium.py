@@ -73,12 +73,15 @@ class Page:
         return found["result"].get("value")
 
     async def until(self, script: str, right: Callable[[Any], object] = bool) -> Any:
-        """Wait until the value of ``script`` is right, and return it."""
+        """Wait until the value of ``script`` is right, and return it. While a page is loading, it may fail."""
         end = time.monotonic() + DEADLINE
-        while not right(value := await self.ask(script)):
-            assert time.monotonic() < end, (script, value, self.complaints)
+        while True:
+            found = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
+            value = found["result"].get("value")
+            if "exceptionDetails" not in found and right(value):
+                return value
+            assert time.monotonic() < end, (script, found, self.complaints)
             await asyncio.sleep(0.1)
-        return value
 
     async def go(self, address: str) -> None:
         """Open ``address``."""

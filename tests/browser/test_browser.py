@@ -82,7 +82,7 @@ async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
         assert await page.ask("document.cookie") == ""
 
         await page.press("?", "?")
-        await shows(page, "Longer window")
+        await shows(page, "By container")
         await picture(page, "help")
         await page.press("Escape", code=27)
         await page.press("w", "w")

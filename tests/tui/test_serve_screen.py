@@ -98,7 +98,7 @@ async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
         await other.sees("SIMULATED")
         assert len(here.screens()) == 2
         await one.types("?")
-        await one.sees("Longer window")
+        await one.sees("By container")
         await other.types(" ")
         await other.sees("FROZEN")
         assert not any("FROZEN" in line for line in one.screen.display)
