@@ -111,6 +111,7 @@ class MainView(Screen[None]):
         options = self.stalltop.options
         self.slow_line.low = options.low_bandwidth
         self._panels, self._share = frozenset(options.panels), options.share
+        self.tables.chosen_columns = options.columns
         self.tables.put_order(options.sort, options.descending)
         self._arrange()
         self._refresh()
@@ -220,6 +221,7 @@ class MainView(Screen[None]):
             "share": self._share,
             "sort": sort,
             "descending": descending,
+            "columns": self.tables.chosen_columns,
             "tour": self.stalltop.options.tour and not self._toured,
         }
 

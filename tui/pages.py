@@ -7,24 +7,18 @@ from collections.abc import Sequence
 from model.filter import KEYS
 from model.window import LOSSES, SPLITS, Window
 from outputs import figures
+from tui.columns import against, now
 from tui.keys import groups
 from tui.split import LETTERS, MEANINGS
 from tui.warnings import warnings
 from widgets.page import PageLine
 
 FIGURES = (
-    ("CALL/S", "calls per second over the window"),
-    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
-    ("MAX", "the longest call"),
-    ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
-    ("SHARE", "of the time of all calls below the path shown on top of the table"),
-    ("SPLIT", "where the time of its calls went (see below)"),
+    *((kind.title, kind.help) for kind in now.KINDS if kind.title),
     ("C H M L", "after a name: a chain speaks of it, critical, high, medium or low (i says why)"),
+    ("?", "after a name: some of its calls are in no figure: not traced, or never returned (a says why)"),
     ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
-    ("ERR", "calls that returned an error"),
-    ("OPEN", "age of the oldest call that has not returned yet"),
-    ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
-    ("CALLS", "calls within the window"),
+    ("+ -", "before a name: what is in the row is hidden, or shown below it"),
     ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
     ("lost", "calls known to be in no row (a says why)"),
     ("probes", "share of one CPU that the tracing itself takes"),
@@ -41,6 +35,9 @@ def help_page() -> list[PageLine]:
         lines.append(PageLine())
     lines.append(PageLine((("Figures", "head"),)))
     lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
+    lines.append(PageLine())
+    lines.append(PageLine((("Figures against the mark", "head"),)))
+    lines += [_pair(kind.title, kind.help, "label") for kind in against.KINDS if kind.title]
     lines.append(PageLine())
     lines.append(PageLine((("Where time goes", "head"),)))
     lines += [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.pivot import Dimension
+from model.pivot import DIMENSIONS, Dimension
 from tui.columns.choice import defaults
 from tui.compare import Pair
+from tui.config import Chosen
 from tui.groups import Key, Step
 from tui.past import NO_PAST
 from tui.table import available, steps_to
@@ -84,6 +85,16 @@ class RowTables(Tables):
         window = self._window
         past = self._past if self._looks_back else NO_PAST
         return defaults(view.by, self._width(view), set() if window is None else available(window, past=past))
+
+    @property
+    def chosen_columns(self) -> Chosen:
+        """The columns that were chosen, as a setting."""
+        return tuple((by, self.columns[by]) for by in DIMENSIONS if by in self.columns)
+
+    @chosen_columns.setter
+    def chosen_columns(self, chosen: Chosen) -> None:
+        ids = dict(chosen)
+        self.columns = {by: ids[by] for by in DIMENSIONS if by in ids}
 
     def choose_columns(self, by: Dimension, ids: tuple[str, ...]) -> None:
         """Tables by ``by`` have these columns from now on; none: the usual ones."""

@@ -9,6 +9,7 @@ from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
+from tui.app import RunOptions
 from tui.column_screen import ColumnScreen
 from tui.compare_screen import CompareScreen
 from tui.view import View
@@ -162,6 +163,16 @@ async def test_columns_are_chosen_and_sorted_by() -> None:
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: main(screen).data.columns[1].id == "calls")
         assert screen.app.main.tables.columns == {}
+
+
+async def test_columns_begin_as_they_were_left_and_are_handed_on() -> None:
+    options = RunOptions(interval=0.0, theme="dark", columns=(("container", ("n", "p99")),))
+    async with running(numbered(0), size=(80, 24), options=options) as screen:
+        await start(screen)
+        assert [column.id for column in main(screen).data.columns] == ["name", "n", "p99"]
+        await screen.press("C", "greater_than_sign", "escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        assert screen.app.main.choices()["columns"] == (("container", ("p99", "n")),)
 
 
 async def test_the_last_column_cannot_be_hidden() -> None:

@@ -191,7 +191,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("share", "SHARE", 5, "of the time of all calls below the path shown on top of the table",
          _share, sort="total"),
     Kind("bar", "", 10, "SHARE as a bar", _bar, sort="total", right=False, uncounted=BLANK),
-    Kind("split", "SPLIT", CELLS, "where the time of its calls went",
+    Kind("split", "SPLIT", CELLS, "where the time of its calls went, by letters and colours",
          _split, right=False, needs="split"),
     Kind("open", "OPEN", 6, "age of the oldest call that has not returned yet",
          _open, _open_values, always=True),
