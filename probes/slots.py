@@ -149,9 +149,7 @@ class Slots:
         # Counters before totals: the programs count in the other order, so no call is in a histogram without
         # being in the totals. What is in the totals too early stays for the next read where it would show.
         # Parts after their total, for the same reason: no time is said to have been running that was not.
-        counters = self._slots["counters"][slots]
-        rise = counters - self._counters[slots]  # modulo 2^32, as the counters
-        histograms = Histograms.from_dense(rise)
+        histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
         off = None if self._off is None else self._slots["split_ns"][slots][:, 1:]
@@ -161,12 +159,12 @@ class Slots:
         seen = np.flatnonzero(calls)
         if len(seen) < len(slots):
             slots, histograms, calls = slots[seen], histograms.take(seen), calls[seen]
-            counters, totals, highest = counters[seen], totals[seen], highest[seen]
+            totals, highest = totals[seen], highest[seen]
             off = None if off is None else off[seen]
         added = totals - self._totals[slots]
         added[:, 0] = np.minimum(added[:, 0], calls)
         self._calls[slots] += calls
-        self._counters[slots] = counters
+        self._counters[np.repeat(slots, np.diff(histograms.start)), histograms.index] = counters
         self._totals[slots] += added
         splits = None
         if self._off is not None and off is not None:
@@ -178,6 +176,23 @@ class Slots:
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
         return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits)
+
+    def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
+        """What the counters of ``slots`` rose by, and what those that did are now."""
+        first, end = slots[0], slots[-1] + 1
+        # The programs go on counting: what is compared is a copy. What was seen before needs none where slots
+        # follow each other, as most do, and that is half the work.
+        if end - first == len(slots):
+            now, before = self._slots["counters"][first:end].copy(), self._counters[first:end]
+        else:
+            now, before = self._slots["counters"][slots], self._counters[slots]
+        place = np.flatnonzero(now != before)
+        row, index = np.divmod(place, COUNTERS)
+        risen = now.reshape(-1)[place]
+        start = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=len(slots)), out=start[1:])
+        rise = risen - before[row, index]  # modulo 2^32, as the counters
+        return Histograms(start, index.astype(np.uint16), rise.astype(np.uint64)), risen
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,68 @@
+"""What is read from the kernel's histograms, on memory that a test fills."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from model.hdr import COUNTERS
+from probes import layout, slots
+from probes.programs import Programs
+from probes.slots import Slots
+
+SLOTS = 100
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> Programs:
+    monkeypatch.setattr(slots, "fill_queue", lambda queue, values: None)
+    made = SimpleNamespace(
+        owners=np.zeros(SLOTS, layout.OWNER),
+        slots=np.zeros(SLOTS, layout.SLOT),
+        threads=np.zeros(4, layout.THREAD),
+        slot_of=-1,
+        free_slots=-1,
+    )
+    made.owners["tgid"] = made.owners["operation"] = np.arange(SLOTS) + 1
+    return cast(Programs, made)
+
+
+@pytest.mark.parametrize("active", [1.0, 0.7, 0.05])
+def test_what_counters_rose_by_is_read_once(programs: Programs, active: float) -> None:
+    random = np.random.default_rng(1)
+    # Counters of 32 bits begin anew at some time.
+    programs.slots["counters"][:, ::7] = (1 << 32) - 3
+    reader = Slots(programs, splits=True)
+    reader._counters[:] = programs.slots["counters"]
+    for _ in range(5):
+        rise = np.zeros((SLOTS, COUNTERS), np.uint32)
+        busy = np.flatnonzero(random.random(SLOTS) < active)
+        for slot in busy:
+            rise[slot, random.integers(0, COUNTERS, 30)] = random.integers(1, 9, 30)
+            rise[slot, 0] = 5
+        programs.slots["counters"] += rise
+        programs.slots["calls"] += rise.sum(axis=1, dtype=np.uint64)
+        programs.slots["total_ns"] += rise.sum(axis=1, dtype=np.uint64) * np.uint64(1000)
+        programs.slots["max_ns"][busy] = 1 << 36
+        counts = reader.read()
+        assert [key.tgid - 1 for key in counts.keys] == busy.tolist()
+        assert (counts.histograms.dense() == rise[busy]).all()
+        assert (counts.calls == rise[busy].sum(axis=1)).all()
+        assert (counts.total_ns == counts.calls * np.uint64(1000)).all()
+        assert counts.split_ns is not None
+        assert (counts.split_ns.sum(axis=1) == counts.total_ns).all()
+    assert reader.read().keys == ()
+
+
+def test_a_call_that_is_not_in_its_histogram_yet_waits_for_the_next_read(programs: Programs) -> None:
+    reader = Slots(programs, splits=False)
+    programs.slots["calls"][3] = 2
+    programs.slots["total_ns"][3] = 300
+    assert reader.read().keys == ()
+    programs.slots["counters"][3, 100] = 2
+    counts = reader.read()
+    assert counts.calls.tolist() == [2]
+    assert counts.total_ns.tolist() == [300]
