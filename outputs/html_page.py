@@ -5,6 +5,7 @@ The page is one file without scripts, and loads nothing: its own policy forbids 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,7 +51,8 @@ def _head(window: Window) -> Html:
         lines.append(tag("p", "SIMULATED: no such tenants were traced", class_="warn"))
     if window.coverage.tracing:
         lines.append(tag("p", f"not tracing: {window.coverage.tracing}", class_="warn"))
-    lines += [tag("p", line.strip()) for line in host(window, _WIDE)]
+    # What stands two blanks apart in a line of text is parted by a dot here: browsers show one blank.
+    lines += [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(window, _WIDE)]
     return tag("header", tag("h1", f"stalltop {window.host}"), *lines)
 
 
@@ -132,7 +134,7 @@ def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
 
 
 def _row(row: SheetRow, columns: Sequence[Column], *, split: bool) -> Html:
-    cells = [tag("td", name, class_="name") for name in row.label]
+    cells = [tag("td", name, class_="name", title=name) for name in row.label]
     for column in columns:
         wrong = column.field == "errors" and bool(row.errors)
         text = column.shown(getattr(row, column.field), True).strip()

@@ -35,8 +35,8 @@ th, td { padding: .15rem .6rem; text-align: right; white-space: nowrap }
 th { border-bottom: 1px solid var(--line); color: var(--dim); font-weight: normal }
 td { border-bottom: 1px solid var(--panel) }
 .name { text-align: left }
-td.name { font-family: ui-monospace, monospace; max-width: 40rem; overflow-wrap: anywhere;
-  white-space: normal }
+td.name { font-family: ui-monospace, monospace; max-width: 40rem; overflow: hidden;
+  text-overflow: ellipsis }
 tr.inside { color: var(--dim) }
 .bar { background: var(--panel); display: flex; height: 1.1em; width: 14rem }
 .bar i, .key i { color: #10161c; font: normal .75em/1.45 ui-monospace, monospace; overflow: hidden;
@@ -48,7 +48,7 @@ article { background: var(--panel); border-left: .3rem solid var(--line); margin
   padding: .6rem 1rem }
 article.critical, article.high { border-color: var(--bad) }
 article.medium { border-color: var(--warn) }
-article.over { opacity: .75 }
+article.over { opacity: .85 }
 .severity { display: inline-block; min-width: 5.5em; text-transform: uppercase }
 .critical .severity, .high .severity { color: var(--bad) }
 .medium .severity { color: var(--warn) }
