@@ -31,8 +31,8 @@ class _Kept:
         if self.frame is None:
             try:
                 self.frame = frame(self.window)
-            except Told:
-                self.frame = b""  # too large to be passed on: the screens say that nothing came
+            except (Told, ValueError):
+                self.frame = b""  # too large, or no figures: the screens say that nothing came
         return self.frame
 
 

@@ -11,6 +11,7 @@ import contextlib
 import html
 import importlib.resources
 import secrets
+import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,11 @@ HEARTBEAT_SECONDS = 15.0
 """A browser that does not answer within about so long is gone."""
 MESSAGE_BYTES = 256 << 10
 """Largest message that is taken from a browser: a pasted text, at the most."""
+WAITING_BYTES = 16 << 10
+"""Output that may wait here, and as much in the kernel, before the screen feels it and leaves pictures out: on a
+slow line, what a key does would be seen after all of it."""
+TCP_NOTSENT_LOWAT = 25
+"""tcp(7); socket has its name since Python 3.12."""
 FILES_KEPT = 8
 """Files that wait to be fetched; a ninth takes the place of the oldest."""
 LEAVE_SECONDS = 4.0
@@ -149,9 +155,9 @@ class BrowserServer:
         host = request.headers.get("Host", "")
         scheme = "wss" if self._options.tls is not None else "ws"
         # Only a Host that was found right is said again.
-        socket = f" {scheme}://{host}" if self._access.is_host(host) else ""
+        own = f" {scheme}://{host}" if self._access.is_host(host) else ""
         for name, value in HEADERS.items():
-            answer.headers[name] = value.replace("{socket}", socket)
+            answer.headers[name] = value.replace("{socket}", own)
         answer.headers.popall("Server", None)
 
     # ---- what there is
@@ -175,7 +181,12 @@ class BrowserServer:
             return _refused(
                 403, "Another page asked for this", "Open the address that stalltop serve printed."
             )
-        browser = web.WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MESSAGE_BYTES)
+        browser = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_SECONDS, max_msg_size=MESSAGE_BYTES, writer_limit=WAITING_BYTES
+        )
+        connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+        if connection is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, WAITING_BYTES)
         await browser.prepare(request)
         if len(self._open) >= self._options.sessions:
             most = self._options.sessions

@@ -14,8 +14,8 @@ from textual.drivers.web_driver import WebDriver
 
 from serving.packets import File, packed_file
 
-BEHIND_BYTES = 32 << 10
-"""Output that may wait in the pipe before pictures are left out: about two of them."""
+BEHIND_BYTES = 16 << 10
+"""Output that may wait in the pipe before pictures are left out: about one of them."""
 
 
 class BrowserDriver(WebDriver):
