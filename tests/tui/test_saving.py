@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import os
 import stat
@@ -17,6 +18,7 @@ from outputs.saved import load
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import many, numbered
+from tests.tui.terminal import Terminal
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 from tui.app import RunOptions
@@ -301,6 +303,23 @@ async def test_a_warning_is_copied() -> None:
         await screen.sees("copied: ")
         heads, fields = (line.split("\t") for line in screen.app.clipboard.splitlines())
         assert dict(zip(heads, fields, strict=True))["WARNING"] == "title of nccl_straggler"
+
+
+def test_on_a_terminal_copies_are_osc_52_and_what_was_saved_is_said_after_leaving(tmp_path: Path) -> None:
+    with Terminal("-m", "tests.tui.program", "normal", XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.sees("train")
+        terminal.press("oY")
+        terminal.until(lambda: b"\x1b]52;c;" in terminal.raw, "nothing was copied")
+        copied = bytes(terminal.raw).partition(b"\x1b]52;c;")[2].partition(b"\x07")[0]
+        assert base64.b64decode(copied).startswith(b"OPERATION\t")
+        terminal.press("w\r")
+        terminal.until(lambda: list((tmp_path / "stalltop").glob("*.stalltop")), "nothing was saved")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+        after = bytes(terminal.raw).rpartition(b"\x1b[?1049l")[2].decode()
+        (path,) = (tmp_path / "stalltop").glob("*.stalltop")
+        assert f"stalltop: saved {path}" in after
 
 
 async def test_hostile_names_in_every_format(folder: Path) -> None:
