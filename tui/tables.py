@@ -359,9 +359,10 @@ class Tables(Vertical):
         if not isinstance(key, tuple):
             return ()
         path = steps_to(widget.data, view, key)
-        if path[-1].dimension == "operation":
-            # The row of one layer only: what stands beside the name.
-            path = (*path, Step("layer", key[-1], key[-1]))
+        parts = view.levels()[view.level_of(key)].by
+        if "layer" in parts and all(step.dimension != "layer" for step in path):
+            layer = key[parts.index("layer")]  # operations of one name have a row for each
+            path = (*path, Step("layer", layer, layer))
         return path
 
     @property

@@ -9,12 +9,14 @@ import pytest
 from model.device import Devices
 from model.tenant import Tenant
 from model.window import Window
+from outputs import figures
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
 from tui.app import RunOptions
 from tui.device_screen import DeviceScreen, DevicesScreen
+from tui.row_facts import facts
 from tui.row_screen import TWO_COLUMNS_FROM, RowScreen
 from widgets.page import Page
 
@@ -341,3 +343,18 @@ async def test_a_saved_window_has_pages_too() -> None:
         assert any("only this window is known" in line for line in lines(screen))
         await screen.press("left_square_bracket")
         await screen.sees("a saved window is one moment")
+
+
+@pytest.mark.parametrize("pivot", ["c", "o", "p", "l", "n"])
+async def test_the_page_is_of_the_row_under_the_cursor_also_in_trees(pivot: str) -> None:
+    async with running(numbered(0), size=(200, 60)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press(pivot, "asterisk")
+        main, tables = screen.app.main.tables.main, screen.app.main.tables
+        at = [column.id for column in main.data.columns].index("n")
+        assert len(main.data.rows) > 2
+        for row in main.data.rows:
+            main.put_cursor(row.key)
+            found = facts(numbered(0), tables.path_here())
+            calls = int(found.groups.calls[0])  # none where a call is open only
+            assert row.cells[at].text.strip() == (figures.count(calls).strip() if calls else ""), row.key
