@@ -32,8 +32,8 @@ HEARTBEAT_SECONDS = 15.0
 MESSAGE_BYTES = 256 << 10
 """Largest message that is taken from a browser: a pasted text, at the most."""
 WAITING_BYTES = 16 << 10
-"""Output that may wait here, and as much in the kernel, before the screen feels it and leaves pictures out: on
-a slow line, what a key does would be seen after all of it."""
+"""Output that may wait here, and as much in the kernel, before the screen feels it and leaves pictures out:
+on a slow line, what a key does would be seen after all of it."""
 TCP_NOTSENT_LOWAT = 25
 """tcp(7); socket has its name since Python 3.12."""
 FILES_KEPT = 8

@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sessions",
         type=number(int, 1, 64),
         default=4,
-        help="browsers at a time, each a process of about 100 MB (default: %(default)s)",
+        help="browsers at a time, each a process of about 80 MB (default: %(default)s)",
     )
     group.add_argument(
         "--demo",
