@@ -219,7 +219,7 @@ async def test_help_and_warnings_pages() -> None:
     async with running(lossy, size=(100, 30)) as screen:
         await screen.sees("lost 5")
         await screen.press("question_mark")
-        await screen.sees("Hold the picture")
+        await screen.sees("By container")
         await screen.press("end")
         await screen.sees("regular expression")
         await screen.press("q")
