@@ -14,6 +14,8 @@ import pytest
 from model.errors import BadUsage
 from serving.server import ServeOptions
 from tui import cli
+from tui.browser import parser
+from tui.commands.screen_options import FLAGS
 from tui.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
 
 
@@ -118,15 +120,27 @@ def test_names_become_addresses() -> None:
         ([], ["--interval=1"]),
         (["--window", "start", "--ascii"], ["--interval=1", "--window=start", "--ascii"]),
         (["--window", "60", "--theme", "light"], ["--interval=1", "--window=60", "--theme=light"]),
+        (["--interval", "2.5", "--low-bandwidth"], ["--interval=2.5", "--low-bandwidth"]),
         (["--no-mouse", "--no-config", "--demo"], ["--interval=1", "--no-mouse", "--no-config", "--demo"]),
     ],
 )
 def test_screens_get_the_options_that_are_for_them(arguments: list[str], flags: list[str]) -> None:
     options = cli.parsed(["serve", *arguments])
-    assert screen_flags(options, 1.0) == flags
-    from tui.browser import parser
-
+    assert screen_flags(options, getattr(options, "interval", 1.0)) == flags
     read = parser().parse_args([*flags, "7"], argparse.Namespace(state=False))
     assert read.link == 7
-    for name in ("window", "theme", "ascii", "mouse", "config"):
+    for name in {"config", *FLAGS} - {"interval"}:
         assert getattr(read, name, None) == getattr(options, name, None)
+
+
+def test_every_setting_with_an_option_reaches_the_screens() -> None:
+    given = ["--interval=2", "--window=60", "--ascii", "--theme=light", "--no-mouse", "--low-bandwidth"]
+    options = cli.parsed(["serve", *given])
+    assert set(FLAGS) <= set(vars(options)), "a new option: pass it on, and name it here"
+    assert screen_flags(options, 2.0) == [
+        "--interval=2",
+        "--window=60",
+        "--theme=light",
+        *given[2:3],
+        *given[4:],
+    ]

@@ -152,7 +152,7 @@ def announce(where: ServeOptions, port: int, token: str) -> None:
         say(
             f"from elsewhere: ssh -L {port}:{name}:{port} {socket.gethostname()}, then the same address there"
         )
-    say("whoever has this address sees what root sees of this host's programs; Ctrl-C ends it")
+    say("whoever has that address sees all that this stalltop sees of the host; Ctrl-C ends it")
 
 
 def resolved(host: str) -> str:
@@ -230,6 +230,7 @@ def screen_flags(options: argparse.Namespace, interval: float) -> list[str]:
         flags.append(f"--theme={options.theme}")
     flags += ["--ascii"] if "ascii" in options else []
     flags += ["--no-mouse"] if "mouse" in options else []
+    flags += ["--low-bandwidth"] if "low_bandwidth" in options else []
     flags += [] if options.config else ["--no-config"]
     flags += [] if options.demo is None else ["--demo"]
     return flags
