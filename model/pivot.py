@@ -12,7 +12,7 @@ Nested calls (a driver call inside a runtime call) are part of the call around t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -102,16 +102,10 @@ def pivot(window: Window, by: Sequence[Dimension], *, all_rows: bool = False) ->
     if unknown:
         raise ValueError(f"unknown dimensions: {', '.join(sorted(unknown))}")
     rows = window.rows
-    outermost = np.fromiter((key.outermost for key in rows.keys), np.bool_, len(rows))
-    host = np.fromiter((key.layer == HOST_LAYER for key in rows.keys), np.bool_, len(rows))
     everything = all_rows or "operation" in by or "layer" in by
-    named = _names(window, by)
-    counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
-    order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
-    place = {name: number for number, name in enumerate(order)}
-    group = np.fromiter((place.get(name, -1) for name in named), np.int64, len(rows))
-    if not everything:
-        group[~outermost] = -1
+    grouping = _grouping(window, tuple(by), everything)
+    order, group = grouping.order, grouping.group
+    outermost, host = grouping.outermost, grouping.host
     n = len(order)
     kept = np.flatnonzero(group >= 0)
     target = group[kept]
@@ -170,6 +164,49 @@ def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]
 
 
 _Name = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grouping:
+    """Which group each row belongs to: all of a pivot that does not depend on what was counted."""
+
+    keys: tuple[RowKey, ...]
+    tenants: Mapping[str, Tenant]
+    """Of the window that it was made for."""
+    order: Sequence[_Name]
+    """Key and label of each group."""
+    group: NDArray[np.int64]
+    """Of each row, -1 where it is left out."""
+    outermost: NDArray[np.bool_]
+    host: NDArray[np.bool_]
+
+
+_GROUPINGS: dict[tuple[tuple[Dimension, ...], bool], _Grouping] = {}
+"""The last one of each kind, of which there are few: windows that follow each other have the same rows, and
+naming them takes longer than adding them up."""
+
+
+def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _Grouping:
+    known = _GROUPINGS.get((by, everything))
+    keys = window.rows.keys
+    if known is not None and known.keys == keys and known.tenants == window.tenants:
+        return known
+    outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
+    host = np.fromiter((key.layer == HOST_LAYER for key in keys), np.bool_, len(keys))
+    named = _names(window, by)
+    counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
+    order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
+    place = {name: number for number, name in enumerate(order)}
+    group = np.fromiter((place.get(name, -1) for name in named), np.int64, len(keys))
+    if not everything:
+        group[~outermost] = -1
+    for array in (group, outermost, host):
+        array.setflags(write=False)
+    made = _Grouping(keys, window.tenants, order, group, outermost, host)
+    _GROUPINGS[by, everything] = made
+    return made
+
+
 _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "container": lambda key, tenant: (key.tenant, tenant.name or key.tenant),
     "namespace": lambda key, tenant: (tenant.namespace, tenant.namespace or "no namespace"),
