@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FRAME_LINES = 14
 """Rows of the terminal from which the dialogue has a frame."""
+SAVING_SECONDS = 60.0
+"""How long it says that something is being saved, unless it is there before."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
 HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
@@ -182,4 +184,5 @@ class SaveScreen(ModalScreen[None]):
             return
         typed = self._typed if self._ready else ""
         self.stalltop.saving.start(self._shown, self.chosen, typed)
+        self.stalltop.main.say(f"saving as {self.chosen.label}", "label", SAVING_SECONDS)
         self.dismiss()

@@ -98,6 +98,20 @@ async def test_the_dialogue_names_every_format_and_the_path(size: tuple[int, int
         assert not folder.exists()
 
 
+async def test_the_mouse_chooses_and_ascii_will_do(folder: Path) -> None:
+    options = RunOptions(interval=0.0, theme="dark", ascii=True)
+    async with running(numbered(0), size=(100, 30), options=options) as screen:
+        await opened(screen)
+        await screen.sees("> 1 window")
+        await screen.pilot.click("#formats", offset=(6, 4))
+        await screen.sees("> 4 CSV")
+        await screen.until(lambda: screen.app.screen.query_one("#path", Input).value.endswith(".csv"))
+        assert screen.text().isascii()
+        await screen.press("shift+tab", "shift+tab", "up", "enter")
+        await screen.until(lambda: bool(screen.app.saving.paths))
+        assert screen.app.saving.paths[0].suffix == ".html"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_format_is_saved(kind: Kind, folder: Path) -> None:
     at = KINDS.index(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -142,3 +143,11 @@ def test_a_report_has_all_rows_of_the_table_that_was_shown() -> None:
     assert text.count("operation0") + text.count("operation1") == 200
     text = report(one, None, unicode=True)
     assert "and 160 more" in text
+
+
+def test_every_column_is_documented() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "saving.md").read_text(encoding="utf-8")
+    one = full_window()
+    compared = replace(sheet(one, ("operation", "layer"), ""), compared_with=1.0)
+    for head in csv_table(compared, one).splitlines()[0].split(","):
+        assert f"`{head}`" in text, head
