@@ -23,6 +23,12 @@ from widgets.page import Page
 SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
 
 
+@pytest.fixture(autouse=True)
+def _said_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said stays until something else is: a slow machine sees it too."""
+    monkeypatch.setattr("tui.live_page.SAID_SECONDS", 3600.0)
+
+
 def page(screen: Screen) -> Page:
     """The page that is open."""
     return screen.app.screen.query_one("#page", Page)
@@ -186,10 +192,13 @@ async def test_a_row_that_is_gone_has_a_page_still() -> None:
         assert screen.app.screen is screen.app.main
 
 
-async def test_without_rows_there_is_no_page() -> None:
+async def test_without_rows_there_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
     async with running(window(), size=(80, 24)) as screen:
+        monkeypatch.setattr(screen.app.main, "say", lambda text, role="", seconds=0.0: said.append(text))
         await screen.press("I")
-        await screen.sees("there is no row here")
+        await screen.until(lambda: said == ["there is no row here"])
+        assert screen.app.screen is screen.app.main
 
 
 async def test_names_of_others_steer_nothing() -> None:
