@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import psutil
 
 from model.source import Source
 from serving.access import Access, known_hosts
@@ -124,8 +126,11 @@ async def served(
 
 
 async def until_gone(pid: int) -> None:
-    """Wait for a process to end."""
+    """Wait for a process to end; whether anybody has noticed that is not its doing."""
     end = time.monotonic() + DEADLINE
-    while Path(f"/proc/{pid}").exists():
+    while psutil.pid_exists(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return
         assert time.monotonic() < end, f"process {pid} is still there"
         await asyncio.sleep(0.02)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import psutil
 import pyte
 import pytest
 
@@ -61,8 +62,7 @@ class Command:
 
     def screens(self) -> list[int]:
         """Processes of screens."""
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in found.split()]
+        return [child.pid for child in psutil.Process(self.process.pid).children()]
 
 
 @asynccontextmanager
@@ -108,7 +108,7 @@ async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
         await one.browser.line.close()
         for pid in first:
             await until_gone(pid)
-        here.process.send_signal(signal.SIGINT)
+        here.process.terminate()
         assert await asyncio.wait_for(here.process.wait(), DEADLINE) == 130
 
 
