@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tui import config, keys  # noqa: E402
+from tui import config, keys, page_keys  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
@@ -28,7 +28,7 @@ def documents() -> dict[Path, str]:
     """Each document that has a table, and its text with the table of now."""
     tables = {
         "README.md": ("keys", keys.short_markdown()),
-        "docs/keys.md": ("keys", keys.markdown()),
+        "docs/keys.md": ("keys", f"{keys.markdown()}\n\n{page_keys.markdown()}"),
         "docs/config.md": ("settings", config.markdown()),
     }
     return {

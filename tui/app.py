@@ -314,7 +314,7 @@ class StalltopApp(App[None]):
 
     def action_help(self) -> None:
         """All keys; from every screen."""
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(type(self.screen).__name__))
 
     async def on_event(self, event: events.Event) -> None:
         """Any key ends the line for newcomers, and does what it does."""

@@ -7,18 +7,25 @@ from collections.abc import Sequence
 from model.filter import KEYS
 from model.window import LOSSES, SPLITS, Window
 from outputs import figures
-from tui.columns import against, now
 from tui.keys import groups
+from tui.page_keys import PAGES, PageKeys
 from tui.split import LETTERS, MEANINGS
 from tui.warnings import warnings
 from widgets.page import PageLine
 
 FIGURES = (
-    *((kind.title, kind.help) for kind in now.KINDS if kind.title),
+    ("CALL/S", "calls per second over the window"),
+    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
+    ("MAX", "the longest call"),
+    ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
+    ("SHARE", "of the time of all calls below the path shown on top of the table"),
+    ("SPLIT", "where the time of its calls went (see below)"),
     ("C H M L", "after a name: a chain speaks of it, critical, high, medium or low (i says why)"),
-    ("?", "after a name: some of its calls are in no figure: not traced, or never returned (a says why)"),
     ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
-    ("+ -", "before a name: what is in the row is hidden, or shown below it"),
+    ("ERR", "calls that returned an error"),
+    ("OPEN", "age of the oldest call that has not returned yet"),
+    ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
+    ("CALLS", "calls within the window"),
     ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
     ("lost", "calls known to be in no row (a says why)"),
     ("probes", "share of one CPU that the tracing itself takes"),
@@ -26,18 +33,24 @@ FIGURES = (
 """What figures mean, for the help."""
 
 
-def help_page() -> list[PageLine]:
-    """Keys by what they are for, then what the figures mean and what a filter can say."""
+def help_page(of: str = "") -> list[PageLine]:
+    """Keys by what they are for, then what the figures mean and what a filter can say.
+
+    ``of``: the name of the screen's class that help was asked on; what is special there comes first.
+    """
     lines: list[PageLine] = []
+    pages = sorted(PAGES, key=lambda page: of not in page.screens)
+    here = [page for page in pages if of in page.screens]
+    for page in here:
+        lines += _page_keys(page)
     for heading, actions in groups().items():
         lines.append(PageLine(((heading, "head"),)))
         lines += [_pair(action.key, action.help, "accent") for action in actions]
         lines.append(PageLine())
+    for page in pages[len(here) :]:
+        lines += _page_keys(page)
     lines.append(PageLine((("Figures", "head"),)))
     lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
-    lines.append(PageLine())
-    lines.append(PageLine((("Figures against the mark", "head"),)))
-    lines += [_pair(kind.title, kind.help, "label") for kind in against.KINDS if kind.title]
     lines.append(PageLine())
     lines.append(PageLine((("Where time goes", "head"),)))
     lines += [
@@ -59,6 +72,11 @@ def help_page() -> list[PageLine]:
     lines.append(_pair("op:memcpy", f"only this name; keys: {', '.join(KEYS)}", "label"))
     lines.append(_pair("-layer:driver", "rows that do not match", "label"))
     return lines
+
+
+def _page_keys(page: PageKeys) -> list[PageLine]:
+    head = PageLine(((page.heading, "head"),))
+    return [head, *(_pair(keys, help_, "accent") for keys, help_ in page.lines()), PageLine()]
 
 
 def _pair(left: str, right: str, role: str) -> PageLine:

@@ -62,9 +62,14 @@ class HelpScreen(PageScreen):
     TITLE_TEXT = "Help"
     BINDINGS = [Binding("escape,q,question_mark", "close", show=False)]
 
+    def __init__(self, of: str = "") -> None:
+        """``of``: the name of the screen's class that it is asked on."""
+        super().__init__()
+        self._of = of
+
     def on_mount(self) -> None:
         """Show the text."""
-        self.query_one("#page", Page).show(help_page())
+        self.query_one("#page", Page).show(help_page(self._of))
 
 
 class WarningsScreen(PageScreen):

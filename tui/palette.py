@@ -72,12 +72,12 @@ class Actions(Provider):
             yield DiscoveryHit(one.text, self._run(one))
 
     async def search(self, query: str) -> Hits:
-        """Those that match."""
-        matcher = self.matcher(query)
-        for one in self._all:
-            score = matcher.match(one.text)
-            if score > 0:
-                yield Hit(score, matcher.highlight(one.text), self._run(one))
+        """Those that have every word of ``query``, whose names have them first."""
+        words = query.casefold().split()
+        for at, one in enumerate(self._all):
+            if all(word in one.text.casefold() for word in words):
+                named = all(word in one.name.casefold() for word in words)
+                yield Hit((2.0 if named else 1.0) - at / 1000, one.text, self._run(one))
 
 
 class Palette(CommandPalette):

@@ -138,13 +138,13 @@ _MONO = {
     **dict.fromkeys(_TERMINAL, "ansi_default"),
     "role-head": "bold ansi_default",
     "role-warn": "bold ansi_default",
-    "role-bad": "bold underline ansi_default",
+    "role-bad": "bold ansi_default",
     "role-cursor": "reverse",
     "role-bar": "reverse",
     "role-critical": "bold reverse",
     "input-cursor-text-style": "reverse",
 }
-"""No colours at all: what is wrong is bold, underlined or reversed."""
+"""No colours at all: what is wrong is bold, and letters say how wrong."""
 
 
 def _theme(name: str, roles: dict[str, str], *, dark: bool = True) -> Theme:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.screen import Screen
 
 from scripts.write_keys import documents
 from tui.app import StalltopApp
+from tui.chain_screen import ChainScreen
+from tui.column_screen import ColumnScreen
+from tui.compare_screen import CompareScreen
+from tui.device_screen import DeviceScreen, DevicesScreen
 from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
+from tui.live_page import LivePage
+from tui.page_keys import PAGES
 from tui.pages import help_page
+from tui.pages_screen import HelpScreen, WarningsScreen
+from tui.row_screen import RowScreen
+from tui.save_screen import SaveScreen
 from tui.screens import MainScreen
 from tui.tables import GroupTable
 
@@ -38,6 +49,31 @@ def test_help_lists_exactly_the_keys() -> None:
     for action in ACTIONS:
         assert f"  {action.key.ljust(14)} {action.help}" in text
     assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)
+
+
+SCREENS: tuple[type[Screen[None]], ...] = (
+    *(ChainScreen, ColumnScreen, CompareScreen, DeviceScreen, DevicesScreen, HelpScreen, LivePage, RowScreen),
+    *(SaveScreen, WarningsScreen),
+)
+"""All screens that lie on the main one."""
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)
+def test_help_lists_what_keys_do_on_other_screens(screen: type[Screen[None]]) -> None:
+    listed = {
+        key for page in PAGES if screen.__name__ in page.screens for keys, _ in page.keys for key in keys
+    }
+    everywhere = {"escape", "q", "k", "j", "shift+tab", *"123456"}  # told once, or beside others
+    opened_by = {"question_mark", "a", "C", "v", "d", "I", "w"}
+    own = [one for one in screen.BINDINGS if isinstance(one, Binding) and one.id not in BY_ID]
+    for binding in own:
+        keys = set(binding.key.split(",")) - everywhere
+        assert keys <= (listed | opened_by if binding.action == "close" else listed), binding
+    text = "\n".join("".join(part for part, _ in line.parts) for line in help_page(screen.__name__))
+    for page in PAGES:
+        assert all(f"  {keys.ljust(14)} {help_}" in text for keys, help_ in page.lines())
+        if screen.__name__ in page.screens:
+            assert text.index(page.heading) < text.index("Look at")
 
 
 def test_the_line_of_keys_names_known_actions_and_says_how_to_go_on_after_a_freeze() -> None:

@@ -1,0 +1,65 @@
+"""What keys do on the screens that lie on the main one, for the help and the documents.
+
+The bindings are with the screens; a test compares them with this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tui.keys import printed
+
+
+@dataclass(frozen=True, slots=True)
+class PageKeys:
+    """Keys of a screen that mean something of its own there; the others are those of the main screen."""
+
+    heading: str
+    screens: tuple[str, ...]
+    """Names of the classes that bind them."""
+    keys: tuple[tuple[tuple[str, ...], str], ...]
+    """Keys by Textual's names, and what they do."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """(keys as printed on them, what they do), one after another."""
+        return [(" ".join(printed(key) for key in keys), help_) for keys, help_ in self.keys]
+
+
+_CLOSE = "Close it, as does the key that opened it"
+
+# fmt: off
+PAGES = (
+    PageKeys("Pages", ("LivePage", "HelpScreen", "WarningsScreen"), (
+        (("escape", "q"), _CLOSE),
+    )),
+    PageKeys("Page of a chain", ("ChainScreen",), (
+        (("left", "right"), "The chain before, the next one"),
+    )),
+    PageKeys("Page of a row", ("RowScreen",), (
+        (("enter",), "To the chain that speaks of it"),
+    )),
+    PageKeys("Devices", ("DeviceScreen", "DevicesScreen"), (
+        (("left", "right"), "The device before, the next one"),
+    )),
+    PageKeys("Columns", ("ColumnScreen",), (
+        (("space",), "Show or hide the column"),
+        (("less_than_sign", "K"), "Further to the left"),
+        (("greater_than_sign", "J"), "Further to the right"),
+        (("u",), "The usual columns"),
+    )),
+    PageKeys("Save", ("SaveScreen",), (
+        (("enter",), "Save"),
+        (("up", "down"), "The format (also k, j and 1 to 6)"),
+        (("tab",), "To the path, to type another one, and back"),
+    )),
+)
+# fmt: on
+
+
+def markdown() -> str:
+    """All of them as Markdown tables with headings, for docs/keys.md."""
+    parts = []
+    for page in PAGES:
+        lines = [f"## {page.heading}", "", "| key | what it does |", "|---|---|"]
+        parts.append("\n".join([*lines, *(f"| `{keys}` | {help_} |" for keys, help_ in page.lines())]))
+    return "\n\n".join(parts)
