@@ -89,7 +89,7 @@ ACTIONS = (
     Action("unfold_all", ("asterisk",), "Unfold all", "The same for all rows", _LOOK, "unfold_all"),
     Action("only", ("f",), "Rows", "All, without idle ones, only with chains or open calls", _LOOK, "only"),
     Action("versus", ("v",), "Versus", "Pick a row; on a second one: both side by side", _LOOK, "versus"),
-    Action("columns", ("C",), "Columns", "Choose the columns and their order", _LOOK, "columns"),
+    Action("columns", ("C",), "Columns", "Which columns, and in which order", _LOOK, "columns"),
     Action("filter", ("slash",), "Filter", "Only rows that match (see below)", _LOOK, "filter"),
     Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "sort(1)"),
     Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "sort(-1)"),
