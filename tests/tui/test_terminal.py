@@ -152,7 +152,7 @@ def test_on_a_slow_line_pictures_are_left_out_and_keys_do_not_wait_for_them() ->
             terminal.read()
         written = len(terminal.raw)
         terminal.press("?")
-        terminal.sees("Hold the picture")
+        terminal.sees("By container")
         # What was under way: a few pictures of 15 KB, not the dozens that queues and buffers could hold.
         assert len(terminal.raw) - written < 160_000
         terminal.press("q")
