@@ -205,3 +205,29 @@ async def test_a_wide_table_shows_trends_once_there_is_a_past() -> None:
         await screen.sees("▁▁▁▁▁▁")
         await screen.sees("P99/MED")
         assert View().is_tree is False
+
+
+async def test_keys_for_rows_do_no_harm_where_there_are_none() -> None:
+    keys = ("full_stop", "asterisk", "v", "v", "f", "f", "f", "N", "h", "enter", "Y", "I")
+    async with running(size=(80, 24)) as screen:
+        await screen.press(*keys)  # before the first window
+        await screen.press("escape", "C", "space", "u", "escape", "escape")
+        await screen.feed(window())
+        await screen.press("escape", "c", *keys, "escape", "escape", "c")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.sees("No process here uses CUDA")
+
+
+async def test_names_cannot_steer_the_terminal_in_a_tree_or_side_by_side() -> None:
+    bad = "evil\x1b[2J[bold]"
+    one = window(
+        [Calls(key(bad, process=bad), [1_000]), Calls(key(bad, tenant="cri:bb", process=bad), [1_000])]
+    )
+    async with running(one, size=(100, 24)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("asterisk", "down", "v", "full_stop")
+        await screen.sees("evil?[2J[bold]")
+        await screen.press("end", "v")
+        await screen.until(lambda: isinstance(screen.app.screen, CompareScreen))
+        await screen.sees("serve › evil?[2J[bold]")
+        assert "\x1b" not in screen.text()
