@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from textual.app import App
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
@@ -31,7 +32,7 @@ class Doable:
         return f"{self.name}: {self.help} ({self.keys})" if self.help else f"{self.name} ({self.keys})"
 
 
-def doable(screen: Screen[object]) -> list[Doable]:
+def doable(screen: Screen[Any]) -> list[Doable]:
     """What the keys of now do on ``screen``: first ours in the order of the help, then the screen's own."""
     found: dict[tuple[str, str], Doable] = {}
     for key, active in screen.active_bindings.items():
@@ -83,7 +84,7 @@ class Actions(Provider):
 class Palette(CommandPalette):
     """Textual's palette, with what can be done on ``screen``, and nothing that blinks."""
 
-    def __init__(self, screen: Screen[object]) -> None:
+    def __init__(self, screen: Screen[Any]) -> None:
         super().__init__([Actions], placeholder="Find an action by its name", id="--command-palette")
         self.doable = doable(screen)
         """What can be done, as it was when the palette was opened."""
