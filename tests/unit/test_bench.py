@@ -26,12 +26,14 @@ DOCUMENT = ROOT / "docs/performance.md"
 
 def test_every_table_of_the_document_is_one_that_is_measured() -> None:
     titles = re.findall(r"^([a-z]+)(?:,[^:\n]*)?: .*(?:rounds|s each)", DOCUMENT.read_text(), re.MULTILINE)
-    assert set(titles) == set(command.BENCHES)
+    assert set(titles) <= set(command.BENCHES)
 
 
 def test_the_document_says_how_to_measure_again() -> None:
     text = DOCUMENT.read_text()
     assert "./bench/run" in text
+    for name in command.BENCHES:
+        assert f"bench/run {name}" in text or re.search(rf"^{name}[:,]", text, re.MULTILINE), name
     # What is quoted names the machine and the day.
     assert re.search(r"^Linux \d+\.\d+.*Python 3", text, re.MULTILINE)
     assert re.search(r"^20\d\d-\d\d-\d\d \d\d:\d\d UTC", text, re.MULTILINE)
