@@ -14,6 +14,8 @@ from tui.groups import calls_per_s
 from tui.moments import Picture
 from widgets.header import HeaderState
 
+QUIET_SECONDS = 2.0
+"""How much longer than usual there may be no data before that is said."""
 LEAST_AGE = 0.5
 """Seconds from which on it is said how long ago the moment shown was."""
 
@@ -57,7 +59,7 @@ def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> 
     if snapshot is None:
         waited, patience = time.monotonic() - began, 10.0
     else:
-        waited, patience = time.monotonic() - snapshot.at, max(3.0 * interval, interval + 2.0)
+        waited, patience = time.monotonic() - snapshot.at, max(3.0 * interval, interval + QUIET_SECONDS)
     return waited if waited > patience else 0.0
 
 

@@ -14,4 +14,6 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
+    # Sources wait for the tests; on a slow machine that is no silence that the header should tell of.
+    monkeypatch.setattr("tui.status.QUIET_SECONDS", 90.0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
