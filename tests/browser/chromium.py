@@ -73,7 +73,7 @@ class Page:
         return found["result"].get("value")
 
     async def until(self, script: str, right: Callable[[Any], object] = bool) -> Any:
-        """Wait until the value of ``script`` is right, and return it. While a page is loading, it may fail."""
+        """Wait until the value of ``script`` is right, and return it. It may fail while a page loads."""
         end = time.monotonic() + DEADLINE
         while True:
             found = await self.call("Runtime.evaluate", expression=script, returnByValue=True)

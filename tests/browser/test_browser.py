@@ -85,6 +85,7 @@ async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
         await shows(page, "By container")
         await picture(page, "help")
         await page.press("Escape", code=27)
+        await shows(page, "SIMULATED")  # Esc and a letter at once are a letter with Alt
         await page.press("w", "w")
         await shows(page, "the browser stores it")
         await page.press("Enter", "\r", code=13)
