@@ -21,6 +21,8 @@ class Cause:
     """False for what is worth knowing and no fault."""
     least: Severity = "low"
     """How bad it is at least, whatever time it takes."""
+    last_resort: bool = False
+    """Whether it may be no fault at all: told where nothing else is wrong with the tenant, and always low."""
     at_once: bool = False
     """Whether one sight is enough: it does not come and go by chance."""
     stays_seconds: float = 5.0
@@ -61,6 +63,18 @@ _LIST: Final = (
         "tcp_retransmits",
         "TCP segments sent again",
         "the network loses segments of this process's connections",
+    ),
+    Cause(
+        "unexplained_wait",
+        "waits for nobody known",
+        "threads wait longer than usual, and who ends these waits is not known",
+        last_resort=True,
+    ),
+    Cause(
+        "host_bound",
+        "bound by its own computing",
+        "the device waits while the program computes between its calls",
+        fault=False,
     ),
     Cause(
         "allocation_storm", "device memory allocated in the loop", "allocating and freeing stalls the device"

@@ -6,6 +6,7 @@ from typing import Final
 
 from diagnosis.gpu.causes import gpu_causes
 from diagnosis.host import events
+from diagnosis.host.own_work import host_bound
 from diagnosis.host.waits import waits
 from diagnosis.suspicion import Rule
 
@@ -15,4 +16,5 @@ RULES: Final[tuple[Rule, ...]] = (
     events.hung_call,
     events.tracer,
     gpu_causes,
+    host_bound,
 )

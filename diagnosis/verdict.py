@@ -9,6 +9,7 @@ from typing import Final
 from diagnosis.causes import CAUSES, Cause
 from diagnosis.facts import Facts
 from diagnosis.suspicion import Rule, Suspicion
+from diagnosis.together import together
 from model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
@@ -29,12 +30,11 @@ MOST_ROWS: Final = 40
 
 def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
     """What ``rules`` find, by the id of the chain that it makes: one for each cause, tenant and ``about``."""
-    found: dict[str, Suspicion] = {}
+    found: dict[str, list[Suspicion]] = {}
     for rule in rules:
         for suspicion in rule(facts):
-            known = found.get(identity := identity_of(suspicion))
-            found[identity] = suspicion if known is None else _together(known, suspicion)
-    return {identity: _with_share(facts, suspicion) for identity, suspicion in found.items()}
+            found.setdefault(identity_of(suspicion), []).append(_with_share(facts, suspicion))
+    return {identity: together(members) for identity, members in found.items()}
 
 
 def identity_of(suspicion: Suspicion) -> str:
@@ -44,13 +44,16 @@ def identity_of(suspicion: Suspicion) -> str:
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
     """``found`` without losses that are only part of a larger one of its tenant: those become factors.
-    What a tenant is bound by is left out where it loses time by a fault."""
+    Of a tenant with a fault nothing else is told: neither what may be one, nor what it is bound by."""
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
         if _weighed(suspicion) and (best is None or suspicion.lost_ns_per_s > found[best].lost_ns_per_s):
             largest[suspicion.tenant] = identity
-    suffers = {found[identity].tenant for identity in largest.values()}
+    told: dict[str, int] = {}
+    for suspicion in found.values():
+        doubt = _doubt(suspicion)
+        told[suspicion.tenant] = min(doubt, told.get(suspicion.tenant, doubt))
     kept: dict[str, Suspicion] = {}
     factors: dict[str, list[Suspicion]] = {}
     for identity, suspicion in found.items():
@@ -58,7 +61,7 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
         part = suspicion.lost_ns_per_s < PART_OF_ANOTHER * found[best].lost_ns_per_s
         if best != identity and part and _weighed(suspicion):
             factors.setdefault(best, []).append(suspicion)
-        elif CAUSES[suspicion.cause].fault or suspicion.tenant not in suffers:
+        elif _doubt(suspicion) == told[suspicion.tenant]:
             kept[identity] = suspicion
     for identity, parts in factors.items():
         parts.sort(key=lambda suspicion: -suspicion.lost_ns_per_s)
@@ -101,6 +104,8 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
     """How bad it is to lose ``share`` of one's time through ``cause``."""
     if not cause.fault:
         return "info"
+    if cause.last_resort:
+        return "low"
     by_share = next((name for least, name in SEVERITY_OF_SHARE if (share or 0.0) >= least), cause.least)
     return min(by_share, cause.least, key=SEVERITIES.index)
 
@@ -108,19 +113,15 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 def _weighed(suspicion: Suspicion) -> bool:
     """Whether a suspicion is to be measured by its loss alone."""
     cause = CAUSES[suspicion.cause]
-    return cause.fault and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
-
-
-def _together(one: Suspicion, other: Suspicion) -> Suspicion:
-    """Two finds of one chain, such as of two processes of a tenant: told by the larger one."""
-    larger, smaller = (one, other) if one.lost_ns_per_s >= other.lost_ns_per_s else (other, one)
-    return replace(
-        larger,
-        lost_ns_per_s=one.lost_ns_per_s + other.lost_ns_per_s,
-        rows=tuple(dict.fromkeys((*larger.rows, *smaller.rows))),
-        calls=one.calls + other.calls,
-        share=max((s.share for s in (one, other) if s.share is not None), default=None),
+    return (
+        _doubt(suspicion) == 0 and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
     )
+
+
+def _doubt(suspicion: Suspicion) -> int:
+    """0 for a fault, 1 for what may be one, 2 for what is none."""
+    cause = CAUSES[suspicion.cause]
+    return 2 if not cause.fault else int(cause.last_resort)
 
 
 def _with_share(facts: Facts, suspicion: Suspicion) -> Suspicion:

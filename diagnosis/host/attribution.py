@@ -3,6 +3,9 @@
 A wait of a thread that calls is followed to who ended it. Where that is a worker, its own time says why it
 came late: what it waited for, in the proportions of its split, and so on for a few steps. A worker that waits
 for the caller, or for nobody known, holds nobody up.
+
+What nobody known ends is told only of a program that learned normals show to be always at work: a wait for
+work looks the same.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ BUSY_WORKER: Final = 0.5
 """A worker with less of its time spent on work, or on waits with a known reason, waits for work itself."""
 WAKEABLE: Final = ("lock", "process", "network")
 """Waits that another process ends."""
-_WAITS: Final = ("disk", "memory", *WAKEABLE)
+SELDOM_WAITS: Final = 0.2
+"""Part of the time between calls that a program usually waits in vain, below which it is one that is always
+at work. A server with requests to spare waits for work for longer."""
+_WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 
 
@@ -58,6 +64,14 @@ class Loss:
     """What the last of these, or else the victim, spent it on."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
     """Who took it, as far as is known."""
+    sure_ns: float = 0.0
+    """Of it, what is measured to be this: a caller waits for a worker's result, and of the worker only the
+    sum over all its results is known."""
+
+    @property
+    def sure(self) -> float:
+        """Part of it that is measured to be this, 0 to 1."""
+        return min(self.sure_ns / self.ns, 1.0) if self.ns else 0.0
 
     @property
     def path(self) -> tuple[Who, ...]:
@@ -75,7 +89,29 @@ class _Wait(NamedTuple):
 
     effect: RowKey
     part: str
-    path: tuple[Who, ...]
+    path: tuple[Who, ...] = ()
+    sure: float = 1.0
+    """Part of the time of the workers on the way that went the same way."""
+
+    @property
+    def victim(self) -> Who:
+        """Who calls."""
+        return Who(self.effect.tenant, self.effect.pid, self.effect.process)
+
+
+class _Late(NamedTuple):
+    """A wait of ``who`` for a CPU."""
+
+    wait: _Wait
+    who: Who
+    ns: float
+    by: Mapping[Who, float]
+    """Who had the CPU, as far as is known."""
+
+    @property
+    def charged_ns(self) -> float:
+        """What is known to be somebody's."""
+        return min(sum(self.by.values()), self.ns)
 
 
 class Attribution:
@@ -89,61 +125,80 @@ class Attribution:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
-        self._losses: dict[str, Loss] = {}
+        self._losses: dict[tuple[int, str], Loss] = {}
+        """By process and cause."""
         self._pinned: dict[int, bool] = {}
-        self._uncharged: list[tuple[_Wait, Who, float]] = []
-        """Waits for a CPU without a culprit, and who waited."""
+        self._late: list[_Late] = []
         self._victim = Who("", 0, "")
+        """Whose waits are being followed."""
 
-    def losses(self, pid: int) -> list[Loss]:
-        """What a process that calls lost, by root cause."""
+    def losses(self) -> list[Loss]:
+        """What each process that calls lost, by root cause."""
+        self._losses, self._late = {}, []
+        for pid in self._facts.callers:
+            self._follow(pid)
+        self._settle()
+        return list(self._losses.values())
+
+    def _follow(self, pid: int) -> None:
         rows = [row for row in self._facts.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
         if not rows:
-            return []
+            return
         key = rows[0].key
-        self._losses, self._uncharged = {}, []
         self._victim = Who(key.tenant, key.pid, key.process)
         for row in rows:
-            self._late(row)
+            self._waits_for_cpu(row)
             for part in _WAITS:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
-        if sum(ns for _, _, ns in self._uncharged) > sum(loss.ns for loss in self._losses.values()):
-            for wait, who, ns in self._uncharged:
-                cause = "cpu_pinning" if self._is_pinned(who.pid) else "cpu_contention"
-                self._lost(cause, wait, "runqueue", ns, {})
-        return list(self._losses.values())
 
     def _charged(self, key: RowKey, part: str) -> Mapping[Who, float]:
         return self._blamed.get((key.pid, key.layer, key.operation, part), {})
 
-    def _late(self, row: Row) -> None:
+    def _waits_for_cpu(self, row: Row) -> None:
         """Time without a CPU. It is charged as it happens, and in the row when a call or gap ends: whichever
         is more, so that long steps do not hide it."""
         by = self._charged(row.key, "runqueue")
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
         if ns > 0:
-            self._ran_late(_Wait(row.key, "runqueue", ()), self._victim, ns, _scaled(by, ns))
+            self._late.append(_Late(_Wait(row.key, "runqueue"), self._victim, ns, _scaled(by, ns)))
 
     def _wait(self, row: Row, part: str, ns: float) -> None:
-        wait = _Wait(row.key, part, ())
+        wait = _Wait(row.key, part)
         if part not in WAKEABLE:
-            self._held_up(wait, self._victim, part, ns, {})
-        elif part == "network" and loses_segments(self._facts, row.key.pid):
-            self._lost("tcp_retransmits", wait, part, ns, {})
+            if not self._held_up(wait, self._victim, part, ns, {}):
+                self._unexplained(row, wait, ns)
+            return
+        left = ns
+        for who, lost in _scaled(self._charged(row.key, part), ns).items():
+            # A thread that hands over by a futex is known, also where that is no fault.
+            if who.pid and (self._woken(row, wait, who, lost) or part == "lock"):
+                left -= lost
+        if part == "network" and loses_segments(self._facts, row.key.pid):
+            self._lost("tcp_retransmits", wait, part, left, {})
         else:
-            for who, lost in _scaled(self._charged(row.key, part), ns).items():
-                if who.pid:
-                    self._woken(row, wait, who, lost)
+            self._unexplained(row, wait, left)
 
-    def _woken(self, row: Row, wait: _Wait, who: Who, ns: float) -> None:
-        """The caller waited until ``who`` woke it."""
+    def _unexplained(self, row: Row, wait: _Wait, ns: float) -> None:
+        """``ns`` that nobody known is behind: lost where the program is known to be always at work."""
+        usual = row.usual_ns
+        if row.key.operation != HOST_GAP or usual is None or row.normal_p99_ns is None:
+            return
+        idle = sum(usual.get(part, 0.0) for part in (*WAKEABLE, "sleep", "other"))
+        if idle < SELDOM_WAITS * sum(usual.values()):
+            self._lost("unexplained_wait", wait, wait.part, ns, {})
+
+    def _woken(self, row: Row, wait: _Wait, who: Who, ns: float) -> bool:
+        """The caller waited until ``who`` woke it. Whether that tells why."""
         if wait.part != "lock":
-            if self._works_for(who):
-                self._work(wait, who, ns)
-        elif not (self._hands_over(who) and self._work(wait, who, ns)) and self._is_lock(row, who):
-            self._lost("lock_contention", wait, wait.part, ns, {who: ns})
+            return self._works_for(who) and self._work(wait, who, ns)
+        if self._hands_over(who) and self._work(wait, who, ns):
+            return True
+        if not self._is_lock(row, who):
+            return False
+        self._lost("lock_contention", wait, wait.part, ns, {who: ns})
+        return True
 
     def _is_lock(self, row: Row, who: Who) -> bool:
         """Whether a futex that ``who`` gave up is a lock. Other threads hand their results over in the same
@@ -186,20 +241,22 @@ class Attribution:
             part_ns = work.split_ns.get(part, 0) * within
             by = _scaled(self._charged(work.key, part), part_ns)
             if part in WAKEABLE:
-                turns += sum(lost for who, lost in by.items() if who.pid in nearer)
+                in_turn = sum(lost for who, lost in by.items() if who.pid in nearer)
+                turns += in_turn
                 by = {who: lost for who, lost in by.items() if who.pid and who.pid not in nearer}
-                if part != "network" or not loses_segments(self._facts, worker.pid):
-                    part_ns = sum(by.values())
+                lossy = part == "network" and loses_segments(self._facts, worker.pid)
+                part_ns = part_ns - in_turn if lossy else sum(by.values())
             if part_ns > 0:
                 busy[part], others[part] = part_ns, by
         active = sum(busy.values())
         if active <= 0 or active < BUSY_WORKER * (work.total_ns * within - turns):
             return False
         weights = _late_by(work, busy)
-        part_of = min(ns, active) / sum(weights.values())
-        on = wait._replace(path=(*wait.path, worker))
+        total = sum(weights.values())
+        part_of = min(ns, active) / total
         for part, weight in weights.items():
             by = _scaled(others[part], weight)
+            on = wait._replace(path=(*wait.path, worker), sure=wait.sure * weight / total)
             self._work_part(on, worker, part, weight * part_of, {w: lost * part_of for w, lost in by.items()})
         return True
 
@@ -208,43 +265,77 @@ class Attribution:
             self._lost("loader_cpu", wait, part, ns, {worker: ns})
         elif part == "lock" and worker.pid != self._victim.pid:
             self._lost("loader_lock", wait, part, ns, by)
-        elif part == "network" and loses_segments(self._facts, worker.pid):
-            self._lost("tcp_retransmits", wait, part, ns, {})
         elif part in WAKEABLE:
-            for who, lost in by.items():
-                self._work(wait, who, lost)
+            told = sum(lost for who, lost in by.items() if self._work(wait, who, lost))
+            if part == "network" and loses_segments(self._facts, worker.pid):
+                self._lost("tcp_retransmits", wait, part, ns - told, {})
         else:
             self._held_up(wait, worker, part, ns, by)
 
-    def _held_up(self, wait: _Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> None:
-        """``who``, the caller or a worker, waited for something that no other process has to give."""
+    def _held_up(self, wait: _Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
+        """``who``, the caller or a worker, waited for something that no other process has to give. Whether
+        it is known why."""
         if part == "runqueue":
-            self._ran_late(wait, who, ns, by)
-        elif part == "disk":
+            self._late.append(_Late(wait, who, ns, by))
+            return True
+        cause = ""
+        if part == "disk":
             cause = "loader_disk" if wait.path else "slow_disk"
             if memory.thrashes(self._facts, who.tenant, who.pid) and not block.loaded_by_others(
                 self._facts, who.tenant, who.pid
             ):
                 cause = "reclaim"
-            self._lost(cause, wait, part, ns, {})
         elif part == "memory":
             cause = memory.cause_of_wait(self._facts, who.tenant, who.pid)
-            if cause:
-                self._lost(cause, wait, part, ns, {})
+        if cause:
+            self._lost(cause, wait, part, ns, {})
+        return bool(cause)
 
-    def _ran_late(self, wait: _Wait, who: Who, ns: float, by: Mapping[Who, float]) -> None:
-        """``who`` was ready to run and had no CPU."""
-        uncharged = max(ns - sum(by.values()), 0.0)
-        stopped = processors.throttled_ns(self._facts, who.tenant)
-        claimed = min(ns, max(stopped, uncharged)) if stopped > 0 else 0.0
-        if claimed > 0:
-            self._lost("cfs_throttling", wait, "runqueue", claimed, {})
-            left = 1.0 - claimed / ns
-            by = {other: lost * left for other, lost in by.items()}
-            uncharged = 0.0
-        if uncharged > MOSTLY_CHARGED * ns:
-            self._uncharged.append((wait, who, uncharged))
-        for other, lost in by.items():
+    def _settle(self) -> None:
+        """Whose fault it is that processes had no CPU: once all of it is known, as what a quota took is known
+        for a tenant as a whole."""
+        by_tenant: defaultdict[str, list[_Late]] = defaultdict(list)
+        for late in self._late:
+            by_tenant[late.who.tenant].append(late)
+        nobodys: defaultdict[Who, list[tuple[_Late, float]]] = defaultdict(list)
+        for tenant, waits in by_tenant.items():
+            stopped = processors.throttled_ns(self._facts, tenant)
+            of_charged = self._stopped_share(tenant, waits, stopped) if stopped else 0.0
+            for late in waits:
+                uncharged = late.ns - late.charged_ns
+                if stopped:
+                    by_quota = uncharged + of_charged * late.charged_ns
+                    self._lost("cfs_throttling", late.wait, "runqueue", by_quota, {})
+                elif uncharged > MOSTLY_CHARGED * late.ns:
+                    nobodys[late.wait.victim].append((late, uncharged))
+                self._charge(late, 1.0 - of_charged)
+        for victim, found in nobodys.items():
+            others = sum(loss.ns for (pid, _), loss in self._losses.items() if pid == victim.pid)
+            if sum(ns for _, ns in found) > others:
+                for late, ns in found:
+                    cause = "cpu_pinning" if self._is_pinned(late.who.pid) else "cpu_contention"
+                    self._lost(cause, late.wait, "runqueue", ns, {})
+
+    def _stopped_share(self, tenant: str, waits: list[_Late], stopped_ns: float) -> float:
+        """Part of the time that somebody had the CPU in which a quota would have stopped ``waits`` anyway.
+
+        A CPU that nobody had is the quota's; what is left of the time that it took is spread over the rest.
+        """
+        charged = sum(late.charged_ns for late in waits)
+        if not charged:
+            return 0.0
+        # The kernel counts by CPU: of two threads that wait for one CPU it counts one.
+        pids = {late.who.pid for late in waits}
+        threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
+        cpus = processors.cpus_for(self._facts, tenant)
+        most = stopped_ns * max(threads / cpus, 1.0) if cpus else stopped_ns
+        left = most - sum(late.ns - late.charged_ns for late in waits)
+        return min(max(left, 0.0) / charged, 1.0)
+
+    def _charge(self, late: _Late, part: float) -> None:
+        """Give ``part`` of a wait for a CPU to those who had it."""
+        who = late.who
+        for other, lost in late.by.items():
             if other.pid == self._facts.own_pid != 0:
                 cause = "tracer"
             elif self._is_pinned(who.pid):
@@ -252,8 +343,8 @@ class Attribution:
             elif other.tenant != who.tenant:
                 cause = "cpu_contention"
             else:
-                cause = "loader_cpu" if wait.path else "own_threads"
-            self._lost(cause, wait, "runqueue", lost, {other: lost})
+                cause = "loader_cpu" if late.wait.path else "own_threads"
+            self._lost(cause, late.wait, "runqueue", lost * part, {other: lost * part})
 
     def _is_pinned(self, pid: int) -> bool:
         """Whether it waits for its CPUs while others have room that it may not use."""
@@ -265,14 +356,14 @@ class Attribution:
     def _lost(self, cause: str, wait: _Wait, last_part: str, ns: float, by: Mapping[Who, float]) -> None:
         if ns <= 0:
             return
-        loss = self._losses.get(cause)
-        if loss is None:
-            loss = self._losses[cause] = Loss(cause, self._victim)
+        victim = wait.victim
+        loss = self._losses.setdefault((victim.pid, cause), Loss(cause, victim))
         loss.ns += ns
         loss.effects[wait.effect] += ns
         loss.parts[wait.part] += ns
         loss.paths[wait.path] += ns
         loss.last_parts[last_part] += ns
+        loss.sure_ns += ns * wait.sure
         for who, lost in by.items():
             loss.culprits[who] += lost
 

@@ -13,7 +13,9 @@ from diagnosis.links import link_of
 from model.chain import Fix
 
 SURE: Final = 0.9
-"""Workers are measured by their own split; that the caller waits for their result is told by who wakes it."""
+"""Workers are measured by their own split; that the caller waits for their result is told by who wakes it.
+How much of their time went this way (``Loss.sure``) says how likely the caller waited for just that:
+the split is of all their results together, also of those that nobody waited for."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
@@ -33,7 +35,7 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
             Fix("less work for each sample: decode and augment beforehand, or on the GPU (DALI)"),
             Fix("keep workers between epochs (persistent_workers=True) and ahead (prefetch_factor)"),
         ),
-        confidence=SURE,
+        confidence=SURE * loss.sure,
     )
 
 
@@ -50,7 +52,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
             Fix("more DataLoader workers (num_workers) and more batches ahead (prefetch_factor)"),
             Fix("keep the data in memory or on a local, faster disk"),
         ),
-        confidence=found.sure,
+        confidence=found.sure * loss.sure,
         unknown=found.unknown,
     )
 
@@ -66,5 +68,5 @@ def short_of_lock(facts: Facts, loss: Loss) -> Description:
             Fix("do not share a lock between workers: one file, index or cache for each"),
             Fix("hold the lock for less: read and decode outside of it"),
         ),
-        confidence=SURE * min(sum(loss.culprits.values()) / loss.ns, 1.0),
+        confidence=SURE * loss.sure * min(sum(loss.culprits.values()) / loss.ns, 1.0),
     )

@@ -24,6 +24,12 @@ def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
     return cpus_of(use.cpuset) if use is not None else frozenset()
 
 
+def cpus_for(facts: Facts, tenant: str) -> int:
+    """How many CPUs a tenant may use; 0 where that is not known."""
+    system = facts.window.system
+    return len(cpuset_of(facts, tenant)) or (system.cpus if system is not None else 0)
+
+
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
     """CPUs with room that ``pid`` may not run on, while those that it may are busy; none otherwise."""
     process, system = facts.process(pid), facts.window.system

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from diagnosis.causes import CAUSES
 from diagnosis.facts import Facts
-from diagnosis.host import cpu, disk, faults, loader, locks, network
+from diagnosis.host import cpu, disk, faults, loader, locks, network, unexplained
 from diagnosis.host.attribution import Attribution, Loss
 from diagnosis.host.description import Description
 from diagnosis.host.wording import effect, mechanisms, row_of, worst
@@ -40,24 +41,23 @@ DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "major_faults": faults.read_back,
     "lock_contention": locks.contention,
     "tcp_retransmits": network.retransmits,
+    "unexplained_wait": unexplained.unexplained,
 }
 """How each root cause is told; None: it is none after all."""
 
 
 def waits(facts: Facts) -> Iterator[Suspicion]:
     """What every process that calls lost on the host, by root cause."""
-    attribution = Attribution(facts)
-    for pid in facts.callers:
-        for loss in attribution.losses(pid):
-            if _noticeable(facts, loss) and (told := DESCRIBED[loss.cause](facts, loss)) is not None:
-                yield _suspicion(facts, loss, told)
+    for loss in Attribution(facts).losses():
+        if _noticeable(facts, loss) and (told := DESCRIBED[loss.cause](facts, loss)) is not None:
+            yield _suspicion(facts, loss, told)
 
 
 def _noticeable(facts: Facts, loss: Loss) -> bool:
     share = loss.ns / facts.wall_ns(loss.victim.pid)
     if share >= (LEAST_SHARE_OF_CERTAIN if loss.cause in _CERTAIN else LEAST_SHARE):
         return True
-    row = row_of(facts, worst(loss))
+    row = row_of(facts, worst(loss)) if not CAUSES[loss.cause].last_resort else None
     if row is None or row.normal_p99_ns is None or row.calls < SLOW_CALLS:
         return False
     return share >= LEAST_SHARE_OF_SLOW and row.p99_ns >= SLOW * row.normal_p99_ns

@@ -25,6 +25,7 @@ WAITS: Final = {
     "lock": "waits for a lock or another thread",
     "network": "waits for the network",
     "process": "waits for another process",
+    "other": "waits in the kernel",
 }
 """What a thread does in a part of its split."""
 

@@ -1,0 +1,114 @@
+"""Programs that are bound by what their own threads compute between calls: no fault, and worth knowing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
+from diagnosis.gpu.usage import SECOND_NS, Usage
+from diagnosis.links import link_of
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix
+from model.evidence import HOST_GAP
+
+BOUND_SHARE: Final = 0.5
+"""Part of its time that a program computes between its calls."""
+BUSY_DEVICE_PERCENT: Final = 80.0
+"""A device that has kernels to run for more of the time waits for nobody."""
+
+
+def host_bound(facts: Facts) -> Iterator[Suspicion]:
+    """Calling threads compute between their calls for most of their time, and hardly wait for the device."""
+    for pid in facts.callers:
+        gap = facts.gap_of(pid)
+        # Most programs end here: the rest is worked out for those that compute much.
+        if gap is None or gap.split_ns.get("running", 0) < BOUND_SHARE * facts.seconds * SECOND_NS:
+            continue
+        if calls := facts.calls_of(pid):
+            yield from _bound(Usage(facts, pid, calls))
+
+
+def _bound(usage: Usage) -> Iterator[Suspicion]:
+    facts, launches = usage.facts, usage.launched
+    computing_ns = usage.gap.running_ns if usage.gap else 0
+    busy_ns = max(usage.wall_ns - _turns_ns(facts, usage.pid), facts.seconds * SECOND_NS)
+    if not usage.kernels or computing_ns < BOUND_SHARE * busy_ns:
+        return
+    if usage.synced.total_ns > WAITING_SHARE * busy_ns:
+        return  # it waits for the device, too
+    if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
+        return  # launches wait until the device's queue has room
+    percent = _utilisation(facts, usage.pid)
+    if percent is not None and percent >= BUSY_DEVICE_PERCENT:
+        return
+    gap = facts.gap_of(usage.pid)
+    name = facts.name(usage.tenant)
+    unknown = ["what it computes: no code of the program is looked at"]
+    if percent is None:
+        unknown.append("whether the device has nothing to do meanwhile: its utilisation is not known")
+    yield Suspicion(
+        cause="host_bound",
+        tenant=usage.tenant,
+        summary=f"{usage.who} computes between its calls, and the device waits for it",
+        lost_ns_per_s=usage.per_second(computing_ns),
+        confidence=min(computing_ns / busy_ns, 1.0),
+        links=(
+            link_of(
+                usage,
+                "effect",
+                f"{name} spends time between its calls",
+                share=1.0,
+                ns_per_s=usage.per_second(computing_ns),
+                depth=0,
+            ),
+            usage.own(
+                f"{usage.process} computes in the threads that call", share=1.0, ns=computing_ns, depth=1
+            ),
+        ),
+        fixes=(
+            Fix(
+                "see what it computes (perf top -p for what is no Python)",
+                f"py-spy top --pid {usage.pid}",
+                look=True,
+            ),
+            Fix(
+                "prepare data in other processes and ahead of time: DataLoader num_workers above 0, "
+                "prefetch_factor, pin_memory; tokenize and decode beforehand"
+            ),
+            Fix("let the device do more for each call: larger batches, torch.compile, CUDA graphs"),
+        ),
+        effect=gap.key if gap is not None else None,
+        rows=(gap.key,) if gap is not None else (),
+        pid=usage.pid,
+        process=usage.process,
+        about=usage.process,
+        unknown=tuple(unknown),
+        p99_ns=gap.p99_ns if gap is not None else None,
+        normal_p99_ns=gap.normal_p99_ns if gap is not None else None,
+        calls=gap.calls if gap is not None else 0,
+        share=min(computing_ns / usage.wall_ns, 1.0),
+    )
+
+
+def _turns_ns(facts: Facts, pid: int) -> int:
+    """Time in which one of its threads waited between its calls for another one of them: they take turns."""
+    return sum(
+        charge.ns
+        for charge in facts.charges_of(pid)
+        if charge.operation == HOST_GAP and charge.kind == "lock" and charge.culprit_pid == pid
+    )
+
+
+def _utilisation(facts: Facts, pid: int) -> float | None:
+    """That of the busiest device which a process uses, percent; None where it is not known."""
+    return max(
+        (
+            device.utilization_percent
+            for device in facts.window.devices.devices
+            if device.utilization_percent is not None
+            and any(process.pid == pid for process in device.processes)
+        ),
+        default=None,
+    )

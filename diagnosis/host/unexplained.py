@@ -1,0 +1,40 @@
+"""Waits that nobody known ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.host import commands
+from diagnosis.host.attribution import Loss
+from diagnosis.host.description import Description
+from diagnosis.host.wording import WAITS
+from model.chain import Fix
+
+UNSURE: Final = 0.25
+"""That the program waits longer than it usually does is measured, and nothing else."""
+_WHO: Final = {
+    "network": "who sends so late: packets of other hosts, and RDMA, are nobody's here",
+    "process": "who ends these waits so late: nobody that is followed, or one that waits itself",
+    "lock": "who ends these waits so late: nobody that is followed",
+    "memory": "why: no reclaim and few major faults were counted",
+    "other": "what the kernel does meanwhile: it is none of the other parts of the split",
+}
+"""What is not known, by where the time went."""
+
+
+def unexplained(facts: Facts, loss: Loss) -> Description:
+    """A program that is usually always at work waits, and nothing measured says why."""
+    who = loss.victim
+    part = max(loss.parts, key=lambda name: loss.parts[name])
+    fixes = [Fix("see where it stands (py-spy for Python)", f"py-spy dump -p {who.pid}", look=True)]
+    if part == "network":
+        text = "see its connections, and which of them have nothing to read (Recv-Q)"
+        fixes.insert(0, Fix(text, commands.in_network_of(who.pid, "ss -tinp state established"), look=True))
+    return Description(
+        summary=f"{facts.name(who.tenant)} {WAITS[part]} longer than it usually does",
+        links=(),
+        fixes=tuple(fixes),
+        confidence=UNSURE,
+        unknown=(_WHO[part], "whether it has nothing to do: a wait for work looks the same"),
+    )
