@@ -158,13 +158,14 @@ class Diagnosis:
         """Learn what is normal from this window, but for the tenants that suffer now.
 
         What costs them next to nothing does not count: a device that is always at its power cap, or a
-        link that never had more lanes, is what their normal is.
+        link that never had more lanes, is what their normal is. What is told against a normal counts
+        always: learned, it would be gone.
         """
         faulty: set[str] = set()
         for found in (now_seen, lately):
             for suspicion in found.values():
                 cause = CAUSES[suspicion.cause]
-                if cause.fault and severity_of(cause, suspicion.share) != "low":
+                if cause.fault and (cause.last_resort or severity_of(cause, suspicion.share) != "low"):
                     faulty |= _suffering(suspicion)
         for followed in self._followed.values():
             chain = followed.chain

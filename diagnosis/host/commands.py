@@ -71,7 +71,8 @@ def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = 
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    if by_tool := _by_tool(found, f"--memory {mib}m --memory-swap {mib}m", f"MemoryMax={mib}M"):
+    # Memory and swap together: as much swap as memory is what a container gets that asks for none.
+    if by_tool := _by_tool(found, f"--memory {mib}m --memory-swap {2 * mib}m", f"MemoryMax={mib}M"):
         return by_tool
     if use is None or _above(found, use.memory_cgroup) or not (folder := _own(found, use.memory_folder)):
         return ""

@@ -52,8 +52,8 @@ USER = "/user.slice/user-1000.slice/user@1000.service/app.slice"
             "podman update --device-read-bps /dev/vda:26214400 cdcdcdcdcdcd",
         ),
         ("tcp_retransmits", "nsenter -t 100 -n ss -tinp state established"),
-        ("reclaim", "docker update --memory 128m --memory-swap 128m abababababab"),
-        ("oom_kill", "docker update --memory 192m --memory-swap 192m abababababab"),
+        ("reclaim", "docker update --memory 128m --memory-swap 256m abababababab"),
+        ("oom_kill", "docker update --memory 192m --memory-swap 384m abababababab"),
     ],
 )
 def test_fixes_name_what_they_are_about(name: str, command: str) -> None:
@@ -154,7 +154,7 @@ def test_a_memory_limit_is_raised_to_no_more_than_the_host_has() -> None:
             0
         ]
 
-    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 65536m abababababab"
+    assert raised(48 << 30).command == "docker update --memory 65536m --memory-swap 131072m abababababab"
     assert "that the host has" in raised(48 << 30).text
     assert raised(64 << 30).command == ""
     assert "(memory.max of cgroup /docker/train)" in raised(1 << 30).text

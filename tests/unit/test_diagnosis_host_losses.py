@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.engine import explain
+from diagnosis.engine import Diagnosis, explain
 from diagnosis.facts import Facts
 from diagnosis.normals import KNOWN_WINDOWS, Normals
 from model.chain import Chain
@@ -259,3 +259,10 @@ def test_what_may_be_none_is_not_told_beside_a_fault() -> None:
     normals = learned(*ALWAYS_AT_WORK)
     for fault in (cpu_contention, tcp_retransmits):
         assert set(losses(plus(fault(), waiting("process", 700)), normals)) == {fault.__name__}
+
+
+def test_an_unusual_wait_does_not_become_normal_while_it_is_told() -> None:
+    diagnosis = Diagnosis(normals=learned(*ALWAYS_AT_WORK))
+    for second in range(20):
+        look = diagnosis.add(replace(waiting("network", 700), start=float(second)))
+    assert [chain.cause for chain in look.chains if chain.open] == ["unexplained_wait"]
