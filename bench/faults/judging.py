@@ -141,7 +141,9 @@ def chains_of(window: Window, truth: Truth, places: Sequence[Place]) -> list[Cha
 
     def concerns(chain: Chain) -> bool:
         if truth.victim is not None:
-            return is_about(window, chain.tenant, truth.victim)
+            # Of several that wait for one, the chain is told of the first, and its rows are of all of them.
+            tenants = {chain.tenant, *(row.tenant for row in chain.rows)}
+            return any(is_about(window, tenant, truth.victim) for tenant in tenants)
         return not chain.tenant or is_here(window, chain.tenant, places)
 
     return sorted(

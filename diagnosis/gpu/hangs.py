@@ -93,7 +93,8 @@ def _hang(
 ) -> Suspicion:
     first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
     links = _hang_links(facts, ahead, missing, waited_ns)
-    row = _row(facts, first)
+    # All that wait: whoever looks at one of them is to find the chain.
+    rows = tuple(row for rank in ahead if (row := _row(facts, rank)) is not None)
     return Suspicion(
         cause="nccl_hang",
         tenant=first.tenant,
@@ -113,8 +114,8 @@ def _hang(
                 "all ranks have to make the same collectives in the same order: look at branches on the rank"
             ),
         ),
-        effect=row,
-        rows=(row,) if row else (),
+        effect=_row(facts, first),
+        rows=rows,
         pid=first.pid,
         process=first.process,
         about=communicator,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
 from diagnosis.facts import Facts
 from diagnosis.families import Family
-from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Usage, duration
+from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
 from diagnosis.host.attribution import Who
 from diagnosis.host.cpu import keep_off
 from diagnosis.links import link_of
@@ -83,7 +84,7 @@ def _straggler(
     lost: float,
 ) -> Suspicion:
     worst = max(waiting, key=_waits_ns)
-    hit = worst.synced if worst.synced.calls else worst.of(Family.COLLECTIVE, Family.GROUP)
+    hit = _waits_in(worst)
     mean_ns = late.late_ns / late.joined
     culprit = link_of(
         late,
@@ -102,7 +103,7 @@ def _straggler(
         )
     if not reasons:
         unknown.append(f"why rank {late.rank} is late: nothing on this host holds it up more than the others")
-    return worst.suspect(
+    told = worst.suspect(
         "nccl_straggler",
         f"{facts.name(worst.tenant)}: {len(others)} of {late.local_ranks} local ranks wait for rank "
         f"{late.rank} ({late.process}, pid {late.pid} of {facts.name(late.tenant)})",
@@ -118,6 +119,14 @@ def _straggler(
         about=late.communicator,
         unknown=unknown,
     )
+    # All that wait: whoever looks at one of them is to find the chain.
+    rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
+    return replace(told, rows=tuple(dict.fromkeys(rows)))
+
+
+def _waits_in(usage: Usage) -> Calls:
+    """The calls in which a rank waits for the others."""
+    return usage.synced if usage.synced.calls else usage.of(Family.COLLECTIVE, Family.GROUP)
 
 
 _IN_WORDS: Final = {

@@ -166,6 +166,25 @@ def test_a_rank_that_does_not_come() -> None:
     assert told.summary.endswith("has not entered yet")
 
 
+def test_a_chain_speaks_of_all_that_wait() -> None:
+    """Whoever looks at the third rank is to find it, too."""
+    third = 300
+    hanging = [
+        rank(0, WAITING, since_entry_ns=11 * SECOND, ranks=3, local_ranks=3),
+        rank(1, LATE, SERVE, behind=1, since_entry_ns=12 * SECOND, ranks=3, local_ranks=3),
+        rank(2, third, BATCH, since_entry_ns=11 * SECOND, ranks=3, local_ranks=3),
+    ]
+    waits = [_call(WAITING, 11), replace(_call(WAITING, 11), pid=third, tenant=BATCH)]
+    (hang,) = _hung(hanging, waits)
+    assert {row.tenant for row in hang.rows} == {TRAIN, BATCH}
+    in_step = [replace(one, behind=0, since_entry_ns=0) for one in hanging]
+    in_step[1] = replace(in_step[1], late_ns=700_000_000, last=40)
+    rows = [*_step(WAITING, TRAIN, 900), *_step(LATE, SERVE, 200), *_step(third, BATCH, 800)]
+    (straggler,) = found(window(rows, evidence=Evidence(ranks=tuple(in_step))))
+    assert straggler.cause == "nccl_straggler"
+    assert {row.tenant for row in straggler.rows} == {TRAIN, BATCH}
+
+
 def _severity_of_hang(waited_s: float, *longest_s: float) -> str:
     """How bad a wait is after others have ended: at 100 s, 200 s and so on, sampled while they went on."""
     ranks = rank(0, WAITING, since_entry_ns=round(waited_s * SECOND)), rank(1, LATE, SERVE, behind=1)
