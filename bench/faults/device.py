@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from demo.build import COMPILE_SECONDS, compiler
+from model.device import Devices
 from model.errors import Told
 
 _SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "tests/native/nvml_standin.c"
@@ -55,3 +56,11 @@ class StandInDevice:
         fresh = self._scenario.with_suffix(".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         fresh.rename(self._scenario)
+
+
+def looks_well(devices: Devices) -> bool:
+    """Whether nothing of an earlier trial is to be seen: what drivers count is read every few seconds only."""
+    return not any(
+        device.lost or device.xids or device.ecc_uncorrected or device.remap_pending or device.pcie_replays
+        for device in devices.devices
+    )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from bench.faults.device import looks_well
 from bench.faults.fault import FAULTS, Truth
 from bench.faults.judging import Outcome, judge
 from bench.faults.stage import Files, Place, Stage
@@ -17,6 +18,8 @@ from demo.build import Built
 
 _GLANCE_SECONDS: Final = 0.2
 """Between two looks at what was said."""
+_WELL_SECONDS: Final = 15.0
+"""How long a trial waits at most until nothing of the one before is seen on the device."""
 
 
 def run_trial(
@@ -39,6 +42,7 @@ def run_trial(
         noise(stage)
         scripts = [FAULTS[cause].script(stage) for cause in causes]
         truths = [next(script) for script in scripts]
+        _wait_for_a_well_device(watcher)
         watcher.begin()
         # Not in step with the looks: a fault begins at any time.
         time.sleep(max(FAULTS[cause].healthy_seconds for cause in causes) + stage.chance.random())
@@ -55,6 +59,15 @@ def run_trial(
             outcome.notes = dict(stage.notes)
             judge(outcome, truth, seen, injected, stage.places)
     return outcomes
+
+
+def _wait_for_a_well_device(watcher: Watcher) -> None:
+    until = time.monotonic() + _WELL_SECONDS
+    while time.monotonic() < until:
+        seen = watcher.seen()
+        if seen and looks_well(seen[-1].window.devices):
+            return
+        time.sleep(_GLANCE_SECONDS)
 
 
 def _all_right(
