@@ -59,7 +59,7 @@ class StandInDevice:
 
 
 def looks_well(devices: Devices) -> bool:
-    """Whether nothing of an earlier trial is to be seen: what drivers count is read every few seconds only."""
+    """Whether nothing of an earlier trial shows: what drivers count is read every few seconds only."""
     return not any(
         device.lost or device.xids or device.ecc_uncorrected or device.remap_pending or device.pcie_replays
         for device in devices.devices
