@@ -4,7 +4,7 @@ Terms are separated by blanks and all of them must match; case does not matter:
 
 * ``word``: the word is in any name of the row or its tenant (a number also is a process id);
 * ``"two words"``: the same with blanks;
-* ``/regex/``: the expression is found in any name;
+* ``/regex/``: the expression is found in any name (see ``model.expression``);
 * ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
 * ``-term``: the term must not match.
 
@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.expression import MOST_LETTERS, compiled, found
 from model.tenant import Tenant
 from model.window import RowKey, Window
 
@@ -88,15 +89,15 @@ class Filter:
 
     def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
         """(start, end) of the parts of ``text``, the ``name`` (of ``KEYS``) of a row, that are looked for."""
-        found = {
+        parts = {
             match.span()
             for key, pattern in self.sought
             if key in ("", name) or (key == "pid" and name == "process")
-            for match in pattern.finditer(text)
+            for match in pattern.finditer(text, 0, MOST_LETTERS)
             if match.end() > match.start()
         }
         spans: list[tuple[int, int]] = []
-        for start, end in sorted(found):
+        for start, end in sorted(parts):
             if spans and start <= spans[-1][1]:
                 spans[-1] = spans[-1][0], max(end, spans[-1][1])
             else:
@@ -144,16 +145,16 @@ def parse(text: str) -> Filter:
         if text[at].isspace():
             at += 1
             continue
-        found = _TERM.match(text, at)
-        if found is None or found.end() == at:
+        typed = _TERM.match(text, at)
+        if typed is None or typed.end() == at:
             break
-        at = found.end()
-        term = _term_of(found)
+        at = typed.end()
+        term = _term_of(typed)
         if isinstance(term, str):
             return Filter(text, (), term)
         if term is None:
             continue
-        if found["negated"]:
+        if typed["negated"]:
             tests.append(_negated(term.test))
         else:
             tests.append(term.test)
@@ -161,18 +162,18 @@ def parse(text: str) -> Filter:
     return Filter(text, tuple(tests), sought=tuple(sought))
 
 
-def _term_of(found: re.Match[str]) -> _Term | str | None:
+def _term_of(typed: re.Match[str]) -> _Term | str | None:
     """One term, a message where it is wrong, None where it is still empty."""
-    name = (found["key"] or "").lower()
+    name = (typed["key"] or "").lower()
     name = SHORT_KEYS.get(name, name)
-    regex = found["regex"]
-    value = found["quoted"] if found["quoted"] is not None else found["word"] or ""
-    if regex is None and found["quoted"] is None and value.startswith("/"):
+    regex = typed["regex"]
+    value = typed["quoted"] if typed["quoted"] is not None else typed["word"] or ""
+    if regex is None and typed["quoted"] is None and value.startswith("/"):
         regex = value[1:]  # an expression whose closing slash is not typed yet
     if name and name not in KEYS:
         if regex is not None:
             return f"no key {name!r}; keys: {', '.join(KEYS)}"
-        value, name = f"{found['key']}:{value}", ""  # names such as image:tag hold colons
+        value, name = f"{typed['key']}:{value}", ""  # names such as image:tag hold colons
     if regex is not None:
         return _expression(regex, name)
     if not value:
@@ -196,15 +197,14 @@ def _expression(regex: str, name: str) -> _Term | str | None:
     if not regex:
         return None
     try:
-        pattern = re.compile(regex, re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"/{regex}/ is no regular expression: {error}"
-    search = pattern.search
+        pattern = compiled(regex)
+    except ValueError as error:
+        return str(error)
     if name:
         get = KEYS[name]
-        return _Term(lambda key, tenant: search(get(key, tenant)) is not None, name, pattern)
+        return _Term(lambda key, tenant: found(pattern, get(key, tenant)), name, pattern)
     return _Term(
-        lambda key, tenant: any(search(KEYS[name](key, tenant)) for name in _ANYWHERE), name, pattern
+        lambda key, tenant: any(found(pattern, KEYS[name](key, tenant)) for name in _ANYWHERE), name, pattern
     )
 
 

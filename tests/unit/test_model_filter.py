@@ -119,3 +119,46 @@ def test_no_text_raises(text: str) -> None:
     filter_ = parse(text)
     assert filter_.matches(KEY, TRAIN) in (True, False)
     assert not (filter_.error and filter_.tests)
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "(a+)+$",
+        "(a*)*$",
+        "(a|a)*$",
+        "(?:a|aa)+$",
+        "(.*)*b",
+        "(a?){40}" + "a" * 40,
+        "a?" * 30 + "a" * 30,
+        "(?=(a+)+b)a",
+        "(?>(a+)+)b",
+        "(a+)++b",
+        ".*.*.*.*b",
+        "((a{1,9}){1,9}){1,9}b",
+        "(x)(?(1)(a+)+|b)$",
+    ],
+)
+def test_an_expression_that_may_take_for_ever_is_refused(regex: str) -> None:
+    for text in (f"/{regex}/", f"op:/{regex}/", f"-/{regex}"):
+        bad = parse(text)
+        assert "may take too long" in bad.error
+        assert "\n" not in bad.error
+        assert not bad.matches(KEY, TRAIN)
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["^cuda.*(Sync|Async)$", "a.*b.*c", "[0-9]{1,5}-[a-z]+-.*", "(ab)+c?", "colou?r|gr[ae]y", r"(x)\1?"],
+)
+def test_expressions_that_people_write_are_taken(regex: str) -> None:
+    assert parse(f"/{regex}/").error == ""
+
+
+def test_of_a_very_long_name_the_beginning_is_looked_at() -> None:
+    long = KEY._replace(operation="a" * 10_000 + "b")
+    assert parse("op:/a.*a/").matches(long)
+    assert not parse("op:/a.*a.*a.*b/").matches(long._replace(operation="a" * 60 + "c" + "a" * 500 + "b"))
+    assert not parse("op:/b$/").matches(long)
+    assert parse("op:b").matches(long)
+    assert parse("op:/a+/").spans(long.operation, "operation") == ((0, 256),)
