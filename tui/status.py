@@ -87,6 +87,7 @@ def header_state(
         if silent:
             return HeaderState(state=f"NO DATA {silent:.0f}s", level="bad")
         return HeaderState()
+    origin = "SIMULATED" if window.simulated else "DEMO" if demo else ""
     state, level = "LIVE", "good"
     if still:
         state, level = f"SAVED {figures.moment(window.end)[:19]}", "label"
@@ -97,14 +98,12 @@ def header_state(
         if pending:
             state += "…" if unicode else "..."
     elif window.simulated:
-        state, level = "SIMULATED", "warn"
-    if window.simulated and state != "SIMULATED":
-        state += " SIMULATED"
-    elif demo and not window.simulated:
-        state += " DEMO"
+        state, level = "", "warn"
     if silent and not still:
-        held = "" if frozen_at is None else state + " "
-        state, level = f"{held}NO DATA {silent:.0f}s", "bad"
+        # What was made up stays called so, also while nothing comes.
+        state, level = "" if frozen_at is None else state, "bad"
+        origin = f"{origin} NO DATA {silent:.0f}s".lstrip()
+    state = f"{state} {origin}".strip()
     coverage = window.coverage
     untraced = len({missing.pid or missing.what for missing in coverage.missing})
     traced = f"traced {coverage.processes}/{coverage.processes + untraced}"

@@ -1,0 +1,51 @@
+"""What the first line of the screen says of a window's state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.windows import window
+from tui.status import header_state
+
+
+@pytest.mark.parametrize(
+    ("simulated", "demo", "frozen", "silent", "state", "level"),
+    [
+        (False, False, False, 0.0, "LIVE", "good"),
+        (False, True, False, 0.0, "LIVE DEMO", "good"),
+        (True, False, False, 0.0, "SIMULATED", "warn"),
+        (True, True, False, 0.0, "SIMULATED", "warn"),
+        (False, False, True, 0.0, "FROZEN", "warn"),
+        (False, True, True, 0.0, "FROZEN DEMO", "warn"),
+        (True, False, True, 0.0, "FROZEN SIMULATED", "warn"),
+        (False, False, False, 5.0, "NO DATA 5s", "bad"),
+        (False, True, False, 5.0, "DEMO NO DATA 5s", "bad"),
+        (True, True, False, 5.0, "SIMULATED NO DATA 5s", "bad"),
+        (False, False, True, 5.0, "FROZEN NO DATA 5s", "bad"),
+        (False, True, True, 5.0, "FROZEN DEMO NO DATA 5s", "bad"),
+        (True, True, True, 5.0, "FROZEN SIMULATED NO DATA 5s", "bad"),
+    ],
+)
+def test_what_was_made_up_is_called_so_whatever_else_is_said(
+    simulated: bool, demo: bool, frozen: bool, silent: float, state: str, level: str
+) -> None:
+    one = replace(window(), simulated=simulated)
+    said = header_state(
+        one, 10.0, frozen_at=one.end if frozen else None, silent=silent, still=False, demo=demo
+    )
+    words = said.state.split()
+    if frozen:
+        words.pop(1)  # the time of day
+    assert (" ".join(words), said.level) == (state, level)
+
+
+@pytest.mark.parametrize(("simulated", "end"), [(False, ""), (True, " SIMULATED")])
+def test_a_file_of_simulated_tenants_says_so(simulated: bool, end: str) -> None:
+    said = header_state(
+        replace(window(), simulated=simulated), None, frozen_at=None, silent=9.0, still=True
+    ).state
+    assert said.startswith("SAVED ")
+    assert said.endswith(end)
+    assert "NO DATA" not in said
