@@ -18,6 +18,9 @@ from outputs.sheet import Sheet, SheetRow, columns_of
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """What a formula begins with; the wide forms are taken for the same by some programs."""
 
+_OTHERS: Final = ("bytes", "p99_against_median", "processes")
+"""Figures of a row that printed tables have no room for."""
+
 
 def csv_table(table: Sheet, window: Window) -> str:
     """All rows and columns of ``table``, and in every row of which ``window`` they are.
@@ -29,7 +32,7 @@ def csv_table(table: Sheet, window: Window) -> str:
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n").writerow
     split = any(row.split_ns is not None for row in table.rows)
-    figures = [*(column.field for column in columns_of(table)), "bytes"]
+    figures = [*(column.field for column in columns_of(table)), *_OTHERS]
     heads = [*table.by, *figures, "inside"]
     heads += [f"{name}_ns" for name in SPLITS] if split else []
     heads += ["window_start_s", "window_seconds", "window_host"]

@@ -56,6 +56,10 @@ class SheetRow:
     calls_per_s_before: float | None = None
     p50_before_ns: int | None = None
     p99_before_ns: int | None = None
+    p99_against_median: float | None = None
+    """p99 against the median of the row's own in the windows before; None where those are few."""
+    processes: int | None = None
+    """Those that made the calls; None where only the screen counts them."""
     split_ns: tuple[int, ...] | None = None
     """Where the time went, as ``model.window.SPLITS``; None where that was not measured."""
 

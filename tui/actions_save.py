@@ -45,6 +45,7 @@ class SaveActions(MainView):
             window,
             self.tables.here[1],
             self.tables.against,
+            self.tables.past,
             self.panel.found.open,
             tuple(strip.simplify().discard_meta() for strip in picture),
             self.app.size.width,

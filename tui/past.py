@@ -35,6 +35,12 @@ class _Known:
         self.places: dict[Key, int] = {}
         self.windows: dict[float, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
+    def copy(self) -> _Known:
+        """The same, apart from this one."""
+        copy = _Known()
+        copy.places, copy.windows = self.places.copy(), self.windows.copy()
+        return copy
+
     def add(self, end: float, groups: Groups) -> None:
         """Take in the groups of one window."""
         called = np.flatnonzero(groups.calls)
@@ -94,6 +100,13 @@ class Past:
             window = parse(view.filter).apply(window)
             known.add(part.window.end, pivot(window, by, all_rows=decided(view.path)))
         return known.p99_ns(keys)
+
+    def copy(self) -> Past:
+        """What is known now, for another thread: it stays as it is."""
+        kept = Past()
+        kept._parts, kept._rows_left = self._parts, self._rows_left
+        kept._known = {one: known.copy() for one, known in self._known.items()}
+        return kept
 
 
 NO_PAST = Past()

@@ -9,7 +9,7 @@ from tui.columns.choice import defaults
 from tui.compare import Pair
 from tui.config import Chosen
 from tui.groups import Key, Step
-from tui.past import NO_PAST
+from tui.past import NO_PAST, Past
 from tui.table import available, steps_to
 from tui.tables import Tables
 from tui.view import ONLY, PLURAL, View
@@ -38,6 +38,11 @@ class RowTables(Tables):
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(widget_id, unicode=unicode)
         self._picked: _Picked | None = None
+
+    @property
+    def past(self) -> Past:
+        """What the rows were before, as it is known now; ``NO_PAST`` where nobody looks back."""
+        return self._past.copy() if self._looks_back else NO_PAST
 
     # ---- rows in place
 

@@ -16,6 +16,7 @@ from outputs.files import Taken, write
 from outputs.places import SUFFIX, free, state_directory, window_name
 from outputs.sheet import Sheet
 from tui.moments import Picture
+from tui.past import Past
 from tui.view import View
 
 Kind = Literal["window", "text", "html", "csv", "svg", "png"]
@@ -54,6 +55,8 @@ class Shown:
     """Of the table that had the keys."""
     against: Picture | None
     """What the table compares with, where it does."""
+    past: Past
+    """What its rows were before; used by one thread at a time."""
     chains: tuple[Chain, ...]
     """Those that mark rows."""
     lines: tuple[Strip, ...]
@@ -67,7 +70,7 @@ class Shown:
         """The table that had the keys, with all its rows."""
         from tui.save_table import sheet_of
 
-        return sheet_of(self.window, self.view, self.chains, self.against, unicode=self.unicode)
+        return sheet_of(self.window, self.view, self.chains, self.against, self.past, unicode=self.unicode)
 
     def default(self, chosen: Format) -> Path:
         """Where it goes unless another place is named."""

@@ -12,7 +12,7 @@ from outputs.sheet import Sheet, SheetRow, row_of
 from tui.chains import marks
 from tui.groups import Grouped
 from tui.moments import Picture
-from tui.past import NO_PAST
+from tui.past import NO_PAST, Past
 from tui.status import changes_text
 from tui.table import Line, lines_of
 from tui.view import View, title
@@ -23,14 +23,16 @@ def sheet_of(
     view: View,
     chains: Sequence[Chain],
     against: Picture | None = None,
+    past: Past = NO_PAST,
     *,
     unicode: bool = True,
 ) -> Sheet:
-    """``window`` as ``view`` shows it where ``chains`` mark rows, compared with ``against`` if it is.
+    """``window`` as ``view`` shows it where ``chains`` mark rows, compared with ``against`` if it is,
+    and with ``past``, what its rows were before.
 
     Rows of a tree name those above too.
     """
-    lines = _lines(window, view, chains, against)
+    lines = _lines(window, view, chains, against, past)
     levels = view.levels()
     by = levels[max((line.level for line in lines), default=0)].by
     text = "".join(part for part, _ in title(view, unicode=unicode))
@@ -42,12 +44,16 @@ def sheet_of(
 
 def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
     """The row ``key`` of the same table; None where it has none."""
-    return next((_row(line, 0, 0) for line in _lines(window, view, chains, None) if line.key == key), None)
+    return next(
+        (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_PAST) if line.key == key), None
+    )
 
 
-def _lines(window: Window, view: View, chains: Sequence[Chain], against: Picture | None) -> list[Line]:
+def _lines(
+    window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: Past
+) -> list[Line]:
     before = None if against is None else against.window
-    return lines_of(window, view, parse(view.filter), before, NO_PAST, marks(chains, window, view))
+    return lines_of(window, view, parse(view.filter), before, past, marks(chains, window, view))
 
 
 def _row(line: Line, names: int, own: int) -> SheetRow:
@@ -57,6 +63,7 @@ def _row(line: Line, names: int, own: int) -> SheetRow:
     row = SheetRow(label, own, open_ns=open_ns or None)
     if at >= 0:
         row = row_of(rows.groups, at, names=label, own=own, open_ns=open_ns, whole_ns=rows.whole_ns)
+        row = replace(row, p99_against_median=float(rows.changes[i]), processes=int(rows.processes[i]))
     return _compared(row, rows, i)
 
 

@@ -21,6 +21,7 @@ from tests.tui.sources import many, numbered
 from tests.tui.terminal import Terminal
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
+from tests.unit.windows import Calls, key, window
 from tui.app import RunOptions
 from tui.save_formats import FORMATS, Kind, problem
 from tui.save_screen import SaveScreen
@@ -168,6 +169,23 @@ async def test_filter_way_down_and_tree_are_in_the_table(folder: Path) -> None:
         shown = text.partition("filter: cuda\n")[2].partition("\n\n")[0]
         assert "cudaMemcpyAsync HtoD" in shown
         assert "cuLaunchKernel" not in shown
+
+
+async def test_a_table_is_saved_in_the_order_of_what_the_rows_were_before(folder: Path) -> None:
+    ns = {"a": 10_000, "m": 10_000, "z": 10_000}
+    options = RunOptions(interval=0.0, window=1.0, sort="change")
+    async with running(size=(200, 40), options=options) as screen:
+        await screen.press("o")
+        for number in range(8):
+            after = {"a": 40_000, "m": 10_000, "z": 20_000} if number == 7 else ns
+            one = window([Calls(key(name), [one] * 200) for name, one in after.items()])
+            await screen.feed(replace(one, start=one.start + number * one.seconds))
+        await screen.named(["a", "z", "m"])
+        table = await saved(screen, "4", "enter")
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["operation"] for row in rows] == ["a", "z", "m"]
+    assert [float(row["p99_against_median"]) for row in rows] == pytest.approx([4.0, 2.0, 1.0], rel=0.01)
+    assert [row["processes"] for row in rows] == ["1", "1", "1"]
 
 
 async def test_what_changed_since_the_mark_is_in_the_table(folder: Path) -> None:
