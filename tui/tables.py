@@ -109,6 +109,11 @@ class Tables(Vertical):
     ) -> None:
         """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
         first) speak of are marked. ``past``: windows to look back at, oldest first, if any."""
+        if (against is None) != (self._against is None):
+            # Another order of rows: where nobody is, its top is what matters.
+            for widget in (self.main, self.second):
+                if not widget.has_focus:
+                    widget.put_cursor(None)
         self._window, self._chains, self._against = window, tuple(chains), against
         self._looks_back = bool(past)
         if window is not None:
@@ -278,12 +283,13 @@ class Tables(Vertical):
         if inside is view:
             self.post_message(self.Bottom())
             return
+        message.table.put_cursor(message.key)
         self._remember(inside.path, in_second=message.table is self.second)
         self.focus_main()
         self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
 
     def _remember(self, inside: tuple[Step, ...], *, in_second: bool) -> None:
-        cursors = (self.main.cursor_key, self.second.cursor_key)
+        cursors = (self.main.chosen_key, self.second.chosen_key)
         self._places.append(_Place(inside, self._view, self._second_view, cursors, in_second))
         self._second_view = self._second_view.folded()
 

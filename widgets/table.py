@@ -80,8 +80,13 @@ class Table(Lines, can_focus=True):
         """Key of the row under the cursor; None without rows."""
         return self.data.key(self._cursor) if self.data.rows else None
 
+    @property
+    def chosen_key(self) -> Hashable:
+        """Key of the row that the cursor was put on; None while nobody moved it and it stays on top."""
+        return self._cursor_key
+
     def put_cursor(self, key: Hashable) -> None:
-        """Move the cursor to the row ``key``, now or as soon as it is shown."""
+        """Move the cursor to the row ``key``, now or as soon as it is shown; None: to the top for good."""
         self._cursor_key = key
         at = self.data.find(key)
         self._cursor = at or 0
@@ -278,7 +283,9 @@ class Table(Lines, can_focus=True):
     ) -> Strip:
         marked = cursor and self.has_focus
         over = paint.cursor if marked else None
-        parts: list[Part] = [((">" if not self.unicode else "▸") if cursor else " ", over)]
+        # The arrow is where the keys go; elsewhere a dot keeps the place.
+        sign = ("▸" if self.unicode else ">") if marked else ("·" if self.unicode else ".")
+        parts: list[Part] = [(sign if cursor else " ", over or paint.dim)]
         for place, (index, column, wide) in enumerate(columns):
             cell = row.cells[index]
             if cell.parts:

@@ -38,10 +38,24 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
             await screen.until(lambda found=found: found.option_count == 1)  # type: ignore[misc]
             await screen.sees(seen)
             await screen.press("ctrl+p")  # once is enough
-            await screen.press("down", "enter")
+            await screen.press("enter")
             await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: "runtime" in screen.names())
         await screen.sees("Space Live")
+
+
+async def test_enter_in_the_palette_does_the_first_of_several() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        await screen.press("o")
+        await screen.until(lambda: "serve" not in screen.names())
+        await screen.press("ctrl+p")
+        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.press(*"by")
+        found = screen.app.screen.query_one(CommandList)
+        await screen.until(lambda: 1 < found.option_count < len(ACTIONS) // 2 and found.highlighted == 0)
+        await screen.press("enter")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        await screen.named(["serve", "train"])
 
 
 async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None:

@@ -86,6 +86,21 @@ async def test_a_cursor_that_was_never_moved_stays_on_top() -> None:
         assert table.cursor_key == ("two",)
 
 
+async def test_a_table_without_the_keys_keeps_the_place_with_a_dot() -> None:
+    async with shown((40, 12)) as (pilot, table):
+        table.show(data(["one", "two"]))
+        table.put_cursor(("two",))
+        for unicode, arrow, dot in ((True, "▸", "·"), (False, ">", ".")):
+            table.unicode = unicode
+            table.focus()
+            await pilot.pause()
+            table.redraw()
+            assert text(table)[3].startswith(f"{arrow}two")
+            table.screen.set_focus(None)
+            await pilot.pause()
+            assert text(table)[3].startswith(f"{dot}two")
+
+
 async def test_scrolling_keeps_the_cursor_in_view_and_says_where() -> None:
     names = [f"row{number:02}" for number in range(50)]
     async with shown((40, 12)) as (pilot, table):

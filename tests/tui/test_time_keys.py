@@ -161,6 +161,39 @@ async def test_what_changed_since_the_mark() -> None:
         await screen.until(lambda: "changes since" not in screen.text())
 
 
+def turning(number: int) -> Window:
+    """One second of 90 operations; in every other one those that took longest take least."""
+    lengths = range(1, 91) if number % 2 else range(90, 0, -1)
+    calls = [Calls(key(f"operation{at:02}"), [100_000 * length] * 3) for at, length in enumerate(lengths)]
+    return window(calls, start=1_000.0 + number)
+
+
+async def test_a_table_that_nobody_looked_down_stays_at_its_top() -> None:
+    async with running(*(turning(i) for i in range(2)), size=(120, 42), options=ONE_SECOND) as screen:
+        main, second = screen.app.main.tables.main, screen.app.main.tables.second
+        await screen.press("enter")
+        await screen.sees("containers › train")
+        await screen.press("escape")
+        await screen.until(lambda: "containers › train" not in screen.text() and main.has_focus)
+        await screen.feed(turning(2))
+        await screen.until(lambda: second.cursor_key == ("operation00", "runtime"))
+        assert second.chosen_key is None
+        assert main.chosen_key == ("docker:aa",), "Esc goes back to the row that Enter went into"
+
+
+async def test_what_changed_most_is_seen_where_the_keys_are_elsewhere() -> None:
+    async with running(turning(0), size=(120, 42), options=ONE_SECOND) as screen:
+        second = screen.app.main.tables.second
+        await screen.press("m", "tab", "end")
+        await screen.until(lambda: second.chosen_key is not None)
+        await screen.press("tab", "x")
+        await screen.sees("changes since")
+        await screen.until(lambda: second.cursor_key == second.data.key(0))
+        await screen.press("tab", "end", "x")
+        await screen.until(lambda: screen.app.main.moments.against is None)
+        assert second.chosen_key is not None, "where the keys are, the row stays"
+
+
 async def test_what_is_new_and_gone_is_told_and_tables_stay_usable() -> None:
     other = replace(
         quick(1),
