@@ -1,6 +1,7 @@
-"""Writes what the documents say of keys and settings: ``python scripts/write_keys.py``.
+"""Writes what the documents say of keys, filters and settings: ``python scripts/write_keys.py``.
 
-README.md has the most important keys, docs/keys.md all of them, docs/config.md every setting.
+README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
+every setting.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tui import config, keys, page_keys  # noqa: E402
+from tui import config, filter_help, keys, page_keys  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:
@@ -27,14 +28,20 @@ def with_table(text: str, name: str, table: str) -> str:
 def documents() -> dict[Path, str]:
     """Each document that has a table, and its text with the table of now."""
     tables = {
-        "README.md": ("keys", keys.short_markdown()),
-        "docs/keys.md": ("keys", f"{keys.markdown()}\n\n{page_keys.markdown()}"),
-        "docs/config.md": ("settings", config.markdown()),
+        "README.md": {"keys": keys.short_markdown()},
+        "docs/keys.md": {
+            "keys": f"{keys.markdown()}\n\n{page_keys.markdown()}",
+            "filter": filter_help.markdown(),
+        },
+        "docs/config.md": {"settings": config.markdown()},
     }
-    return {
-        ROOT / path: with_table((ROOT / path).read_text(encoding="utf-8"), name, table)
-        for path, (name, table) in tables.items()
-    }
+    texts = {}
+    for path, named in tables.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for name, table in named.items():
+            text = with_table(text, name, table)
+        texts[ROOT / path] = text
+    return texts
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.filter import KEYS
 from model.window import LOSSES, SPLITS, Window
 from outputs import figures
+from tui.filter_help import TERMS
 from tui.keys import groups
 from tui.page_keys import PAGES, PageKeys
 from tui.split import LETTERS, MEANINGS
@@ -67,10 +67,7 @@ def help_page(of: str = "") -> list[PageLine]:
     ]
     lines.append(PageLine())
     lines.append(PageLine((("Filter", "head"),)))
-    lines.append(_pair("allreduce", "the word is in any name; several words: all of them", "label"))
-    lines.append(_pair("/^cuda.*Sync/", "a regular expression", "label"))
-    lines.append(_pair("op:memcpy", f"only this name; keys: {', '.join(KEYS)}", "label"))
-    lines.append(_pair("-layer:driver", "rows that do not match", "label"))
+    lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
     return lines
 
 

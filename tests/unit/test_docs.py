@@ -10,6 +10,7 @@ import pytest
 
 from bench.faults.command import parser as faults_parser
 from tui import cli
+from tui.commands.screen_options import FLAGS, add_screen_options
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
@@ -29,6 +30,16 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
             for sub in action.choices.values():
                 options |= options_of(sub)
     return options
+
+
+@pytest.mark.parametrize("document", [README, ROOT / "docs" / "config.md"], ids=lambda path: path.name)
+def test_every_option_of_the_screen_is_documented(document: Path) -> None:
+    screen = argparse.ArgumentParser(add_help=False)
+    add_screen_options(screen)
+    options = {option for action in screen._actions for option in action.option_strings} - {"--no-config"}
+    assert len(options) == len(FLAGS)
+    named = set(re.findall(r"`(--[a-z-]+)`", document.read_text()))
+    assert options <= named, options - named
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
