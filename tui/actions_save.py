@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from outputs import figures
 from tui.copying import alert_text, row_text
-from tui.main_view import SAID_SECONDS, MainView
+from tui.main_view import MainView
 from tui.save_formats import Shown
 from tui.save_screen import SaveScreen
 from tui.saving import Saved
@@ -28,7 +28,7 @@ class SaveActions(MainView):
     _saved: tuple[Path, float] | None = None
     """The file that the screen speaks of, and until when (``time.monotonic``)."""
 
-    def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
+    def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
         """Say what a key has done; a file that was spoken of is no longer meant."""
         self._saved = None
         super().say(text, role, seconds)

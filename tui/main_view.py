@@ -173,7 +173,7 @@ class MainView(Screen[None]):
             self._touring = False
             self.say("")
 
-    def say(self, text: str, role: str = "good", seconds: float = SAID_SECONDS) -> None:
+    def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
         """Say in the line of the worst warning, for some seconds, what was done; or on the page upon it."""
         if isinstance(self.app.screen, PageScreen):
             self.app.screen.say(text)
@@ -181,7 +181,7 @@ class MainView(Screen[None]):
         if self._said is not None:
             self._said.stop()
         panel = self.panel
-        self._said = self.set_timer(seconds, lambda: panel.say(""))
+        self._said = self.set_timer(SAID_SECONDS if seconds is None else seconds, lambda: panel.say(""))
         panel.say(text, role)
 
     @on(Tables.Said)

@@ -6,6 +6,15 @@ from pathlib import Path
 
 import pytest
 
+SAID = (
+    "tui.main_view.SAID_SECONDS",
+    "tui.main_view.OFFER_SECONDS",
+    "tui.live_page.SAID_SECONDS",
+    "tui.chain_screen.SAID_SECONDS",
+    "tui.actions_save.READ_SECONDS",
+)
+"""How long the screen says what was done."""
+
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -16,4 +25,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
     # Sources wait for the tests; on a slow machine that is no silence that the header should tell of.
     monkeypatch.setattr("tui.status.QUIET_SECONDS", 90.0)
+    # What the screen says stays until it says something else: a slow machine sees it too.
+    for said in SAID:
+        monkeypatch.setattr(said, 3600.0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

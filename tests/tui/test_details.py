@@ -23,12 +23,6 @@ from widgets.page import Page
 SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
 
 
-@pytest.fixture(autouse=True)
-def _said_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said stays until something else is: a slow machine sees it too."""
-    monkeypatch.setattr("tui.live_page.SAID_SECONDS", 3600.0)
-
-
 def page(screen: Screen) -> Page:
     """The page that is open."""
     return screen.app.screen.query_one("#page", Page)

@@ -81,7 +81,7 @@ async def test_rows_that_are_left_out() -> None:
         await screen.press("slash", "x", "y", "enter")
         await screen.named([])
         await screen.press("escape", "escape")
-        await screen.until(lambda: "with chains or" not in screen.text())
+        await screen.until(lambda: "containers   with chains or" not in screen.text())
         await screen.until(lambda: len(screen.names()) == 2)
 
 

@@ -29,12 +29,6 @@ from tui.save_screen import SaveScreen
 KINDS = [one.kind for one in FORMATS]
 
 
-@pytest.fixture(autouse=True)
-def _said_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said stays until something else is: a slow machine sees it too."""
-    monkeypatch.setattr("tui.actions_save.READ_SECONDS", 3600.0)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -170,11 +170,13 @@ async def test_filter_as_you_type() -> None:
         await screen.until(lambda: len(screen.names()) == 2)
 
 
-async def test_a_saved_window_has_one_length_and_is_saved() -> None:
+async def test_a_saved_window_has_one_length_and_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     options = RunOptions(interval=0.0, theme="dark", still=True)
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         await screen.press("plus")
         await screen.sees("one length")
+        monkeypatch.setattr("tui.main_view.SAID_SECONDS", 0.2)
+        await screen.press("plus")
         await screen.until(lambda: "one length" not in screen.text())
         await screen.sees("CPU taken by another tenant")
         await screen.press("w")
