@@ -71,13 +71,13 @@ class Terminal:
                 os.close(descriptor)
         self.ours, self._theirs = -1, None
 
-    def read(self, seconds: float = 0.05) -> bool:
-        """Take in what was written; False where nothing came within ``seconds``."""
+    def read(self, seconds: float = 0.05, most: int = 65536) -> bool:
+        """Take in what was written, ``most`` bytes of it; False where nothing came within ``seconds``."""
         poll = select.poll()
         poll.register(self.ours, select.POLLIN)
         if not poll.poll(int(seconds * 1000)):
             return False
-        data = os.read(self.ours, 65536)
+        data = os.read(self.ours, most)
         self.raw += data
         self._stream.feed(data)
         return True
@@ -94,10 +94,22 @@ class Terminal:
 
     def until(self, condition: Callable[[], Any], what: str = "") -> None:
         """Read until ``condition`` holds."""
+        self._until(condition, what, self.read)
+
+    def until_slowly(self, condition: Callable[[], Any], what: str = "") -> None:
+        """Read until ``condition`` holds, as a line does that takes 16 KB a second."""
+
+        def quarter() -> None:
+            time.sleep(0.25)
+            self.read(0.0, most=4096)
+
+        self._until(condition, what, quarter)
+
+    def _until(self, condition: Callable[[], Any], what: str, read: Callable[[], object]) -> None:
         end = time.monotonic() + DEADLINE
         while not condition():
             assert time.monotonic() < end, f"{what}\n{self.text}\n{bytes(self.raw[-600:])!r}"
-            self.read()
+            read()
 
     def sees(self, text: str) -> None:
         self.until(lambda: text in self.text, f"never saw {text!r}")

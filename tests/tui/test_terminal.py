@@ -13,6 +13,7 @@ import pytest
 
 from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
 from tui import cli
+from tui.slow_line import LOW_SECONDS, OFFER
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")
@@ -143,20 +144,25 @@ def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
         assert terminal.wait() == 0
 
 
-def test_on_a_slow_line_pictures_are_left_out_and_keys_do_not_wait_for_them() -> None:
-    with Terminal(*PROGRAM, "steady", size=(120, 40), COLORTERM="truecolor") as terminal:
+def test_on_a_slow_line_pictures_are_left_out_keys_do_not_wait_for_them_and_less_is_offered() -> None:
+    with Terminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("CONTAINER")
-        # 16 KB a second are taken of 75 that are offered.
-        for _ in range(28):
-            time.sleep(0.25)
-            terminal.read()
+        # Far more is offered than the line takes: the screen notices.
+        terminal.until_slowly(lambda: OFFER in terminal.text, "less was never offered")
         written = len(terminal.raw)
         terminal.press("?")
-        terminal.sees("By container")
-        # What was under way: a few pictures of 15 KB, not the dozens that queues and buffers could hold.
-        assert len(terminal.raw) - written < 160_000
-        terminal.press("q")
-        terminal.until(lambda: "CONTAINER" in terminal.text)
+        terminal.until_slowly(lambda: "By container" in terminal.text, "no help")
+        # What was under way: a few pictures, not the dozens (140 KB) that the queue has room for.
+        assert len(terminal.raw) - written < 70_000
+        terminal.press("\x1b")
+        terminal.until_slowly(lambda: "CONTAINER" in terminal.text)
+        terminal.press("b")
+        terminal.sees("low bandwidth")
+        written, end = len(terminal.raw), time.monotonic() + 2.5 * LOW_SECONDS
+        while time.monotonic() < end:
+            terminal.read()
+        # Three pictures at most, in which every figure is another one, and the header each second.
+        assert len(terminal.raw) - written < 15_000
         terminal.press("q")
         assert terminal.wait() == 0
 
