@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
 from scripts.write_keys import documents
+from tests.tui.screen import running
+from tests.tui.sources import many, numbered
 from tui.app import StalltopApp
 from tui.chain_screen import ChainScreen
 from tui.column_screen import ColumnScreen
@@ -19,12 +24,16 @@ from tui.page_keys import PAGES
 from tui.pages import help_page
 from tui.pages_screen import HelpScreen, WarningsScreen
 from tui.row_screen import RowScreen
+from tui.save_formats import FORMATS
 from tui.save_screen import SaveScreen
 from tui.screens import MainScreen
 from tui.tables import GroupTable
+from widgets.table import Table
 
 CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
 """Keys that people rely on."""
+BESIDE = {"j": "down", "k": "up", "g": "first", "G": "last", "equals_sign": "longer", "underscore": "shorter"}
+"""Keys that people rely on beside those that are shown, and ids of what they do."""
 
 
 def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
@@ -32,6 +41,7 @@ def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
     assert len(keys) == len(set(keys))
     assert len(BY_ID) == len(ACTIONS)
     assert {action.key for action in ACTIONS} >= CONTRACT
+    assert {key: action.id for action in ACTIONS for key in action.also} == BESIDE
 
 
 def test_every_action_exists_where_it_is_bound() -> None:
@@ -48,7 +58,97 @@ def test_help_lists_exactly_the_keys() -> None:
     text = "\n".join("".join(part for part, _ in line.parts) for line in help_page())
     for action in ACTIONS:
         assert f"  {action.key.ljust(14)} {action.help}" in text
+        assert re.findall(r"\(also (\w)\)", action.help) == [key for key in action.also if len(key) == 1]
     assert sum(len(actions) for actions in groups().values()) == len(ACTIONS)
+
+
+async def test_every_key_runs_its_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+
+    async def record(app: StalltopApp, action: Any, namespace: DOMNode | None = None, *_: Any) -> bool:
+        ran.append((action, type(namespace)))
+        return True
+
+    async with running(numbered(0)) as screen:
+        await screen.named(["serve", "train"])
+        monkeypatch.setattr(StalltopApp, "run_action", record)
+        owners = {"screen": MainScreen, "table": GroupTable, "app": StalltopApp}
+        for action in ACTIONS:
+            for key in action.keys + action.also:
+                ran.clear()
+                await screen.press(key)
+                await screen.until(lambda: bool(ran), f"{key} does nothing")
+                assert ran == [(action.action, owners[action.by])], key
+
+
+async def test_keys_that_move_the_cursor() -> None:
+    async with running(many(60), size=(100, 30)) as screen:
+        await screen.press("o")
+        await screen.until(lambda: len(screen.names()) == 60)
+        table = screen.app.main.query_one("#main", Table)
+        names = screen.names()
+
+        def at(key: str) -> int:
+            name = next(row.cells[0].text for row in table.data.rows if row.key == table.cursor_key)
+            assert name in screen.text(), key  # the table follows the cursor
+            return names.index(name)
+
+        for key, place in (("j", 1), ("j", 2), ("k", 1), ("down", 2), ("up", 1), ("G", 59), ("k", 58)):
+            await screen.press(key)
+            await screen.until(lambda: at(key) == place, f"{key}: not at {place}")  # noqa: B023
+        for key, place in (("g", 0), ("end", 59), ("home", 0), ("k", 0)):
+            await screen.press(key)
+            await screen.until(lambda: at(key) == place, f"{key}: not at {place}")  # noqa: B023
+        await screen.press("pagedown")
+        await screen.until(lambda: at("pagedown") > 1)
+        page = at("pagedown")
+        await screen.press("pagedown")
+        await screen.until(lambda: at("pagedown") == 2 * page)
+        await screen.press("pageup")
+        await screen.until(lambda: at("pageup") == page)
+        await screen.press("pageup")
+        await screen.until(lambda: at("pageup") == 0)
+
+
+async def test_keys_that_move_a_column() -> None:
+    async with running(numbered(0)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("C")
+        await screen.until(lambda: isinstance(screen.app.screen, ColumnScreen))
+        columns = screen.app.screen
+        assert isinstance(columns, ColumnScreen)
+        first, second, third = columns._chosen[:3]
+        for key, order in (
+            ("J", (second, first, third)),
+            ("greater_than_sign", (second, third, first)),
+            ("K", (second, first, third)),
+            ("less_than_sign", (first, second, third)),
+            ("K", (first, second, third)),  # there is nothing further to the left
+        ):
+            await screen.press(key)
+            await screen.until(lambda: columns._chosen[:3] == order, key)  # noqa: B023
+        for key, name in (
+            ("j", second),
+            ("j", third),
+            ("k", second),
+            ("G", columns._order[-1]),
+            ("g", first),
+        ):
+            await screen.press(key)
+            await screen.until(lambda: columns._here == name, key)  # noqa: B023
+
+
+async def test_keys_that_choose_a_format() -> None:
+    async with running(numbered(0)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("w")
+        await screen.until(lambda: isinstance(screen.app.screen, SaveScreen))
+        formats = screen.app.screen
+        assert isinstance(formats, SaveScreen)
+        steps = (("j", 1), ("j", 2), ("k", 1), ("down", 2), ("up", 1), *((str(n + 1), n) for n in range(6)))
+        for key, number in steps:
+            await screen.press(key)
+            await screen.until(lambda: formats.chosen is FORMATS[number], key)  # noqa: B023
 
 
 SCREENS: tuple[type[Screen[None]], ...] = (
