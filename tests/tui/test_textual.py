@@ -1,0 +1,122 @@
+"""What the screen takes from inside Textual, where no promise holds: that it is still there, and no more."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+
+import pytest
+from textual._compositor import Compositor
+from textual.app import App
+from textual.driver import Driver
+from textual.drivers._writer_thread import WriterThread
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+from textual.widget import Widget
+
+import serving
+import tui
+import widgets
+
+PACKAGES = (tui, widgets, serving)
+
+TAKEN: dict[str, type] = {
+    "_app": Driver,
+    "_close_messages_no_wait": App,
+    "_compositor": Screen,
+    "_driver": App,
+    "_fatal_error": App,
+    "_handle_exception": App,
+    "_must_signal_resume": LinuxDriver,
+    "_queue": WriterThread,
+    "_writer_thread": LinuxDriver,
+}
+"""Names that are private to Textual, and which of its classes has them."""
+OVERRIDDEN = {"_fatal_error", "_handle_exception"}
+OTHERS = {"_asdict", "_exit", "_replace"}
+"""Names with an underscore that are promised: of named tuples and of ``os``."""
+
+
+@pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)
+def test_what_is_taken_is_there(name: str, owner: type) -> None:
+    assert name in set(_names(owner))
+
+
+def test_what_is_called_is_there() -> None:
+    assert callable(Compositor.render_strips)
+    assert "_queue" in WriterThread.write.__code__.co_names, "what is written waits in another queue"
+
+
+def test_no_more_is_taken() -> None:
+    used, ours, named = set(), set(), set()
+    for path in _files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    ours.add(name)
+                case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                    ours.add(name)
+                case ast.Attribute(attr=name) if _private(name):
+                    used.add(name)
+                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                    if _private(name):
+                        named.add(name)
+    assert (used - ours) | named | OVERRIDDEN == TAKEN.keys() | OTHERS
+
+
+def test_nothing_of_ours_gets_in_the_way_of_textual_by_chance() -> None:
+    class Plain(Widget):
+        """Has what Textual gives to every class."""
+
+    usual = set(vars(Plain)) | {"_abc_impl"}
+    found = set()
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    for one in {*_below(MessagePump), *_below(Driver)}:
+        if one.__module__.partition(".")[0] in {package.__name__ for package in PACKAGES}:
+            theirs = {name for base in one.__mro__ if _of_textual(base) for name in _own(base)}
+            found |= {name for name in _own(one) if _private(name) and name in theirs} - usual
+    assert found == OVERRIDDEN
+
+
+def _files() -> Iterator[Path]:
+    for package in PACKAGES:
+        for folder in package.__path__:
+            yield from Path(folder).rglob("*.py")
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def _of_textual(one: type) -> bool:
+    return one.__module__.partition(".")[0] == "textual"
+
+
+def _below(one: type) -> Iterator[type]:
+    each: type
+    for each in one.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _names(one: type) -> Iterator[str]:
+    """Names of methods and attributes of a class, and what its methods use."""
+    for base in one.__mro__:
+        yield from _own(base)
+
+
+def _own(one: type) -> Iterator[str]:
+    yield from vars(one)
+    yield from vars(one).get("__annotations__", ())
+    for method in vars(one).values():
+        code = getattr(method, "__code__", None)
+        if method is vars(one).get("__init__") and isinstance(code, CodeType):
+            yield from code.co_names
