@@ -39,7 +39,7 @@ class SaveActions(MainView):
         if window is None:
             self.say("there is nothing to save yet", "warn", READ_SECONDS)
             return
-        self.panel.say("")  # a picture shows what is wrong, not what a key did
+        self.hush()  # a picture shows what is wrong, not what a key did
         picture = self.app.screen._compositor.render_strips()
         shown = Shown(
             window,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from model.chain import Chain
 from model.window import Window
-from tui.chains import Listed, listed
+from tui.chains import STANDING, Listed, listed
 from tui.keys import bindings
 from widgets.alerts import AlertList, AlertRow
 
@@ -21,12 +21,13 @@ class AlertPanel(AlertList, can_focus=True):
 
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
         super().__init__(widget_id, unicode=unicode)
-        self._least = 1
+        self._least = 0
+        """Lines that it had since it has the focus."""
         self._height: int | str = 1
         self.found = Listed((), (), 0)
         """What is listed."""
-        self.silenced: set[str] = set()
-        """Ids of chains that are hidden."""
+        self.silenced: set[Hashable] = set()
+        """Keys of lines that are hidden; those of chains are their ids."""
         self._silenced_shown = False
 
     def update_from(self, window: Window | None, notes: Sequence[str]) -> None:
@@ -40,7 +41,7 @@ class AlertPanel(AlertList, can_focus=True):
             unicode=self.unicode,
         )
         rows = list(found.rows)
-        if not rows or rows[0].ended:
+        if not rows or (rows[0].ended and not any(_stands(row.key) for row in rows)):
             rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if window is not None else STARTING))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
@@ -56,24 +57,38 @@ class AlertPanel(AlertList, can_focus=True):
         self.silenced ^= {chain.id}
         return f"silenced: {chain.title}" if chain.id in self.silenced else f"speaks again: {chain.title}"
 
+    @property
+    def stands_here(self) -> bool:
+        """Whether the line under the cursor says what is so from the start and stays so."""
+        return _stands(self.cursor_key)
+
+    def silence_here(self) -> str:
+        """Hide the line under the cursor from now on, or show it again; gives what is to be said about it."""
+        self.silenced ^= {self.cursor_key}
+        return "silenced: this line" if self.cursor_key in self.silenced else "speaks again: this line"
+
     def show_silenced(self) -> str:
         """Show hidden chains too, or hide them again; gives what is to be said about it."""
         self._silenced_shown = not self._silenced_shown
-        return "silenced chains are shown" if self._silenced_shown else "silenced chains are hidden"
+        return "what is silenced is shown" if self._silenced_shown else "what is silenced is hidden"
 
     def forget_height(self) -> None:
         """The size of the terminal has changed."""
-        self._least = 1
+        self._least = 0
 
     def fit(self, most: int) -> None:
-        """Take the lines that are needed; without the focus no more than ``most``, and never fewer than
-        before: what lies below does not move up and down."""
+        """Take ``most`` lines, needed or not: what lies below does not move as chains come and go. With the
+        focus take the lines that are needed, and never fewer than before."""
         height = self.app.size.height
         if most >= height:
             wanted: int | str = "1fr"
         elif self.has_focus:
-            wanted = max(min(self.wanted, height // 2 - 4), most, 3)
+            wanted = self._least = max(min(self.wanted, height // 2 - 4), self._least, most, 3)
         else:
-            wanted = self._least = min(max(self.wanted, self._least), most)
+            wanted, self._least = most, 0
         if wanted != self._height:
             self._height = self.styles.height = wanted
+
+
+def _stands(key: Hashable) -> bool:
+    return isinstance(key, tuple) and key[0] == STANDING

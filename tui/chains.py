@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -29,7 +29,11 @@ ROLE: dict[Severity, Role] = {
 _WARNING_MARK = {"bad": "!", "warn": "!", "dim": "-"}
 _WARNING_RANK = {"bad": 1.5, "warn": 2.5, "dim": 4.5}
 """Where other warnings stand among chains: after those of the severity with the number below it."""
+_OVER, _STANDING, _NO_FAULT = 5.0, 6.0, 7.0
+"""Behind them: chains that are over, what was so from the start and stays so, and what is no fault."""
 
+STANDING: Final = "standing"
+"""First part of the key of a line that says what is so from the start and stays so."""
 CLEARLY: Final = 2.0
 """A loss so many times, or so few, as large as before is another one."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
@@ -40,11 +44,12 @@ class Listed:
     """The list of all that is wrong."""
 
     rows: tuple[AlertRow, ...]
-    """Open chains and other warnings, the worst first, then chains that are over."""
+    """Open faults and other warnings, the worst first, then chains that are over, then what is no fault. Of
+    chains of one kind that are over or no fault there is one line."""
     chains: tuple[Chain, ...]
-    """The chains among them, in the same order."""
+    """The chains among them, the worst first, those that are over last."""
     silenced: int
-    """Open chains that are left out, or would be."""
+    """Lines of what goes on that are left out, or would be."""
     aside: tuple[AlertRow, ...] = ()
     """What is worth a line only where all is listed."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
@@ -81,39 +86,73 @@ def listed(
     notes: Sequence[str] = (),
     *,
     before: Mapping[str, float] = _NOT_SHOWN,
-    silenced: Collection[str] = (),
+    silenced: Collection[Hashable] = (),
     show_silenced: bool = False,
     unicode: bool = True,
 ) -> Listed:
-    """All that is wrong in ``window``. ``before`` is what the list before this one was sorted by."""
+    """All that is wrong in ``window``. ``before``: what the list before this one was sorted by; ``silenced``:
+    keys of lines."""
     found = window.chains if window is not None else ()
     losses = steady_losses(found, before)
     chains = steady(found, losses)
     shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
     ranked: list[tuple[float, AlertRow]] = []
+    alike: dict[tuple[str, bool], list[tuple[Chain, AlertRow]]] = {}
     for chain in shown:
-        rank = SEVERITIES.index(chain.severity) if chain.open else len(SEVERITIES)
         assert window is not None
         row = alert_row(chain, window, silenced=chain.id in silenced, unicode=unicode)
-        ranked.append((rank, row))
+        if chain.open and chain.severity != "info":
+            ranked.append((SEVERITIES.index(chain.severity), row))
+        else:
+            alike.setdefault((row.title, chain.open), []).append((chain, row))
+    ranked += [(_NO_FAULT if goes_on else _OVER, folded(of)) for (_, goes_on), of in alike.items()]
+    standing_silenced = 0
     aside: list[AlertRow] = []
     keys: Counter[str] = Counter()
     for warn in warnings(window, notes, unicode=unicode):
         # Figures in it change; what it speaks of does not.
         about = warn.name or "".join(letter for letter in warn.text if not letter.isdigit())
         keys[about] += 1
-        row = _sentence(warn, ("warning", about, keys[about]))
+        row = _sentence(warn, (STANDING if warn.standing else "warning", about, keys[about]))
+        if row.key in silenced:
+            standing_silenced += 1
+            if not show_silenced:
+                continue
+            row = replace(row, text=f"({row.text})", role="dim")
         if warn.aside:
             aside.append(row)
         else:
-            ranked.append((_WARNING_RANK[warn.level], row))
+            ranked.append((_STANDING if warn.standing else _WARNING_RANK[warn.level], row))
     ranked.sort(key=lambda pair: pair[0])
     return Listed(
         rows=tuple(row for _, row in ranked),
         chains=tuple(shown),
-        silenced=sum(chain.open and chain.id in silenced for chain in chains),
+        silenced=sum(chain.open and chain.id in silenced for chain in chains) + standing_silenced,
         aside=tuple(aside),
         sorted_by=losses,
+    )
+
+
+def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
+    """One line for all chains of one kind, with what they have in common; Enter leads to the newest one."""
+    newest, row = max(alike, key=lambda pair: pair[0].seen)
+    if len(alike) == 1:
+        return row
+    if newest.open:
+        row = alike[0][1]  # all were seen just now: the worst
+
+    def common(values: set[str], otherwise: str = "") -> str:
+        return values.pop() if len(values) == 1 else otherwise
+
+    names = {one.who for _, one in alike}
+    return replace(
+        row,
+        title=f"{len(alike)}x {row.title}",
+        who=common(names, f"{len(names)} tenants"),
+        lost="",
+        where=common({one.where for _, one in alike}),
+        culprit=common({one.culprit for _, one in alike}),
+        fix="",
     )
 
 
@@ -129,7 +168,7 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
         mark=MARK[chain.severity],
         role=ROLE[chain.severity] if chain.open and not silenced else "dim",
         title=f"({chain.title})" if silenced else chain.title,
-        who=name_of(chain.tenant, window),
+        who=name_of(chain.tenant, window) if chain.tenant else _devices(chain) or window.host,
         lost=loss(chain, unicode=unicode),
         where=chain.operation,
         culprit=culprit(chain, window),
@@ -139,6 +178,11 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
         else "",
         ended="" if chain.open else figures.clock(chain.seen),
     )
+
+
+def _devices(chain: Chain) -> str:
+    """The GPUs that a chain speaks of."""
+    return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
 
 
 def loss(chain: Chain, *, unicode: bool = True) -> str:

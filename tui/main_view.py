@@ -45,7 +45,7 @@ TOUR_ASIDE = "New here? Enter into a row, Esc back, a what is wrong, ? all keys"
 """Where there are few columns."""
 TOUR_SECONDS = 30.0
 SAID_SECONDS = 2.0
-"""How long the screen says what a key has done, in place of the worst warning."""
+"""How long the screen says what a key has done, in place of the keys."""
 
 
 class MainView(Screen[None]):
@@ -174,15 +174,29 @@ class MainView(Screen[None]):
             self.say("")
 
     def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
-        """Say in the line of the worst warning, for some seconds, what was done; or on the page upon it."""
+        """Say over the keys, for some seconds, what was done; or on the page upon this screen."""
         if isinstance(self.app.screen, PageScreen):
             self.app.screen.say(text)
         self._touring = False
         if self._said is not None:
             self._said.stop()
-        panel = self.panel
-        self._said = self.set_timer(SAID_SECONDS if seconds is None else seconds, lambda: panel.say(""))
-        panel.say(text, role)
+        self._said = self.set_timer(SAID_SECONDS if seconds is None else seconds, self.hush)
+        self._say(text, role)
+
+    def hush(self) -> None:
+        """Show the keys again where something is said."""
+        self._say("", "good")
+
+    def _say(self, text: str, role: str) -> None:
+        if self.is_mounted and self.query("#keys"):
+            self.query_one("#keys", KeyLine).say(text, role)
+            self._show_keys()
+
+    def _show_keys(self) -> None:
+        """Show the line of keys where it is wanted, or has something to say."""
+        keys = self.query_one("#keys", KeyLine)
+        wanted = "keys" in self._layout.shown and not self.query_one("#filter").display
+        keys.display = wanted or (bool(keys.said) and not self._layout.small)
 
     @on(Tables.Said)
     def _tables_said(self, message: Tables.Said) -> None:
@@ -234,7 +248,7 @@ class MainView(Screen[None]):
             self.query_one(selector).display = name in place.shown
         typing = self.query_one("#filter").display
         self.query_one("#header").display = not place.small
-        self.query_one("#keys").display = "keys" in place.shown and not typing
+        self._show_keys()
         warning = self.query_one("#small", AlertList)
         warning.display = place.small
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
@@ -315,5 +329,5 @@ class MainView(Screen[None]):
         """Show the line for the filter in place of the line of keys, or the other way round."""
         self.query_one("#entry").display = shown
         self.query_one("#filter").display = shown
-        self.query_one("#keys").display = not shown and "keys" in self._layout.shown
+        self._show_keys()
         self.tables.keys_elsewhere = shown

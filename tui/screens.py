@@ -94,7 +94,12 @@ class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActi
         return said
 
     def action_silence(self) -> None:
-        """Hide the chain here, or show it again."""
+        """Hide the chain here, or show it again; so too a line of what is not traced."""
+        if self.panel.has_focus and self.panel.stands_here:
+            said = self.panel.silence_here()
+            self._refresh()
+            self.say(said, "label")
+            return
         chain = self._chain_here()
         if chain is not None:
             self.say(self.silence(chain), "label")

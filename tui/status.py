@@ -16,6 +16,9 @@ from widgets.header import HeaderState
 
 QUIET_SECONDS = 2.0
 """How much longer than usual there may be no data before that is said."""
+NEARLY = 0.15
+"""By what part of it a window may be longer or shorter than was chosen without a word: readings are never
+quite in time."""
 LEAST_AGE = 0.5
 """Seconds from which on it is said how long ago the moment shown was."""
 
@@ -49,9 +52,9 @@ def window_text(window: Window, length: float | None, began: float | None = None
     if length is None:
         whole = began is None or window.start < began + 1.0
         return f"{'since start' if whole else 'all kept'} {figures.duration(seconds * 1e9).strip()}"
-    if seconds < length * 0.9:
+    if seconds < length * (1.0 - NEARLY):
         return f"last {seconds:.0f}s of {length:.0f}s"
-    return f"last {seconds:.0f}s"
+    return f"last {length if seconds <= length * (1.0 + NEARLY) else seconds:.0f}s"
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:

@@ -33,6 +33,8 @@ class Warn:
     """The part of the text that may be cut first where there is little room."""
     aside: bool = False
     """Nothing is wrong: worth a line only where all of them are listed."""
+    standing: bool = False
+    """It was so from the start and stays so: who has read it may hide it."""
 
 
 def warnings(window: Window | None, notes: Sequence[str] = (), *, unicode: bool = True) -> list[Warn]:
@@ -65,8 +67,8 @@ def _tracing(window: Window) -> list[Warn]:
             Warn("bad", f"not tracing: {window.coverage.tracing}", "stalltop check says what is needed")
         )
     found += [
-        Warn("warn", f"not traced: {missing.what}: {missing.reason}", missing.remedy, missing.what)
-        for missing in window.coverage.missing
+        Warn("warn", f"not traced: {one.what}: {one.reason}", one.remedy, one.what, standing=True)
+        for one in window.coverage.missing
     ]
     found += [Warn("dim", f"not measured: {line}", aside=True) for line in window.evidence.unknown]
     return found

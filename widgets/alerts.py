@@ -1,7 +1,6 @@
 """What is wrong, one line each, the worst first: chains with their figures, and plain sentences.
 
-Without the focus it shows the first lines; with it, it has a cursor and scrolls. For some seconds a line
-may say what a key has done: the first, and with the focus, whose cursor begins there, the last one.
+Without the focus it shows the first lines; with it, it has a cursor and scrolls.
 """
 
 from __future__ import annotations
@@ -25,7 +24,10 @@ LEAST_NAME = 16
 _CULPRIT = 36
 """Cells of the culprit, where what helps stands behind it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
-"""Cells below which there is no time, below which columns are narrow, and from which the operation shows."""
+"""Cells below which nobody is named who loses, below which there is no time of what goes on, and from which
+the operation shows."""
+_TIME = 14
+"""Cells of ``since 12:03:44``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,6 @@ class AlertList(Lines, can_focus=True):
         self._cursor = 0
         self._cursor_key: Hashable = None
         self._top = 0
-        self._said = ("", "good")
 
     # ---- what is shown
 
@@ -85,11 +86,6 @@ class AlertList(Lines, can_focus=True):
         if self._cursor_key in keys:
             self._cursor = keys.index(self._cursor_key)
         self._keep_in_view()
-        self.redraw()
-
-    def say(self, text: str, role: str = "good") -> None:
-        """Show ``text`` in place of a line; empty: show the line again."""
-        self._said = (text, role)
         self.redraw()
 
     @property
@@ -186,33 +182,24 @@ class AlertList(Lines, can_focus=True):
         hidden = len(rows) - len(shown)
         tail = "  ".join(part for part in (self._hidden(hidden, rows, shown), self._tail) if part)
         drawn = []
-        said_at = len(shown) - 1 if self.has_focus else 0
         for at, row in enumerate(shown):
-            room = width
             last = at == len(shown) - 1
-            if last and tail:
-                room = width - cell_len(tail) - 3
+            room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            parts = self._said_line(room, paint) if at == said_at and self._said[0] else None
-            parts = parts or self._row(row, room, over, paint)
+            # Columns stay below each other: the last one gives way to the tail.
+            parts = self._row(row, room if row.text else width, over, paint)
             if last and tail:
                 parts = [
                     *_padded(parts, room, over, unicode=self.unicode),
                     ("  " + tail + " ", over or paint.dim),
                 ]
             drawn.append(strip_of(parts, width, over))
-        if not shown and self._said[0]:
-            drawn.append(strip_of(self._said_line(width, paint), width))
         return drawn
 
     def _hidden(self, hidden: int, rows: Sequence[AlertRow], shown: Sequence[AlertRow]) -> str:
         if self.has_focus:
             return f"{self._top + 1}-{self._top + len(shown)} of {len(rows)}" if hidden else ""
         return f"+{hidden} more" if hidden else ""
-
-    def _said_line(self, width: int, paint: Palette) -> list[Part]:
-        text, role = self._said
-        return [(" " + fit(printable(text), max(width - 1, 0), unicode=self.unicode), getattr(paint, role))]
 
     def _row(self, row: AlertRow, width: int, over: Style | None, paint: Palette) -> list[Part]:
         role: Style = getattr(paint, row.role)
@@ -234,26 +221,32 @@ class AlertList(Lines, can_focus=True):
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
         """(text, cells, style) from left to right; together with blanks between them within ``width``."""
-        since, culprit, end = row.since, row.culprit, 14
-        columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
         if width < _NARROW:
-            columns, end = [(row.title, 29, loud), (row.who, 12, plain), (row.lost, 8, plain)], 8
+            return self._narrow(row, width, plain, dim, loud)
+        columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
         if width >= _WIDE:
             columns.append((row.where, 26, plain))
-        if row.ended:
-            since = f"ended {row.ended}"
-            if width < _NARROW:
-                culprit, since = since, ""
-        if width < _TIGHT:
-            since, end = "", -1
-        rest = width - sum(wide + 1 for _, wide, _ in columns) - end - 1
-        if rest < 8:
-            return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
+        since = f"ended {row.ended}" if row.ended else f"since {row.since}"
+        rest = width - sum(wide + 1 for _, wide, _ in columns) - _TIME - 1
         helps = max(rest - 1 - _CULPRIT, 0) if width >= _WIDE else 0
-        columns.append((culprit, rest - 1 - helps, plain))
+        columns.append((row.culprit, rest - 1 - helps, plain))
         if helps:
             columns.append((row.fix, helps - 1, dim))
-        return [*columns, *([(since, end, dim)] if end > 0 else [])]
+        return [*columns, (since, _TIME, dim)]
+
+    def _narrow(
+        self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
+    ) -> list[tuple[str, int, Style]]:
+        """The same where there is little room: what it is and who does it are kept the longest."""
+        behind = [(row.who, 12, plain), (row.lost, 8, plain)]
+        if width < _TIGHT:
+            behind = behind[1:]
+        elif row.ended:
+            behind = [(f"ended {row.ended}", 12 + 1 + 8, dim)]
+        rest = width - 29 - 1 - sum(wide + 1 for _, wide, _ in behind) - 1
+        if rest < 8:
+            return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
+        return [(row.title, 29, loud), (row.culprit, rest, plain), *behind]
 
     def _sentence(self, row: AlertRow, room: int) -> str:
         text = printable(row.text)

@@ -1,4 +1,4 @@
-"""The last line: the keys that matter now."""
+"""The last line: the keys that matter now, or for some seconds what a key has done."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from rich.cells import cell_len
 from textual import events
 from textual.strip import Strip
 
+from outputs.figures import fit
 from widgets.lines import Lines
 from widgets.palette import Palette
-from widgets.strips import Part, strip_of
+from widgets.strips import Part, printable, strip_of
 
 
 class KeyLine(Lines):
@@ -18,16 +19,31 @@ class KeyLine(Lines):
         super().__init__(widget_id, unicode=unicode)
         self._keys: tuple[tuple[str, str, str], ...] = ()
         self._places: list[tuple[int, int, str]] = []
+        self._said = ("", "good")
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
         """Show ``keys``: (key as printed on it, label, Textual action), the most important first."""
         self._keys = keys
         self.redraw()
 
+    def say(self, text: str, role: str = "good") -> None:
+        """Show ``text`` over the keys, in the colour of ``role``; empty: show the keys again."""
+        self._said = (text, role)
+        self.redraw()
+
+    @property
+    def said(self) -> str:
+        """What is shown over the keys."""
+        return self._said[0]
+
     def lines(self, width: int, height: int, paint: Palette) -> list[Strip]:
         """The one line."""
         parts: list[Part] = []
         self._places = []
+        said, role = self._said
+        if said:
+            text = fit(printable(said), max(width - 1, 0), unicode=self.unicode)
+            return [strip_of([(" " + text, paint.bar + getattr(paint, role))], width, paint.bar)]
         at = 0
         for key, label, action in self._keys:
             wide = cell_len(key) + cell_len(label) + 3

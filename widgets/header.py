@@ -15,6 +15,10 @@ from widgets.strips import Part, printable, strip_of
 
 LEAST_HOST = 10
 """Cells that the host's name keeps."""
+CHAINS_CELLS, TRACED_CELLS = 11, 12
+"""Cells that are kept for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves as these change."""
+_WORDS_FROM = 110
+"""Cells from which it is said that what is counted by severity are chains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +60,22 @@ class Header(Lines):
         state, bar = self._state, paint.bar
         rate = figures.rate(state.calls_per_s, unicode=self.unicode)
         lost_style = bar + (paint.bad if state.lost else paint.dim)
-        # Importance falls from first to last; figures keep their place while the line is the same.
+        lost = figures.count(state.lost, unicode=self.unicode).lstrip().ljust(figures.COUNT_WIDTH)
+        # Importance falls from first to last; figures keep their place whatever they are.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
-            [("lost ", lost_style), (figures.count(state.lost, unicode=self.unicode).lstrip(), lost_style)],
+            [("lost ", lost_style), (lost, lost_style)],
         ]
-        if state.chains:
-            counted: list[Part] = []
-            for text, role in state.chains:
-                counted += [(" " if counted else "", bar), (text, bar + getattr(paint, role))]
-            right.append(counted)
+        counted: list[Part] = [("chains " if width >= _WORDS_FROM else "", bar + paint.dim)]
+        for number, (text, role) in enumerate(state.chains):
+            counted += [(" " if number else "", bar), (text, bar + getattr(paint, role))]
+        if width >= _WORDS_FROM and not state.chains:
+            counted.append(("none", bar + paint.dim))
+        kept = CHAINS_CELLS + cell_len(counted[0][0])
+        right.append([*counted, (" " * (kept - _length(counted)), bar)])
         if state.traced:
-            right.append([(state.traced, bar + (paint.warn if state.partly else paint.dim))])
+            traced = state.traced.ljust(TRACED_CELLS)
+            right.append([(traced, bar + (paint.warn if state.partly else paint.dim))])
         if state.probe_percent is not None:
             cost = figures.percent(state.probe_percent, unicode=self.unicode)
             right.append([("probes ", bar + paint.dim), (cost, bar + paint.text)])

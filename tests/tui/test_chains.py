@@ -9,6 +9,7 @@ import pytest
 from model.chain import SEVERITIES, Link
 from model.device import Device, Devices
 from model.window import Missing, OpenCall
+from outputs import figures
 from outputs.document import document
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
 from tui.chain_page import chain_page
@@ -70,11 +71,31 @@ def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
         "title of loader_disk",
         "3 calls not counted: all histogram slots are in use",
         "title of sync_storm",
-        "not traced: /opt/app: no symbols",
         "a note",
         "title of reclaim",
+        "not traced: /opt/app: no symbols",
     ]
     assert len({row.key for row in rows}) == len(rows)
+
+
+def test_what_is_over_or_no_fault_takes_one_line_for_each_kind_behind_the_faults() -> None:
+    bound = chain("gpu_bound", severity="info")
+    others = [replace(bound, id=name, tenant="cri:bb", links=()) for name in "ab"]
+    later = replace(OVER, id="later", tenant="docker:aa", seen=960.0)
+    found = listed(faulty(bound, *others, OVER, later, STORM))
+    assert [(row.title, row.who, row.mark, row.key) for row in found.rows] == [
+        ("title of sync_storm", "train", "M", STORM.id),
+        ("2x title of reclaim", "2 tenants", "C", "later"),
+        ("3x title of gpu_bound", "2 tenants", "i", found.rows[2].key),
+    ]
+    assert found.rows[1].ended == figures.clock(960.0)
+    assert len(found.chains) == 6  # the page of a chain leads to each
+    assert {row.lost for row in found.rows[1:]} == {""}
+
+
+def test_a_chain_of_a_device_names_it() -> None:
+    hot = chain("gpu_thermal", tenant="", links=(Link("mechanism", "it is hot", device="GPU 1"),))
+    assert listed(faulty(hot)).rows[0].who == "GPU 1"
 
 
 def test_what_is_not_measured_is_no_warning_but_listed() -> None:

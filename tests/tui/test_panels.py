@@ -10,6 +10,7 @@ from tui.app import RunOptions
 from tui.config import PANELS
 from tui.layout import Enlarged, layout, why_not
 from tui.theme import NAMES
+from widgets.footer import KeyLine
 from widgets.table import Table
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -53,7 +54,9 @@ def shown(screen: Screen) -> set[str]:
     """The panels on the screen, by what only they have."""
     main = screen.app.main
     ids = {"host": "system", "devices": "devices", "warnings": "alerts", "table": "main", "second": "second"}
-    found = {name for name, one in {**ids, "keys": "keys"}.items() if main.query_one(f"#{one}").size.height}
+    keys = main.query_one("#keys", KeyLine)
+    found = {name for name, one in ids.items() if main.query_one(f"#{one}").size.height}
+    found |= {"keys"} if keys.size.height and not keys.said else set()
     return found if main.tables.display else found - {"table", "second"}
 
 
@@ -64,11 +67,14 @@ async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
             if name == "table":
                 continue
             await screen.press(key)
+            screen.app.main.hush()
             await screen.until(lambda name=name: shown(screen) == set(PANELS) - {name})  # type: ignore[misc]
             assert name not in screen.app.main.choices()["panels"]  # type: ignore[operator]
             await screen.press(key)
+            screen.app.main.hush()
             await screen.until(lambda: shown(screen) == set(PANELS))
         await screen.press("4")
+        screen.app.main.hush()
         await screen.until(lambda: shown(screen) == set(PANELS) - {"table", "second"})
         await screen.until(lambda: screen.app.main.panel.has_focus)
         await screen.press("3")
@@ -76,6 +82,7 @@ async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
         await screen.press("escape")
         await screen.sees("4 shows them")
         await screen.press("4")
+        screen.app.main.hush()
         await screen.until(lambda: shown(screen) == set(PANELS))
         await screen.press("escape")
         await screen.until(lambda: screen.app.main.tables.main.has_focus)

@@ -105,6 +105,7 @@ async def test_two_rows_side_by_side() -> None:
         await screen.sees("P50 B")
         await screen.press("space", "v")
         await screen.until(lambda: screen.app.screen is screen.app.main)
+        screen.app.main.hush()
         await screen.sees("Space Live")
         # A row of another kind begins anew; the same row again takes it back.
         await screen.press("v", "o", "v")

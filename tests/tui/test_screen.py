@@ -239,6 +239,8 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
     async with running(many(60), size=(100, 24)) as screen:
         await screen.pilot.click("#keys", offset=(screen.line(23).index("Pivot"), 0))
         await screen.press("o")
+        screen.app.main.hush()
+        await screen.until(lambda: "Freeze" in screen.line(23))
         await screen.pilot.click("#keys", offset=(screen.line(23).index("Freeze"), 0))
         await screen.sees("FROZEN")
         table = screen.app.main.query_one("#main", Table)

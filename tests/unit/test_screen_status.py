@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.windows import window
-from tui.status import header_state
+from tui.status import header_state, window_text
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,12 @@ def test_a_file_of_simulated_tenants_says_so(simulated: bool, end: str) -> None:
     assert said.startswith("SAVED ")
     assert said.endswith(end)
     assert "NO DATA" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(9.0, "last 10s"), (11.0, "last 10s"), (10.3, "last 10s"), (4.2, "last 4s of 10s"), (13.0, "last 13s")],
+)
+def test_readings_that_are_not_quite_in_time_change_no_word(seconds: float, said: str) -> None:
+    one = replace(window(), seconds=seconds)
+    assert window_text(one, 10.0) == said

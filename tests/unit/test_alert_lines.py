@@ -1,0 +1,79 @@
+"""Lines of what is wrong and the first line of the screen: what they keep in every width."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.style import Style
+
+from outputs.figures import fit
+from widgets.alerts import AlertList, AlertRow
+from widgets.header import Header, HeaderState
+from widgets.palette import Palette
+
+ROW = AlertRow(
+    key="a",
+    mark="H",
+    role="bad",
+    title="data loading waits for a disk",
+    who="train-resnet",
+    lost=" 412ms/s",
+    where="host gap",
+    culprit="anna: rsync 4711",
+    since="12:00:00",
+)
+OVER = replace(ROW, key="b", role="dim", ended="12:30:00")
+
+
+@pytest.fixture
+def paint() -> Palette:
+    plain = Style.null()
+    return Palette(**dict.fromkeys(Palette.__dataclass_fields__, plain))
+
+
+def lines(paint: Palette, width: int, *rows: AlertRow, height: int = 9) -> list[str]:
+    """What the list draws."""
+    panel = AlertList()
+    panel._rows = rows
+    return [strip.text for strip in panel.lines(width, height, paint)]
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 99, 100, 120, 149, 150, 200])
+def test_what_it_is_and_who_does_it_are_kept(paint: Palette, width: int) -> None:
+    for line in lines(paint, width, ROW, OVER):
+        assert "data loading waits for a disk" in line
+        assert fit(ROW.culprit, min(width - 45, 16)).rstrip(" …") in line
+    goes_on, over = lines(paint, width, ROW, OVER)
+    assert "412ms/s" in goes_on
+    assert ("train-resn" in goes_on) == (width >= 80)
+    assert ("ended 12:30:00" in over) == (width >= 80)
+    assert ("since 12:00:00" in goes_on) == (width >= 120)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_columns_of_the_last_line_stand_below_the_others(paint: Palette, width: int) -> None:
+    *_, above, last = lines(paint, width, *(replace(ROW, key=key) for key in "abcd"), height=3)
+    assert last.rstrip().endswith("+1 more")
+    kept = len(last) - len("+1 more") - 4
+    assert last[: kept - 1] == above[: kept - 1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_nothing_of_the_header_moves_as_figures_change(paint: Palette, width: int) -> None:
+    quiet = HeaderState(
+        "gpu-node-17", "LIVE", "good", "last 10s", 12.0, traced="traced 9/9", probe_percent=0.1
+    )
+    worse = (("1C", "critical"), ("2H", "bad"), ("1M", "warn"), ("3L", "label"))
+    busy = replace(quiet, chains=worse, lost=1234, traced="traced 13/14", calls_per_s=45_000.0)
+
+    def places(state: HeaderState) -> dict[str, int]:
+        header = Header()
+        header._state = state
+        (strip,) = header.lines(width, 1, paint)
+        assert strip.cell_length == width
+        words = ("stalltop", "gpu-node", "LIVE", "last 10s", "calls/s", "lost", "chains", "traced", "probes")
+        return {word: strip.text.find(word) for word in words}
+
+    for state in (busy, replace(busy, chains=worse[:1]), replace(quiet, chains=worse)):
+        assert places(state) == places(quiet)
