@@ -11,6 +11,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from scripts.write_keys import documents
+from tests.tui.faults import STARVED, faulty
 from tests.tui.screen import running
 from tests.tui.sources import many, numbered
 from tui.app import StalltopApp
@@ -136,6 +137,30 @@ async def test_keys_that_move_a_column() -> None:
         ):
             await screen.press(key)
             await screen.until(lambda: columns._here == name, key)  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("opens", "same"),
+    [
+        (("question_mark",), "question_mark"),
+        (("C",), "C"),
+        (("d",), "d"),
+        (("I",), "I"),
+        (("w",), "w"),
+        (("a", "enter"), "a"),
+        (("home", "v", "down", "v"), "v"),
+    ],
+    ids=lambda keys: keys if isinstance(keys, str) else "".join(keys),
+)
+async def test_three_keys_close_what_lies_on_the_main_screen(opens: tuple[str, ...], same: str) -> None:
+    async with running(faulty(STARVED)) as screen:
+        await screen.sees(STARVED.title)
+        for key in ("escape", "q", same):
+            await screen.press(*opens)
+            await screen.until(lambda: screen.app.screen is not screen.app.main, f"{opens} opens nothing")
+            await screen.press(key)
+            await screen.until(lambda: screen.app.screen is screen.app.main, f"{key} does not close it")
+            await screen.press("escape")
 
 
 async def test_keys_that_choose_a_format() -> None:
