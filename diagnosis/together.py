@@ -11,17 +11,19 @@ from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 
 MOST_TOLD: Final = 3
-"""Finds whose steps are told; those of smaller ones only count where they blame the same."""
+"""Finds whose steps are told; those of smaller ones only count where they go the same way."""
 MOST_FIXES: Final = 6
 
 _Key = tuple[str, str, int, str, int]
+_Way = list[Link]
+"""The steps of one find from below the effect to its root, without what makes it worse."""
 
 
 def together(members: Sequence[Suspicion]) -> Suspicion:
     """``members`` (at least one) of one cause, tenant and ``about`` as one, told by the largest loss.
 
-    Each loss goes its own way to its own culprit, as a part of the sum; who is to blame for several is told
-    once, with what it took of all.
+    Each loss goes its own way to its own culprit, as a part of the sum. Those that go the same way to the
+    same culprit are told once, with the ids of the processes that lose: so the parts of a step add up to it.
     """
     ordered = sorted(members, key=lambda member: -member.lost_ns_per_s)
     largest = ordered[0]
@@ -45,24 +47,81 @@ def together(members: Sequence[Suspicion]) -> Suspicion:
 
 
 def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
-    found: dict[_Key, Link] = {}
+    effects: list[Link] = []
+    factors: list[Link] = []
+    ways: list[_Way] = []
+    losers: list[list[int]] = []
+    """The processes that lose by each of ``ways``."""
     for number, member in enumerate(ordered):
-        for link in member.links:
-            key = link.role, link.tenant, link.pid, link.device, link.depth
-            if link.role == "effect":
-                key = "effect", "", 0, "", link.depth
-            part = (
-                link if link.share is None else replace(link, share=link.share * member.lost_ns_per_s / lost)
-            )
-            known = found.get(key)
-            if number == 0:
-                # Steps of the first one stay as they are, also where two speak of the same.
-                found[key if known is None else (*key[:-1], -len(found))] = part
-            elif known is not None:
-                found[key] = _added(known, part)
-            elif number < MOST_TOLD and link.role != "factor":
-                found[key] = part
-    return tuple(_worst_culprits_first(found.values()))
+        parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
+        own = [link for link in parts if link.role == "effect"]
+        effects = [_added(*pair) for pair in zip(effects, own, strict=False)] if number else own
+        factors = factors or [link for link in parts if link.role == "factor" and not number]
+        way = [link for link in parts if link.role not in ("effect", "factor")]
+        same = next((at for at, other in enumerate(ways) if _same(other, way)), None)
+        if same is not None:
+            ways[same] = _joined(ways[same], way)
+            losers[same].append(_pid(way))
+        elif number < MOST_TOLD:
+            ways.append(way)
+            losers.append([_pid(way)])
+    told = [_worst_culprits_first(_named(way, pids)) for way, pids in zip(ways, losers, strict=True)]
+    return (*effects, *(link for way in told for link in way), *factors)
+
+
+def _part(link: Link, part: float) -> Link:
+    return link if link.share is None else replace(link, share=link.share * part)
+
+
+def _pid(way: _Way) -> int:
+    return way[0].pid if way else 0
+
+
+def _same(one: _Way, other: _Way) -> bool:
+    """Whether two ways go through the same steps, and have a culprit in common, or none."""
+    steps, others = ([link for link in way if link.role != "culprit"] for way in (one, other))
+    if len(steps) != len(others) or not all(map(_alike, steps, others)):
+        return False
+    blamed, blames = ({_key(link) for link in way if link.role == "culprit"} for way in (one, other))
+    return bool(blamed & blames) or not (blamed or blames)
+
+
+def _alike(one: Link, other: Link) -> bool:
+    """Whether two steps are one: figures in their texts differ, or only the process that loses."""
+    said = (one.role, one.tenant, one.device, one.depth, one.text)
+    return _key(one) == _key(other) or said == (
+        other.role,
+        other.tenant,
+        other.device,
+        other.depth,
+        other.text,
+    )
+
+
+def _key(link: Link) -> _Key:
+    return link.role, link.tenant, link.pid, link.device, link.depth
+
+
+def _joined(one: _Way, other: _Way) -> _Way:
+    """Two ways that are the same, as one; culprits of only one of them stay."""
+    joined = list(one)
+    for link in other:
+        at = next((at for at, known in enumerate(joined) if _alike(known, link)), None)
+        if at is None:
+            joined.append(link)
+        else:
+            joined[at] = _added(joined[at], link)
+    return joined
+
+
+def _named(way: _Way, pids: Sequence[int]) -> _Way:
+    """``way``, with the ids of the processes in the step that they all have in common."""
+    pids = tuple(dict.fromkeys(pid for pid in pids if pid))
+    if len(pids) < 2:
+        return way
+    some = ", ".join(str(pid) for pid in pids[:MOST_TOLD])
+    more = f" and {len(pids) - MOST_TOLD} more" if len(pids) > MOST_TOLD else ""
+    return [replace(way[0], text=f"{way[0].text} (pids {some}{more})"), *way[1:]]
 
 
 def _added(one: Link, other: Link) -> Link:

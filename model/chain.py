@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from model.window import RowKey
@@ -92,8 +92,26 @@ class Chain:
 
     @property
     def culprits(self) -> tuple[Link, ...]:
-        """Who is to blame, the first one most; may be empty."""
-        return tuple(link for link in self.links if link.role == "culprit")
+        """Who is to blame, each once, the first one most; may be empty."""
+        found: dict[tuple[str, int, str, str], Link] = {}
+        told = 0
+        for link in self.links:
+            if link.role == "culprit":
+                told += 1
+                key = link.tenant, link.pid, link.process, link.device
+                found[key] = _sum(found[key], link) if key in found else link
+        several = len(found) < told  # of several losses: then they have no order yet
+        return tuple(sorted(found.values(), key=lambda link: -(link.ns_per_s or 0.0) if several else 0.0))
+
+
+def _sum(one: Link, other: Link) -> Link:
+    """A step that stands in two places of a chain, with what it stands for in both."""
+    share, ns_per_s = one.share, one.ns_per_s
+    if share is not None and other.share is not None:
+        share = min(share + other.share, 1.0)
+    if ns_per_s is not None and other.ns_per_s is not None:
+        ns_per_s += other.ns_per_s
+    return replace(one, share=share, ns_per_s=ns_per_s)
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:

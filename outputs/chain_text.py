@@ -94,14 +94,21 @@ def branches(links: Sequence[Link], at: int, *, unicode: bool) -> tuple[str, str
 def step(link: Link, chain: Chain, window: Window) -> str:
     """A link's text, and of whom or what it speaks, but for the chain's own process, where it says not."""
     own = link.tenant in ("", chain.tenant) and link.pid in (0, chain.pid)
-    process = "" if own else f"{link.process} {link.pid}" if link.process and link.pid else link.process
+    # Two steps may differ by nothing else.
+    alike = any(other.text == link.text and other.pid != link.pid for other in chain.links)
+    process = ""
+    if not own or alike:
+        process = f"{link.process} {link.pid}" if link.process and link.pid else link.process
     tenant = name_of(link.tenant, window) if link.tenant and link.tenant != chain.tenant else ""
     known = (
-        (process, link.process),
+        (
+            f"pid {link.pid}" if alike and link.process in link.text else process,
+            "" if alike else link.process,
+        ),
         (tenant, tenant),
         (link.device, link.device),
     )
-    unsaid = [text for text, said in known if text and said not in link.text]
+    unsaid = [text for text, said in known if text and (not said or said not in link.text)]
     return f"{link.text} ({', '.join(unsaid)})" if unsaid and link.role != "effect" else link.text
 
 
@@ -126,12 +133,21 @@ def about(chain: Chain, *, unicode: bool) -> str:
     place = " ".join(part for part in (chain.process, str(chain.pid or ""), chain.operation) if part)
     parts += [place] if place else []
     if chain.p99_ns is not None:
-        now = figures.duration(chain.p99_ns, unicode=unicode).strip()
-        normal = "normal not learned yet"
-        if chain.normal_p99_ns is not None:
-            normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=unicode).strip()}"
-        parts.append(f"p99 {now}, {normal}, {figures.count(chain.calls).strip()} calls")
+        found = slowest(chain, "normal not learned yet", unicode=unicode)
+        parts.append(", ".join((f"p99 {found}", f"{figures.count(chain.calls).strip()} calls")))
     return "; ".join(parts)
+
+
+def slowest(chain: Chain, unlearned: str, *, unicode: bool) -> str:
+    """Its p99, and what is normal where that is less: a loss need not show in the slowest calls.
+    ``unlearned`` is said where nothing is known to be normal yet."""
+    if chain.p99_ns is None:
+        return ""
+    now = figures.duration(chain.p99_ns, unicode=unicode).strip()
+    if chain.normal_p99_ns is None:
+        return f"{now}, {unlearned}"
+    normal = figures.duration(chain.normal_p99_ns, unicode=unicode).strip()
+    return f"{now}, normally {normal}" if chain.p99_ns > chain.normal_p99_ns and normal != now else now
 
 
 def fix(found: Fix, title: str, style: Style) -> list[str]:

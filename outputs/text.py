@@ -260,7 +260,9 @@ def _culprits(window: Window, style: Style) -> list[str]:
     sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
     for charge in window.evidence.charges:
         # What a process took from itself, or an interrupt ended, has no other to blame.
-        if charge.culprit_pid not in (charge.pid, 0):
+        # Nor are its workers, or other processes of its tenant.
+        own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
+        if charge.culprit_pid not in (charge.pid, 0) and not own:
             culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
             sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
     lines = []

@@ -10,7 +10,7 @@ from model.chain import Chain
 from model.pivot import bounded
 from model.window import Window
 from outputs import figures
-from outputs.chain_text import branches, name_of, rate, step
+from outputs.chain_text import branches, name_of, rate, slowest, step
 from tui.chains import MARK, ROLE, keys_of, loss
 from tui.split import bar, legend
 from widgets.page import PageLine
@@ -57,11 +57,8 @@ def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     arrow = " › " if unicode else " > "
     lines.append(_pair("in", arrow.join(part for part in place if part)))
     if chain.p99_ns is not None:
-        now = figures.duration(chain.p99_ns, unicode=unicode).strip()
-        normal = "its normal is not learned yet"
-        if chain.normal_p99_ns is not None:
-            normal = f"normally {figures.duration(chain.normal_p99_ns, unicode=unicode).strip()}"
-        lines.append(_pair("p99", f"{now}, {normal}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
+        said = slowest(chain, "its normal is not learned yet", unicode=unicode)
+        lines.append(_pair("p99", f"{said}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
     lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
     return lines
 
@@ -76,7 +73,7 @@ def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
     links = [link for link in chain.links if link.role != "factor"]
     if not links:
         return []
-    about = "  share and time, from what is slow down to its root"
+    about = "  share of the loss and time, from what is slow down to its root"
     lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
     roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
     for at, link in enumerate(links):

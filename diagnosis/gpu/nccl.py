@@ -110,7 +110,12 @@ def _straggler(
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            worst.step("waits for the collective to end", hit, lost),
+            # In calls and between them: all that is lost.
+            replace(
+                worst.step("waits for the collective to end", hit, lost),
+                share=1.0,
+                ns_per_s=facts.per_second(lost),
+            ),
             culprit,
             *reasons,
         ),
@@ -156,7 +161,7 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
             "reason",
             _IN_WORDS[part],
             share=min(1.0, excess / lost),
-            ns_per_s=facts.per_second(excess),
+            ns_per_s=facts.per_second(min(excess, lost)),
             depth=3,
         )
     ]
@@ -173,7 +178,7 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
                 f"{'the CPU is held by' if part == 'runqueue' else 'it is woken by'} {process} (pid {pid}) "
                 f"of {facts.name(tenant)}",
                 share=min(1.0, ns / lost),
-                ns_per_s=facts.per_second(ns),
+                ns_per_s=facts.per_second(min(ns, lost)),
                 tenant=tenant,
                 pid=pid,
                 process=process,

@@ -153,7 +153,7 @@ class Usage:
             "mechanism",
             text,
             share=min(1.0, calls.total_ns / lost_ns) if lost_ns > 0 else None,
-            ns_per_s=self.per_second(calls.total_ns),
+            ns_per_s=self.per_second(min(calls.total_ns, lost_ns) if lost_ns > 0 else calls.total_ns),
         )
 
     def suspect(

@@ -54,19 +54,20 @@ def load(facts: Facts, loss: Loss) -> Load:
     whose = "its" if device.own else "the tenant's"
     if not device.own:
         unknown = (f"whether {who.process} waits for {device.name}, as its tenant does: {_NO_BLOCK_IO}",)
+    lost = loss.paths[loss.path]
     reason = link_of(
         who,
         "reason",
         f"{device.name} takes {device.request_ns / 1e6:.1f} ms for each of {whose} requests",
-        share=1.0 if device.own else None,
-        ns_per_s=facts.per_second(device.queued_ns + device.service_ns),
+        share=min(lost / loss.ns, 1.0) if device.own and loss.ns else None,
+        ns_per_s=facts.per_second(lost) if device.own else None,
         device=device.name,
         depth=depth,
     )
     users = {Who(*user): ns for user, ns in block.users(facts, device.name).items()}
     others = {Who(*user): ns for user, ns in block.others(facts, device.name, who.tenant).items()}
     to_blame = others or {user: ns for user, ns in users.items() if user.tenant == who.tenant}
-    culprits = _culprits(facts, device.name, to_blame, sum(users.values()) or 1.0, depth + 1)
+    culprits = _culprits(facts, reason, to_blame, sum(users.values()) or 1.0)
     links = [reason, *culprits]
     if others:
         fixes = _slower(facts, culprits[0])
@@ -109,7 +110,8 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
     )
 
 
-def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, depth: int) -> list[Link]:
+def _culprits(facts: Facts, reason: Link, users: dict[Who, float], total: float) -> list[Link]:
+    """``users`` of the device in ``reason``, each with that part of the loss that it has of the load."""
     tenants: dict[str, float] = {}
     for user, ns in users.items():
         tenants[user.tenant] = tenants.get(user.tenant, 0.0) + ns
@@ -118,16 +120,20 @@ def _culprits(facts: Facts, device: str, users: dict[Who, float], total: float, 
         link_of(
             user,
             "culprit",
-            f"{named(facts, user)} loads {device}"
-            if user.pid
-            else f"{facts.name(user.tenant)} loads {device} (writeback)",
-            share=ns / total,
-            ns_per_s=facts.per_second(ns),
-            device=device,
-            depth=depth,
+            f"{named(facts, user) if user.pid else facts.name(user.tenant)} loads {reason.device}"
+            f"{'' if user.pid else ' (writeback)'} {_at_once(facts.per_second(ns) / 1e9)}",
+            share=None if reason.share is None else reason.share * ns / total,
+            ns_per_s=None if reason.ns_per_s is None else reason.ns_per_s * ns / total,
+            device=reason.device,
+            depth=reason.depth + 1,
         )
         for user, ns in order[:MOST_CULPRITS]
     ]
+
+
+def _at_once(requests: float) -> str:
+    """How much load that is: ``requests`` under way at a time, on average."""
+    return f"with {requests:.0f} requests at a time" if requests >= 2 else f"for {requests:.0%} of the time"
 
 
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from model.chain import Chain, Severity, loss_step, worst_first
+from model.chain import Chain, Link, Severity, loss_step, worst_first
 
 
 def chain(
@@ -33,6 +34,20 @@ def test_the_order_of_chains() -> None:
     mixed = expected.copy()
     random.Random(3).shuffle(mixed)
     assert [found.id for found in sorted(mixed, key=worst_first)] == [found.id for found in expected]
+
+
+def test_who_is_to_blame_for_several_losses_is_named_once_with_all_of_them() -> None:
+    def blamed(pid: int, share: float) -> Link:
+        return Link("culprit", f"{pid}", share=share, ns_per_s=1000 * share, pid=pid, depth=2)
+
+    ways = (blamed(1, 0.4), blamed(2, 0.1), Link("mechanism", "waits"), blamed(2, 0.5))
+    culprits = replace(chain("a", 1.0), links=ways).culprits
+    assert [(link.pid, link.share, link.ns_per_s) for link in culprits] == [
+        (2, pytest.approx(0.6), pytest.approx(600)),
+        (1, 0.4, 400),
+    ]
+    one_way = replace(chain("a", 1.0), links=ways[1::-1])
+    assert [link.pid for link in one_way.culprits] == [2, 1]
 
 
 @pytest.mark.parametrize(

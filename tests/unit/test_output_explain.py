@@ -17,7 +17,7 @@ from model.chain import Chain, Fix, Link
 from model.device import Devices
 from model.evidence import Evidence
 from model.window import Coverage, Window
-from outputs.chain_text import branches
+from outputs.chain_text import about, branches, step
 from outputs.explain import SCHEMA, explain_document, explain_text
 from outputs.saved import save
 from outputs.style import Style
@@ -59,6 +59,23 @@ def test_a_chain_reads_from_the_effect_to_its_root() -> None:
     assert re.search(r"CRITICAL +the kernel killed worker of serve \(since \S+, ended \S+\)", said)
     assert "Found: 1 going on, 1 ended. Looked at: 11 calls" in said
     assert "not measured here\n  CFS throttling of cri:bb" in said
+
+
+def test_what_is_not_slower_than_normal_is_not_compared_with_it() -> None:
+    quick = replace(CHAINS[0], p99_ns=4_000_000, normal_p99_ns=4_001_000)
+    assert "p99 4.00ms, " in about(quick, unicode=True)
+    assert "normal" not in about(quick, unicode=True).partition("p99")[2]
+    assert "normally 3.00ms" in about(replace(quick, normal_p99_ns=3_000_000), unicode=True)
+    assert "not learned" in about(replace(quick, normal_p99_ns=None), unicode=True)
+
+
+def test_steps_that_differ_by_their_process_alone_say_which_it_is() -> None:
+    link = Link("mechanism", "python3 waits", tenant=CHAINS[0].tenant, pid=CHAINS[0].pid, process="python3")
+    other = replace(link, pid=link.pid + 1)
+    both = replace(CHAINS[0], links=(link, other))
+    assert step(link, both, full_window()) == f"python3 waits (pid {link.pid})"
+    assert step(other, both, full_window()) == f"python3 waits (pid {link.pid + 1})"
+    assert step(link, replace(both, links=(link,)), full_window()) == "python3 waits"
 
 
 def test_a_healthy_window_says_what_was_looked_at() -> None:

@@ -179,7 +179,7 @@ def test_many_chains_are_cut_and_counted() -> None:
 
 def test_who_took_whose_time_adds_up_by_process() -> None:
     def charge(culprit: int, ns: int, operation: str, kind: str = "runqueue") -> Charge:
-        tenant = "cri:bb" if culprit != 100 else "docker:aa"
+        tenant = "cri:bb" if culprit >= 300 else "docker:aa"
         return Charge("docker:aa", 100, "python3", "runtime", operation, kind, tenant, culprit, "hog", ns, 1)
 
     charges = (
@@ -188,6 +188,7 @@ def test_who_took_whose_time_adds_up_by_process() -> None:
         charge(300, 1_000_000, "cudaFree", "lock"),
         charge(100, 90_000_000, "cudaFree", "lock"),
         charge(0, 80_000_000, "cudaFree", "network"),
+        charge(101, 70_000_000, "cudaFree", "process"),
     )
     text = plain(replace(window(), evidence=Evidence(charges=charges)))
     title = "who took the time of others\n"
