@@ -26,6 +26,8 @@ from model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, R
 HOST = "simulated-host"
 PROBE_NS = 700.0
 """Cost of one traced call, ns: entry and return probe on a current server CPU."""
+FFTBENCH_PID = 5_612
+"""A process of the last tenant that is traced in part only."""
 _POINTS = 96
 """Different durations that one row shows in one window."""
 _SPIKE_SHARE = 0.002
@@ -52,25 +54,28 @@ class _Row:
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
-    ``tenants`` tenants (the first three are a trainer, an inference server and a notebook) with
-    ``operations`` operations in each of their processes; ``reason`` says why nothing real is shown;
-    ``clock`` gives Unix seconds.
+    ``tenants`` tenants (the first three are a trainer, an inference server and a notebook; by default as many
+    as the plot has) with ``operations`` operations in each of their processes; ``plot`` is what happens to
+    them; ``reason`` says why nothing real is shown; ``clock`` gives Unix seconds.
     """
 
     def __init__(
         self,
         seed: int = 1,
-        tenants: int = 10,
+        tenants: int | None = None,
         operations: int = 40,
         *,
+        plot: host.Plot = host.EVERYTHING,
         reason: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
+        tenants = plot.tenants if tenants is None else tenants
         if tenants < 1 or operations < 1:
             raise ValueError("at least one tenant and one operation are needed")
         self._random = np.random.default_rng(seed)
         self._clock = clock
         self._reason = reason
+        self._plot = plot
         self._began = self._last = clock()
         self._tenants: dict[str, Tenant] = {}
         self._rows: list[_Row] = []
@@ -174,16 +179,17 @@ class SimulatedSource:
         """Who plays what on this host: the trainer comes first, then the server, the notebook and others."""
         people = list(self._tenants)
 
-        def someone(number: int, process: str, pid: int) -> host.Someone | None:
-            return host.Someone(people[number], pid, process) if number < len(people) else None
+        def someone(number: int, process: str, pid: int, *, plays: bool) -> host.Someone | None:
+            return host.Someone(people[number], pid, process) if plays and number < len(people) else None
 
         worker = host.Someone(people[0], 4_190, "pt_data_worker")
         return host.Cast(
             trainer=people[0],
             worker=worker,
             server=people[1] if len(people) > 1 else None,
-            hog=someone(2, "preprocess", 5_210),
-            copier=someone(5, "rsync", 5_344),
+            hog=someone(2, "preprocess", 5_210, plays=self._plot.cpu),
+            copier=someone(5, "rsync", 5_344, plays=self._plot.disk),
+            late_rank=self._plot.late_rank,
         )
 
     def _between(self, calls: Rows, seconds: float, now: host.Moment) -> Rows:
@@ -270,11 +276,12 @@ class SimulatedSource:
     def _devices(self, age: float) -> Devices:
         devices = []
         total = 80 << 30
-        for index in range(2):
+        gpus = self._plot.gpus
+        for index in range(gpus):
             wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
             busy = min(100.0, max(0.0, 70 + 25 * wave + float(self._random.normal(0, 2))))
             hot = 58 + 0.24 * busy
-            holders = {(row.key.pid, row.key.tenant) for row in self._rows if row.key.pid % 2 == index}
+            holders = {(row.key.pid, row.key.tenant) for row in self._rows if row.key.pid % gpus == index}
             each = int(total * 0.8 / max(len(holders), 1))
             devices.append(
                 Device(
@@ -315,7 +322,7 @@ class SimulatedSource:
 
     def _coverage(self) -> Coverage:
         processes = len({row.key.pid for row in self._rows})
-        first = self._rows[0].key
+        last = self._rows[-1].key
         libraries = (
             Library("/usr/lib/x86_64-linux-gnu/libcuda.so.555.42", "driver", 118, processes),
             Library("/opt/conda/lib/libcudart.so.12.4.127", "runtime", 94, processes),
@@ -325,8 +332,8 @@ class SimulatedSource:
             "/usr/local/bin/fftbench",
             "CUDA runtime linked statically, without symbols: its driver calls are counted",
             "build it with nvcc -cudart shared to see runtime calls too",
-            pid=4190,
-            tenant=first.tenant,
+            pid=FFTBENCH_PID,
+            tenant=last.tenant,
         )
         functions = sum(library.functions for library in libraries)
         return Coverage(

@@ -1,7 +1,8 @@
 """What the simulated host does to its tenants: splits, the time between calls, and who took it.
 
 Most of the time all is well. In one stretch of every period another tenant takes an inference server's CPUs;
-in another one a trainer's data worker waits for a disk that a third tenant loads.
+in another one a trainer's data worker waits for a disk that a third tenant loads. A plot may leave out
+either, or let one of the trainer's ranks come late all the time.
 """
 
 from __future__ import annotations
@@ -39,6 +40,32 @@ _CHARGED: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """What happens on the simulated host, and to how many tenants."""
+
+    tenants: int
+    gpus: int
+    cpu: bool = False
+    """Whether a tenant takes another one's CPUs at times."""
+    disk: bool = False
+    """Whether a tenant loads a disk at times."""
+    late_rank: bool = False
+    """Whether the trainer's second rank comes late."""
+
+
+EVERYTHING: Final = Plot(tenants=10, gpus=2, cpu=True, disk=True)
+PLOTS: Final = {
+    "trio": Plot(tenants=3, gpus=1, cpu=True),
+    "noisy-neighbour": Plot(tenants=3, gpus=1, cpu=True),
+    "slow-disk": Plot(tenants=6, gpus=1, disk=True),
+    "straggler": Plot(tenants=1, gpus=2, late_rank=True),
+}
+"""What happens in each scenario of `demo.scenario` where it is simulated."""
+LATE_NS: Final = 18_000_000
+"""By how much a late rank enters each collective later than the first one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Someone:
     """A process that makes no traced call, and its tenant's id."""
 
@@ -60,6 +87,8 @@ class Cast:
     """Who takes the server's CPUs."""
     copier: Someone | None
     """Who loads the disk."""
+    late_rank: bool = False
+    """Whether the trainer's second rank comes late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +334,7 @@ def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> list[Rank]:
         if key.tenant == cast.trainer and key.operation == "ncclAllReduce" and count
     ]
     joined = min((count for _, count in entered), default=0) if len(entered) > 1 else 0
+    late = 1 if cast.late_rank else None
     return [
         Rank(
             communicator="51e0a7b3c4d2f901",
@@ -316,8 +346,8 @@ def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> list[Rank]:
             local_ranks=len(entered),
             collectives=count,
             joined=joined,
-            late_ns=joined * 21_000 if rank % 2 else joined * 17_000,
-            last=joined // 2,
+            late_ns=joined * (LATE_NS if late == rank else 21_000 if rank % 2 else 17_000),
+            last=joined // 2 if late is None else joined if late == rank else 0,
             since_entry_ns=4_000_000,
         )
         for rank, (key, count) in enumerate(entered)

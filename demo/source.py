@@ -10,6 +10,7 @@ from demo.build import compiler
 from demo.cgroups import hierarchy
 from demo.scenario import Scenario
 from demo.simulated import SimulatedSource
+from demo.simulated_host import PLOTS
 from demo.tenants import DemoTenants
 from model.errors import Told
 from model.source import Source
@@ -34,7 +35,16 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
         except BaseException:
             tenants.close()
             raise
-    return SimulatedSource(reason=f"simulated: {reason}")
+    return simulated_source(scenario, reason=f"simulated: {reason}")
+
+
+def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
+    """A host that does not exist, on which happens what ``scenario`` is about. One of the user's own is never
+    simulated: ``coverage.tracing`` then says that others are shown."""
+    plot = PLOTS.get(scenario.name)
+    if plot is not None:
+        return SimulatedSource(plot=plot, reason=reason)
+    return SimulatedSource(reason=f"{reason or 'simulated'}; other tenants than those of {scenario.name}")
 
 
 def why_simulated() -> str:

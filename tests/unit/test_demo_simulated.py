@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from demo.scenario import load_scenario, scenario_names
 from demo.simulated import SimulatedSource, _histograms
-from demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS
+from demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
+from demo.source import simulated_source
 from diagnosis.engine import Diagnosis
 from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
@@ -166,6 +169,50 @@ def test_reasons_of_devices_are_those_of_the_driver() -> None:
     }
     assert shown
     assert shown <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("trio", "cpu_contention"),
+        ("noisy-neighbour", "cpu_contention"),
+        ("slow-disk", "loader_disk"),
+        ("straggler", "nccl_straggler"),
+    ],
+)
+def test_a_simulated_scenario_is_about_what_it_promises(name: str, cause: str) -> None:
+    of_plots = {"cpu_contention", "loader_disk", "nccl_straggler"}
+    assert set(PLOTS) == set(scenario_names())
+    source, diagnosis = SimulatedSource(3, plot=PLOTS[name], clock=clock()), Diagnosis()
+    seen: dict[str, Chain] = {}
+    for _ in range(int(DISK_LOADED[1])):
+        for chain in diagnosis.add(source.read()).chains:
+            if chain.severity in ("critical", "high") and chain.cause in of_plots:
+                seen[chain.cause] = chain
+    assert set(seen) == {cause}
+    assert_adds_up(seen[cause])
+
+
+def assert_adds_up(chain: Chain) -> None:
+    """No step stands for more than the one above it, nor do those side by side together."""
+    steps = [link for link in chain.links if link.role != "factor" and link.ns_per_s is not None]
+    for at, link in enumerate(steps):
+        below: list[float] = []
+        for other in steps[at + 1 :]:
+            if other.depth <= link.depth:
+                break
+            if other.depth == link.depth + 1:
+                below.append(other.ns_per_s or 0.0)
+        assert sum(below) <= (link.ns_per_s or 0.0) * 1.0001, chain.links
+
+
+def test_a_scenario_of_ones_own_is_said_not_to_be_simulated() -> None:
+    own = replace(load_scenario("trio"), name="mine")
+    assert simulated_source(own).read().coverage.tracing == "simulated; other tenants than those of mine"
+    assert simulated_source(load_scenario("trio"), reason="why").read().coverage.tracing == "why"
+    (window,) = windows(1)
+    (missing,) = window.coverage.missing
+    assert missing.pid not in {process.pid for process in window.evidence.processes}
 
 
 def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:

@@ -19,11 +19,17 @@ from tui.commands.tracing import (
     number,
 )
 
+DEFAULT = "trio"
+"""The scenario that is shown where none is named."""
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
-        "scenario", nargs="?", default="trio", metavar="SCENARIO", help="which tenants (default: trio)"
+        "scenario",
+        nargs="?",
+        metavar="SCENARIO",
+        help=f"which tenants (default: {DEFAULT}; with --simulated: ten, with several faults)",
     )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
@@ -50,14 +56,14 @@ def run(options: argparse.Namespace) -> int:
         for name in scenario_names():
             sys.stdout.write(f"{name:16} {load_scenario(name).about}\n")
         return 0
-    scenario = load_scenario(options.scenario)
+    scenario = load_scenario(options.scenario or DEFAULT)
 
     def start() -> Source:
         from demo.simulated import SimulatedSource
-        from demo.source import demo_source
+        from demo.source import demo_source, simulated_source
 
         if options.simulated:
-            return diagnosed(SimulatedSource())
+            return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
     if options.once or options.json or not sys.stdout.isatty():

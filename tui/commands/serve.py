@@ -204,12 +204,10 @@ def source_of(options: argparse.Namespace) -> Source:
             if monitor.cannot_trace is not None:
                 say(str(monitor.cannot_trace))
             return diagnosed(monitor, keep=options.state)
+        from demo.source import demo_source, simulated_source
+
         if options.simulated:
-            from demo.simulated import SimulatedSource
-
-            return diagnosed(SimulatedSource())
-        from demo.source import demo_source
-
+            return diagnosed(simulated_source(scenario))
         return diagnosed(demo_source(scenario, monitor_options(options)))
 
     if options.demo is None and options.simulated:
