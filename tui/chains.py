@@ -152,6 +152,7 @@ def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
         lost="",
         where=common({one.where for _, one in alike}),
         culprit=common({one.culprit for _, one in alike}),
+        since=common({one.since for _, one in alike}),
         fix="",
     )
 

@@ -21,6 +21,8 @@ from widgets.strips import Part, printable, strip_of
 
 LEAST_NAME = 16
 """Cells that a name within a sentence keeps."""
+_LEAST = 8
+"""Cells of a column below which it says nothing."""
 _CULPRIT = 36
 """Cells of the culprit, where what helps stands behind it."""
 _TIGHT, _NARROW, _WIDE = 70, 100, 150
@@ -186,7 +188,7 @@ class AlertList(Lines, can_focus=True):
             last = at == len(shown) - 1
             room = width - cell_len(tail) - 3 if last and tail else width
             over = paint.cursor if self.has_focus and self._top + at == self._cursor else None
-            # Columns stay below each other: the last one gives way to the tail.
+            # Columns stay below each other: the last ones give way to the tail.
             parts = self._row(row, room if row.text else width, over, paint)
             if last and tail:
                 parts = [
@@ -226,7 +228,7 @@ class AlertList(Lines, can_focus=True):
         columns = [(row.title, 36, loud), (row.who, 18, plain), (row.lost, 8, plain)]
         if width >= _WIDE:
             columns.append((row.where, 26, plain))
-        since = f"ended {row.ended}" if row.ended else f"since {row.since}"
+        since = f"ended {row.ended}" if row.ended else f"since {row.since}" if row.since else ""
         rest = width - sum(wide + 1 for _, wide, _ in columns) - _TIME - 1
         helps = max(rest - 1 - _CULPRIT, 0) if width >= _WIDE else 0
         columns.append((row.culprit, rest - 1 - helps, plain))
@@ -238,15 +240,13 @@ class AlertList(Lines, can_focus=True):
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
         """The same where there is little room: what it is and who does it are kept the longest."""
-        behind = [(row.who, 12, plain), (row.lost, 8, plain)]
-        if width < _TIGHT:
-            behind = behind[1:]
-        elif row.ended:
-            behind = [(f"ended {row.ended}", 12 + 1 + 8, dim)]
-        rest = width - 29 - 1 - sum(wide + 1 for _, wide, _ in behind) - 1
+        last = (f"ended {row.ended}", _TIME, dim) if row.ended else (row.who, 12, plain)
+        end = last[1] + 1 if width >= _TIGHT else 0
+        rest = width - 29 - 1 - 8 - 1 - end
         if rest < 8:
             return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
-        return [(row.title, 29, loud), (row.culprit, rest, plain), *behind]
+        columns = [(row.title, 29, loud), (row.lost, 8, plain), (row.culprit, rest, plain)]
+        return [*columns, last] if end else columns
 
     def _sentence(self, row: AlertRow, room: int) -> str:
         text = printable(row.text)
@@ -259,12 +259,12 @@ class AlertList(Lines, can_focus=True):
 
 
 def _padded(parts: list[Part], width: int, fill: Style | None, *, unicode: bool) -> list[Part]:
-    """``parts`` in exactly ``width`` cells."""
+    """``parts`` in exactly ``width`` cells, without one of which only some letters would be left."""
     kept: list[Part] = []
     for text, style in parts:
         length = cell_len(text)
         if length > width:
-            kept.append((fit(text, width, unicode=unicode), style))
+            kept.append((fit(text if width >= _LEAST else "", width, unicode=unicode), style))
             return kept
         kept.append((text, style))
         width -= length

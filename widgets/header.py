@@ -85,11 +85,11 @@ class Header(Lines):
         ]
         room = width - _length(left) - 1
         host = printable(state.host)
-        # Which host it is matters more than the figures, but a long name gives way to the first two, and
-        # something lost is said before anything else.
+        # What is wrong matters more than the figures, and something lost more than anything else. Which host
+        # it is matters, too, but a long name gives way to the first three.
         fits = [False] * len(right)
-        for number in (1, 0, *range(2, len(right))) if state.lost else range(len(right)):
-            wanted = min(cell_len(host), 16 if number >= 2 else LEAST_HOST) + 2 if host else 0
+        for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):
+            wanted = min(cell_len(host), 16 if number >= 3 else LEAST_HOST) + 2 if host else 0
             length = _length(right[number]) + 2
             if length + wanted > room:
                 continue
