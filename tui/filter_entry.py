@@ -6,6 +6,10 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Input
 
+ENDS = "Enter keeps  Esc clears"
+"""The keys that end it, told beside it where there are so many columns:"""
+ENDS_FROM = 60
+
 
 class FilterEntry(Input):
     """One line of text; Enter keeps it (``Submitted``), Esc clears it."""
@@ -14,8 +18,7 @@ class FilterEntry(Input):
         """Esc was pressed."""
 
     def __init__(self, widget_id: str) -> None:
-        hint = "word /regex/ key:value -not   Enter keeps, Esc clears"
-        super().__init__(id=widget_id, placeholder=hint, compact=True)
+        super().__init__(id=widget_id, placeholder="word /regex/ key:value -not", compact=True)
         self.cursor_blink = False
 
     def on_key(self, event: events.Key) -> None:

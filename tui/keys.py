@@ -143,27 +143,36 @@ ACTIONS = (
 
 BY_ID = {action.id: action for action in ACTIONS}
 
-FOOTER: tuple[tuple[tuple[str, ...], str], ...] = (
+Entry = tuple[tuple[str, ...], str]
+"""Ids of actions, and what they are called together in the line of keys; empty: what the first is called."""
+
+FOOTER: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
+    (("out",), ""),
+    (("enlarge",), ""),
     (("freeze",), ""),
+    (("back", "onward"), "Time"),
+    (("in",), ""),
     (("warnings",), ""),
-    (("chains",), ""),
     (("filter",), ""),
     (("container", "operation", "process", "layer"), "Pivot"),
-    (("in",), ""),
-    (("out",), ""),
+    (("chains",), ""),
     (("details",), ""),
     (("sort",), ""),
     (("longer", "shorter"), "Window"),
-    (("back", "onward"), "Time"),
     (("save",), ""),
-    (("enlarge",), ""),
+    (("mark", "compare"), "Compare"),
+    (("devices",), ""),
+    (("unfold",), ""),
+    (("versus",), ""),
+    (("columns",), ""),
+    (("only",), ""),
     (("reverse",), ""),
     (("theme",), ""),
 )
-"""The line of keys, the most important first: ids of actions, and what several are called together."""
-FOOTER_OF_WARNINGS: tuple[tuple[tuple[str, ...], str], ...] = (
+"""The line of keys, the most important first. What is of no use now is left out, or comes last."""
+FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("quit",), ""),
     (("help",), ""),
     (("in",), "Open"),
@@ -172,10 +181,13 @@ FOOTER_OF_WARNINGS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("copy",), ""),
     (("silence",), ""),
     (("silenced",), ""),
+    (("enlarge",), ""),
     (("freeze",), ""),
     (("save",), ""),
 )
 """The same while the keys go to the list of warnings."""
+_OF_TIME = {"freeze", "back", "longer", "mark"}
+"""First actions of entries that are of no use where there is one moment only."""
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
@@ -196,15 +208,33 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
     ]
 
 
-def footer(*, frozen: bool = False, warnings: bool = False) -> tuple[tuple[str, str, str], ...]:
-    """(keys, label, Textual action of the first) for the line of keys, the most important first."""
+def footer(
+    *,
+    warnings: bool = False,
+    frozen: bool = False,
+    still: bool = False,
+    out: str = "",
+    enlarged: bool = False,
+) -> tuple[tuple[str, str, str], ...]:
+    """(keys, label, Textual action of the first) for the line of keys, the most important first.
+
+    ``warnings``: the keys go to their list; ``still``: there is one moment only, that of a saved window;
+    ``out``: what Esc does now, in a word, if anything; ``enlarged``: a panel has the screen to itself.
+    """
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
-    entries = []
+    labels = {"out": out, "freeze": "Live" if frozen else "", "enlarge": "All panels" if enlarged else ""}
+    useless = _OF_TIME if still else set()
+    last = {"enlarge": not enlarged, "back": not frozen}
+    now: list[tuple[str, str, str]] = []
+    later: list[tuple[str, str, str]] = []
     for ids, together in FOOTER_OF_WARNINGS if warnings else FOOTER:
         first = BY_ID[ids[0]]
-        label = "Live" if frozen and first.id == "freeze" else together or first.label
-        entries.append((" ".join(BY_ID[name].key for name in ids), label, prefix[first.by] + first.action))
-    return tuple(entries)
+        if first.id in useless or (first.id == "out" and not (together or out)):
+            continue
+        label = together or labels.get(first.id) or first.label
+        keys = " ".join(BY_ID[name].key for name in ids)
+        (later if last.get(first.id) else now).append((keys, label, prefix[first.by] + first.action))
+    return (*now, *later)
 
 
 def groups() -> dict[str, list[Action]]:

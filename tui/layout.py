@@ -14,6 +14,8 @@ TWO_TABLES_FROM = 40
 """Lines from which a second table is shown below the first."""
 BESIDE_FROM = 160
 """Columns from which the second table stands beside the first."""
+MOST_SPARE = 10
+"""Cells that tables of containers leave to tables of operations beside them, at most."""
 HISTORY_FROM = 160
 """Columns from which devices have their history beside them."""
 
@@ -43,6 +45,16 @@ class Layout:
     enlarged: Enlarged = ""
     roomy: bool = False
     """There is room for what is worth a line only then."""
+
+
+def first_cells(width: int, share: int, *, gives: bool = True) -> int:
+    """Cells of the first of two tables side by side on ``width`` columns, which may take ``share`` percent.
+
+    It ``gives`` some of them to the second where that has longer names and one more column of them, as
+    operations have; else it takes as many.
+    """
+    spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
+    return width * share // 100 + (-spare if gives else spare)
 
 
 def most_lines(height: int) -> int:

@@ -18,7 +18,7 @@ from model.window import Window
 from tui.alert_panel import AlertPanel
 from tui.collector import Snapshot
 from tui.config import PANELS
-from tui.filter_entry import FilterEntry
+from tui.filter_entry import ENDS, ENDS_FROM, FilterEntry
 from tui.keys import footer
 from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
 from tui.moments import Moments, Picture
@@ -100,6 +100,7 @@ class MainView(Screen[None]):
         with Horizontal(id="entry"):
             yield Label("/", id="prompt")
             yield FilterEntry("filter")
+            yield Label(ENDS, id="ends")
         yield KeyLine("keys", unicode=unicode)
         yield AlertList("small", unicode=unicode)
 
@@ -198,6 +199,10 @@ class MainView(Screen[None]):
         wanted = "keys" in self._layout.shown and not self.query_one("#filter").display
         keys.display = wanted or (bool(keys.said) and not self._layout.small)
 
+    @on(Tables.Looked)
+    def _tables_looked(self) -> None:
+        self._refresh_keys()
+
     @on(Tables.Said)
     def _tables_said(self, message: Tables.Said) -> None:
         self.say(message.text, "dim")
@@ -247,6 +252,7 @@ class MainView(Screen[None]):
         for name, selector in panels.items():
             self.query_one(selector).display = name in place.shown
         typing = self.query_one("#filter").display
+        self.query_one("#ends").display = width >= ENDS_FROM
         self.query_one("#header").display = not place.small
         self._show_keys()
         warning = self.query_one("#small", AlertList)
@@ -284,7 +290,13 @@ class MainView(Screen[None]):
         return [one.devices for one in islice(before, PAST_CELLS)][::-1]
 
     def _refresh_keys(self) -> None:
-        keys = footer(frozen=self.frozen, warnings=self.panel.has_focus)
+        keys = footer(
+            warnings=self.panel.has_focus,
+            frozen=self.frozen,
+            still=self.stalltop.options.still,
+            out="Back" if self.moments.comparing else self.tables.way_out,
+            enlarged=bool(self._enlarged),
+        )
         self.query_one("#keys", KeyLine).show(keys)
 
     def _refresh_alerts(self) -> None:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from model.filter import Filter, parse
 from model.window import Window
-from tui.columns.choice import BY_ID, WIDE, columns
+from tui.columns.choice import BY_ID, columns
 from tui.columns.kind import Kind, Look, Need, Values, cell
 from tui.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
 from tui.past import NO_PAST, Past
 from tui.split import legend
 from tui.view import Level, View, empty, title
-from widgets.table import Cell, Rows, TableData, TableRow
+from widgets.table import Cell, Column, Rows, TableData, TableRow
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""
@@ -64,7 +64,6 @@ def table(
     ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones;
     ``pictures``: with the columns that are drawn rather than written.
     """
-    split = window.rows.split_ns is not None
     shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
     shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
     kinds = [BY_ID[column.id] for column in shown[1:]]
@@ -79,8 +78,18 @@ def table(
         view.sort,
         view.descending,
         empty(window, view),
-        legend(letters=letters) if legend_shown and split and pictures and width >= WIDE else (),
+        legend(letters=letters) if legend_shown and _in_view("split", shown, width) else (),
     )
+
+
+def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
+    """Whether ``column`` is among those ``shown`` on ``width`` cells."""
+    ends = 1
+    for one in shown:
+        ends += one.width + 1
+        if one.id == column:
+            return ends <= width
+    return False
 
 
 def available(window: Window, against: Window | None = None, past: Past = NO_PAST) -> set[Need]:

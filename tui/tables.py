@@ -19,7 +19,7 @@ from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Key, Step
 from tui.keys import bindings
-from tui.layout import Layout
+from tui.layout import Layout, first_cells
 from tui.moments import Picture
 from tui.past import NO_PAST, Past
 from tui.status import changes_text
@@ -57,6 +57,9 @@ class Tables(Vertical):
 
         text: str
 
+    class Looked(Message):
+        """Something else is looked at."""
+
     class Bottom(Message):
         """Enter on a row with nothing below it."""
 
@@ -80,8 +83,11 @@ class Tables(Vertical):
         """How tables of what changed are sorted."""
         self._layout = Layout()
         self._share = 50
-        self._main_lines = 0
-        self._main_height = ""
+        self._behind: tuple[View, Hashable] | None = None
+        """The first table, and its cursor, while the second is enlarged in its place."""
+        self._lines = (0, 0)
+        """Lines that the first and the second table have needed since they show what they do."""
+        self._heights = ("", "")
 
     def compose(self) -> ComposeResult:
         """The first table above the second."""
@@ -123,27 +129,47 @@ class Tables(Vertical):
     def lay_out(self, layout: Layout, *, share: int) -> None:
         """Show as many tables as there is room for; the first of two may take ``share`` percent of it.
 
-        Where tables are enlarged and the keys went to the second, it takes the place of the first.
+        Where tables are enlarged and the keys went to the second, it takes the place of the first until they
+        no longer are.
         """
         second = self.second
+        back = self._bring_back() if not layout.enlarged else False
         beside = self._view.beside()
         two = "second" in layout.shown and beside is not None
         if not two and second.has_focus:
             if beside is not None and layout.enlarged == "tables":
+                self._behind = (self._view, self.main.chosen_key)
                 self._view = self._beside(beside)
+                self.main.put_cursor(second.chosen_key)
             self.main.focus()
         self._layout, self._share = layout, share
         second.display = two
         self.styles.layout = "horizontal" if layout.beside else "vertical"
         self.main.styles.width = self._first_width if two and layout.beside else "100%"
         second.styles.width = "1fr" if layout.beside else "100%"
-        self._main_height = ""
+        self._heights = ("", "")
         self._share_room(two)
+        if back and two:
+            second.focus()
+
+    def _bring_back(self) -> bool:
+        """Put the tables back where they were before the second was enlarged; False where nothing was, or
+        where something else is looked at by now."""
+        if self._behind is None:
+            return False
+        (view, cursor), self._behind = self._behind, None
+        if (self._view.by, self._view.path) != (view.beside(), view.path):
+            return False
+        self._second_view = self._view
+        self.second.put_cursor(self.main.chosen_key)
+        self._view = replace(view, filter=self._view.filter, only=self._view.only)
+        self.main.put_cursor(cursor)
+        return True
 
     @property
     def _first_width(self) -> int:
         """Cells of the first table beside a second."""
-        return self.app.size.width * self._share // 100
+        return first_cells(self.app.size.width, self._share, gives=self._view.by != "operation")
 
     def redraw(self) -> None:
         """Fill the tables again."""
@@ -211,20 +237,26 @@ class Tables(Vertical):
         return replace(self._second_view, by=by, path=view.path, filter=view.filter, only=view.only)
 
     def _share_room(self, two: bool) -> None:
-        """What a short first table leaves over goes to the second; the border moves down only, and seldom."""
-        main = self.main
-        lines = -(-(len(main.data.rows) + HEAD_LINES + 1) // 4) * 4
-        self._main_lines = max(self._main_lines, lines)
-        most = (self.app.size.height - 8) * self._share // 100
+        """What a short table leaves over goes to the other; the border moves one way only, and seldom."""
+        tables = (self.main, self.second)
+        first, second = self._lines = (
+            max(self._lines[0], _lines(self.main)),
+            max(self._lines[1], _lines(self.second)),
+        )
+        room = self.app.size.height - 8
+        most = room * self._share // 100
         if not two or self._layout.beside:
-            wanted, rest = "1fr", "1fr"
-        elif self._main_lines < most:
-            wanted, rest = f"{self._main_lines}", "1fr"
+            heights = ("1fr", "1fr")
+        elif first < most:
+            heights = (f"{first}", "1fr")
+        elif second < room - most:
+            heights = ("1fr", f"{second}")
         else:
-            wanted, rest = f"{self._share}fr", f"{100 - self._share}fr"
-        if wanted != self._main_height:
-            self._main_height = wanted
-            main.styles.height, self.second.styles.height = wanted, rest
+            heights = (f"{self._share}fr", f"{100 - self._share}fr")
+        if heights != self._heights:
+            self._heights = heights
+            for widget, height in zip(tables, heights, strict=True):
+                widget.styles.height = height
 
     # ---- what is looked at
 
@@ -248,6 +280,12 @@ class Tables(Vertical):
         self._view = replace(self._view, filter=text)
         self.redraw()
 
+    @property
+    def way_out(self) -> str:
+        """What ``out`` does, in a word; empty: nothing."""
+        view = self._view
+        return "Back" if view.path else "Clear" if view.filter else "All rows" if view.only else ""
+
     def focus_main(self) -> None:
         """Keys go to the first table, unless a line is being typed."""
         if not self.keys_elsewhere:
@@ -256,8 +294,9 @@ class Tables(Vertical):
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
         """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
         self._view = view
-        self._main_lines = 0
+        self.post_message(self.Looked())
         self.lay_out(self._layout, share=self._share)
+        self._lines = (0, 0)
         if cursor is not None or top:
             self.main.put_cursor(cursor)
         self.redraw()
@@ -409,3 +448,8 @@ class Tables(Vertical):
 def _part(key: Hashable) -> str:
     """What a row of a table by some dimension is called in it: keys of rows are tuples, that part first."""
     return str(key[0]) if isinstance(key, tuple) else str(key)
+
+
+def _lines(table: Table) -> int:
+    """Lines that ``table`` needs, in steps of four."""
+    return -(-(len(table.data.rows) + HEAD_LINES + 1) // 4) * 4

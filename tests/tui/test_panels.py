@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tui.screen import Screen, running
-from tests.tui.sources import many, numbered
+from tests.tui.sources import numbered
+from tests.unit.windows import Calls, key, window
 from tui.app import RunOptions
 from tui.config import PANELS
 from tui.layout import Enlarged, layout, why_not
@@ -124,16 +125,17 @@ async def test_what_has_the_keys_is_enlarged_and_made_small_again() -> None:
 
 
 async def test_two_tables_stand_beside_each_other_and_share_the_room() -> None:
-    async with running(many(60), size=(200, 60)) as screen:
+    calls = [Calls(key(f"operation{at}", tenant=f"docker:{at:02}"), [1_000]) for at in range(60)]
+    async with running(window(calls), size=(200, 60)) as screen:
         main, second = screen.app.main.tables.main, screen.app.main.tables.second
         await screen.press("o")
-        await screen.until(lambda: second.region.x == 100 and second.region.y == main.region.y)
+        await screen.until(lambda: second.region.x == 108 and second.region.y == main.region.y)
         await screen.press("greater_than_sign")
-        await screen.until(lambda: second.region.x == 120)
+        await screen.until(lambda: second.region.x == 128)
         await screen.until(lambda: "first table may take 60 %" in screen.text())
         for _ in range(5):
             await screen.press("less_than_sign")
-        await screen.until(lambda: second.region.x == 40)
+        await screen.until(lambda: second.region.x == 48)
         assert screen.app.main.choices()["share"] == 20
         await screen.pilot.resize_terminal(120, 60)
         await screen.until(lambda: second.region.x == 0 and second.region.y > main.region.y)

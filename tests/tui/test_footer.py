@@ -1,0 +1,99 @@
+"""The line of keys: what fits the focus comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tui.screen import Screen, running
+from tests.tui.sources import numbered
+from tui.app import RunOptions
+from tui.keys import BY_ID, FOOTER, FOOTER_OF_WARNINGS, footer
+
+STILL = RunOptions(interval=0.0, theme="dark", still=True)
+
+
+def on(width: int, **state: Any) -> str:
+    """The line of keys as a terminal of ``width`` columns shows it."""
+    line = ""
+    for key, label, _ in footer(**state):
+        entry = f" {key} {label} "
+        if len(line) + len(entry) > width:
+            break
+        line += entry
+    return line
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted", "never"),
+    [
+        ({}, ("Enter In", "Space Freeze", "a Warnings", "/ Filter", "c o p l Pivot"), "Esc"),
+        ({"out": "Back"}, ("? Help  Esc Back", "Enter In"), "Clear"),
+        ({"out": "Clear"}, ("? Help  Esc Clear",), "Back"),
+        ({"frozen": True}, ("Space Live", "[ ] Time"), "Freeze"),
+        ({"enlarged": True}, ("? Help  e All panels",), "Enlarge"),
+        ({"enlarged": True, "out": "Back"}, ("Esc Back  e All panels",), "Enlarge"),
+        ({"still": True}, ("Enter In", "i Why"), "Freeze"),
+        ({"warnings": True}, ("Enter Open", "Esc Back", "z Silence"), "Pivot"),
+        ({"warnings": True, "out": "Clear"}, ("Esc Back",), "Clear"),
+    ],
+)
+def test_80_columns_show_what_matters_now(state: dict[str, Any], wanted: tuple[str, ...], never: str) -> None:
+    line = on(80, **state)
+    assert line.startswith(" q Quit  ? Help ")
+    assert [text for text in wanted if text not in line] == []
+    assert never not in line
+
+
+def test_a_wide_line_has_the_rest_and_a_saved_window_no_keys_of_time() -> None:
+    assert {name for ids, _ in (*FOOTER, *FOOTER_OF_WARNINGS) for name in ids} <= set(BY_ID)
+    wide = on(400)
+    keys = (
+        "d Devices",
+        "m x Compare",
+        ". Unfold",
+        "v Versus",
+        "C Columns",
+        "f Rows",
+        "e Enlarge",
+        "[ ] Time",
+    )
+    assert [text for text in keys if text not in wide] == []
+    for state in ({"still": True}, {"still": True, "warnings": True}):
+        line = on(400, **state)
+        assert [text for text in ("Freeze", "Window", "Time", "Compare") if text in line] == []
+
+
+async def keys_say(screen: Screen, text: str) -> None:
+    screen.app.main.hush()
+    await screen.until(lambda: text in screen.text().splitlines()[-1], f"never {text!r} in the line of keys")
+
+
+async def test_the_line_of_keys_follows_what_keys_do() -> None:
+    async with running(numbered(0), size=(80, 24), options=STILL) as screen:
+        await keys_say(screen, "c o p l Pivot")
+        assert "Esc" not in screen.line(23)
+        await screen.press("enter")
+        await keys_say(screen, "Esc Back")
+        await screen.press("e")
+        await keys_say(screen, "e All panels")
+        await screen.press("e", "escape")
+        await screen.until(lambda: "Esc" not in screen.line(23))
+        assert "All panels" not in screen.line(23)
+        await screen.press("slash", "s", "e", "enter")
+        await keys_say(screen, "Esc Clear")
+        await screen.press("escape")
+        await screen.until(lambda: "Esc" not in screen.line(23))
+        await screen.press("a")
+        await keys_say(screen, "Enter Open")
+
+
+async def test_while_a_filter_is_typed_the_keys_that_end_it_stay() -> None:
+    async with running(numbered(0), size=(80, 24), options=STILL) as screen:
+        await screen.press("slash", "x", "z", "q")
+        await screen.until(lambda: "xzq" in screen.line(23))
+        assert "Enter keeps  Esc clears" in screen.line(23)
+        await screen.pilot.resize_terminal(50, 20)
+        await screen.until(lambda: "Enter keeps" not in screen.text())
+        assert "xzq" in screen.text()

@@ -1,0 +1,77 @@
+"""Two tables: how they share the room, and where they are after one had all of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.screenshots import window as pictured
+from tests.tui.screen import Screen, running
+from tests.tui.sources import numbered
+from tests.unit.windows import Calls, key, window
+from tui.layout import BESIDE_FROM, first_cells
+
+
+def heads(screen: Screen) -> list[str]:
+    """The first heads of the tables from top to bottom."""
+    found = (line.split()[0] for line in screen.text().splitlines() if "TOTAL" in line)
+    return [head.lstrip("▸·") for head in found]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+async def test_a_second_table_that_was_enlarged_goes_back_to_its_place(rows: int) -> None:
+    async with running(numbered(0), size=(120, 42)) as screen:
+        tables = screen.app.main.tables
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.press("down", "tab", *["down"] * rows, "r")
+        chosen = tables.second.chosen_key
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["OPERATION"])
+        assert tables.main.cursor_key == chosen, "the row that was looked at comes along"
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"] and tables.second.has_focus)
+        assert tables.second.cursor_key == chosen
+        assert tables.main.cursor_key == tables.main.data.key(1)
+        assert "▼TOTAL" in next(line for line in screen.text().splitlines() if "CONTAINER" in line)
+        assert "▲TOTAL" in next(line for line in screen.text().splitlines() if "OPERATION" in line)
+
+
+async def test_who_goes_elsewhere_while_it_is_enlarged_stays_there() -> None:
+    async with running(numbered(0), size=(120, 42)) as screen:
+        await screen.press("tab", "e")
+        await screen.until(lambda: heads(screen) == ["OPERATION"])
+        await screen.press("l", "e")
+        await screen.until(lambda: heads(screen) == ["LAYER", "OPERATION"])
+
+
+async def test_a_short_second_table_leaves_its_room_to_the_first() -> None:
+    calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
+    async with running(window(calls), size=(120, 42)) as screen:
+        main, second = screen.app.main.tables.main, screen.app.main.tables.second
+        await screen.until(lambda: heads(screen) == ["CONTAINER", "OPERATION"])
+        await screen.until(lambda: main.size.height == 4 < second.size.height)
+        await screen.press("enter")
+        await screen.until(lambda: heads(screen) == ["OPERATION", "PROCESS"])
+        await screen.until(lambda: second.size.height == 4 < main.size.height)
+        await screen.press("escape")
+        await screen.until(lambda: main.size.height == 4 < second.size.height)
+
+
+async def test_side_by_side_the_parts_of_the_time_are_named_and_operations_have_their_layer() -> None:
+    async with running(pictured(), size=(200, 60)) as screen:
+        for wanted in ("containers", "operations"):
+            if wanted == "operations":
+                await screen.press("o")
+            await screen.until(lambda wanted=wanted: screen.app.main.tables.main.data.title[0][0] == wanted)  # type: ignore[misc]
+            await screen.sees("R run  q queue")
+            head = next(line for line in screen.text().splitlines() if "TOTAL" in line)
+            assert head.count("SPLIT") == 2
+            assert "LAYER" in head
+    async with running(pictured(), size=(80, 24)) as screen:
+        await screen.sees("CONTAINER")
+        assert "R run" not in screen.text(), "where no part of the time is seen, none is named"
+
+
+def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
+    assert first_cells(BESIDE_FROM, 50) == first_cells(BESIDE_FROM, 50, gives=False) == BESIDE_FROM // 2
+    assert [first_cells(width, 50) for width in (200, 240, 400)] == [92, 110, 190]
+    assert first_cells(200, 50, gives=False) == 108
