@@ -79,7 +79,7 @@ class ChainScreen(PageScreen):
     def action_chains(self) -> None:
         """To the row that the chain speaks of."""
         self.to_main()
-        self.stalltop.main.tables.look_at(self.chain)
+        self.stalltop.main.to_row(self.chain)
 
     def action_copy_fix(self) -> None:
         """Copy the command that helps; just after a file was saved, its path."""

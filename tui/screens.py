@@ -24,6 +24,9 @@ class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActi
 
     BINDINGS = bindings("screen")
 
+    _came_from = ""
+    """Id of the chain that led to a row last."""
+
     # ---- keys: what is looked at
 
     def action_pivot(self, by: Dimension) -> None:
@@ -74,7 +77,7 @@ class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActi
         """The chain under the cursor: of the list, or the worst one of a row. Says where there is none."""
         chain = self.panel.chain_here
         if not self.panel.has_focus:
-            chain = next(iter(self.tables.chains_here()), None)
+            chain = next(iter(self._row_chains()), None)
         if chain is None:
             self.say("no chain speaks of this line", "dim")
         return chain
@@ -83,9 +86,18 @@ class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActi
         """From a row to its chains, from a chain to its row."""
         chain = self._chain_here()
         if chain is not None and self.panel.has_focus:
-            self.tables.look_at(chain)
+            self.to_row(chain)
         elif chain is not None:
-            self.app.push_screen(ChainScreen(self.tables.chains_here()))
+            self.app.push_screen(ChainScreen(self._row_chains()))
+
+    def to_row(self, chain: Chain) -> None:
+        """Put the cursor on the row that ``chain`` loses its time in, from where the same key leads back."""
+        self._came_from = chain.id
+        self.tables.look_at(chain)
+
+    def _row_chains(self) -> list[Chain]:
+        """The chains of the row under the cursor: the one that led to it, then the worst one first."""
+        return sorted(self.tables.chains_here(), key=lambda chain: chain.id != self._came_from)
 
     def silence(self, chain: Chain) -> str:
         """Hide ``chain``, or show it again; gives what is to be said about it."""

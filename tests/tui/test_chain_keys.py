@@ -91,6 +91,20 @@ async def test_a_row_leads_to_its_chains_and_a_chain_to_its_row() -> None:
         assert main.has_focus
 
 
+async def test_the_key_that_leads_from_a_chain_to_its_row_leads_back_to_the_same_chain() -> None:
+    mild = replace(STARVED, id="mild", title="mild one", severity="low", summary="summary of the mild one")
+    async with running(faulty(STARVED, mild), size=(120, 42)) as screen:
+        await screen.press("a", "down", "enter")
+        await screen.sees("summary of the mild one")
+        for _ in range(2):
+            await screen.press("i")
+            await screen.until(lambda: screen.app.screen is screen.app.main)
+            await screen.until(lambda: screen.app.main.tables.main.cursor_key == ("host gap", "host"))
+            await screen.press("i")
+            await screen.sees("summary of the mild one")
+            await screen.sees("1 of 2")
+
+
 async def test_rows_without_a_chain_say_so() -> None:
     async with running(faulty(LATE), size=(80, 24)) as screen:
         await screen.named(["serve", "train"])
