@@ -35,6 +35,13 @@ def row_text(data: TableData, at: int, window: Window, view: View, chains: Seque
     return _lines(heads, fields)
 
 
+def line_text(data: TableData, at: int) -> str:
+    """The same of a table that is made of figures only."""
+    found = zip(data.columns, data.rows[at].cells, strict=True)
+    pairs = [(column.title, cell.text) for column, cell in found if column.title]
+    return _lines(*zip(*pairs, strict=True))
+
+
 def alert_text(row: AlertRow) -> str:
     """A line of the warnings: a sentence as it is, a chain with heads."""
     if row.text:

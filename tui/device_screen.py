@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 
 from model.device import Device
 from model.packing import Packed
@@ -16,14 +13,12 @@ from model.window import Window
 from outputs import figures
 from tui import device_page
 from tui.keys import bindings
-from tui.live_page import LOOK_SECONDS, Drawn, LivePage, past_of
+from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
+from tui.table_screen import TableScreen
 from widgets.sparkline import sparkline
 from widgets.table import Table
 from widgets.table_data import Cell, Column, Role, TableData, TableRow
-
-if TYPE_CHECKING:
-    from tui.app import StalltopApp
 
 
 class DeviceScreen(LivePage):
@@ -73,58 +68,30 @@ class DeviceTable(Table, can_focus=True):
     BINDINGS = bindings("table")
 
 
-class DevicesScreen(Screen[None]):
+class DevicesScreen(TableScreen):
     """All devices, one line each; Enter opens one."""
 
-    ALLOW_SELECT = False
-    BINDINGS = [*bindings("screen", "freeze"), Binding("escape,q,d", "close", show=False)]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._drawn_of: Window | None = None
+    BINDINGS = [Binding("d", "close", show=False)]
 
     @property
-    def stalltop(self) -> StalltopApp:
-        """The app, by its own type."""
-        return cast("StalltopApp", self.app)
+    def table(self) -> DeviceTable:
+        """The table."""
+        return self.query_one("#list", DeviceTable)
 
-    def compose(self) -> ComposeResult:
-        """The table fills the screen."""
-        yield DeviceTable("list", unicode=self.stalltop.unicode)
+    def new_table(self) -> DeviceTable:
+        """The widget, made once."""
+        return DeviceTable("list", unicode=self.stalltop.unicode)
 
-    def on_mount(self) -> None:
-        """Show the list, and look for another window from now on."""
-        self._look()
-        self.set_interval(LOOK_SECONDS, self._look)
-
-    def on_resize(self) -> None:
-        """Fit the new size."""
-        self._drawn_of = None
-        self.call_after_refresh(self._look)
-
-    def _look(self) -> None:
-        window = self.stalltop.main.shown
-        if window is None or window is self._drawn_of:
-            return
-        self._drawn_of = window
+    def data(self, window: Window) -> TableData:
+        """The devices of ``window``."""
         frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
-        self.query_one("#list", DeviceTable).show(table(window, past_of(self.stalltop.main, window), frame))
+        return table(window, past_of(self.stalltop.main, window), frame)
 
     @on(Table.Chosen)
     def _chosen(self, message: Table.Chosen) -> None:
         at = message.table.data.find(message.key)
         if at is not None:
             self.app.push_screen(DeviceScreen(at))
-
-    def action_freeze(self) -> None:
-        """Hold the picture, or let it go."""
-        self.stalltop.main.action_freeze()
-        self._drawn_of = None
-        self._look()
-
-    def action_close(self) -> None:
-        """Back to the main screen."""
-        self.dismiss()
 
 
 PAST_CELLS = 24

@@ -1,4 +1,4 @@
-"""Pages that follow the window on the main screen while they are open."""
+"""Screens and pages that follow the window on the main screen while they are open."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Drawn:
     """There is more to work out: draw again, soon."""
 
 
-class LivePage(PageScreen):
-    """A page that is drawn again for each window; what it shows keeps its place."""
+class LiveScreen(PageScreen):
+    """A screen upon the main one that is drawn again for each window that this shows."""
 
     BINDINGS = [
         *bindings("screen", "copy_fix", "save", "freeze", "window", "step", "minutes"),
@@ -50,56 +50,32 @@ class LivePage(PageScreen):
     def __init__(self) -> None:
         super().__init__()
         self._drawn_of: Window | None = None
-        self._places = Places()
         self._said: Timer | None = None
         self._text = ""
         self._plain = ""
+        """What is shown, without styles."""
 
     @abstractmethod
-    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
-        """What to show of ``window``; ``past`` is what is kept of the time before its end, oldest first."""
+    def show_page(self) -> None:
+        """Draw the window of now; ``_drawn_of`` is it from then on, unless there is more to work out."""
 
     def on_mount(self) -> None:
-        """Show the page, and look for another window from now on."""
+        """Show it, and look for another window from now on."""
         self.show_page()
         self.set_interval(LOOK_SECONDS, self._look)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the new size; what was reserved on the old one is given up."""
-        self._places = Places()
+        """Fit the new size."""
         self.call_after_refresh(self.show_page)
 
     def _look(self) -> None:
         if self.stalltop.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
             self.show_page()
 
-    def show_page(self) -> None:
-        """Draw the page of the window of now."""
-        main = self.stalltop.main
-        window = main.shown
-        if window is None or not self.is_mounted:
-            return
-        frame = Frame(
-            width=self.app.size.width - 2,
-            height=self.app.size.height,
-            unicode=self.stalltop.unicode,
-            letters=self.stalltop.letters,
-        )
-        drawn = self.draw(window, past_of(main, window), frame)
-        self._drawn_of = None if drawn.unfinished else window
-        lines = self._places.lines(drawn.sections)
-        if any(drawn.beside):
-            lines += [PageLine(), *self._places.beside(*drawn.beside, frame.half.width)]
-        self._plain = plain(lines)
-        at = main.moments.at
-        title = drawn.title if at is None else f"{drawn.title}  (frozen {figures.clock(at)})"
-        self.query_one("#page", Page).show(lines, title=title, hint=drawn.hint, said=self._text)
-
-    def start_over(self) -> None:
-        """Another page from now on: show it from its first line."""
-        self._places = Places()
-        self.query_one("#page", Page).action_end(-1)
-        self.show_page()
+    def titled(self, title: str) -> str:
+        """``title``, with the moment that is held if one is."""
+        at = self.stalltop.main.moments.at
+        return title if at is None else f"{title}  (frozen {figures.clock(at)})"
 
     def say(self, text: str) -> None:
         """Say on the first line, for some seconds, what was done."""
@@ -135,6 +111,49 @@ class LivePage(PageScreen):
     def action_minutes(self, minutes: int) -> None:
         """Look at what was so many minutes after, or if negative before."""
         self.stalltop.main.action_minutes(minutes)
+        self.show_page()
+
+
+class LivePage(LiveScreen):
+    """A page that is drawn again for each window; what it shows keeps its place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places = Places()
+
+    @abstractmethod
+    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
+        """What to show of ``window``; ``past`` is what is kept of the time before its end, oldest first."""
+
+    def on_resize(self, event: events.Resize) -> None:
+        """What was reserved on the old size is given up."""
+        self._places = Places()
+
+    def show_page(self) -> None:
+        """Draw the page of the window of now."""
+        main = self.stalltop.main
+        window = main.shown
+        if window is None or not self.is_mounted:
+            return
+        frame = Frame(
+            width=self.app.size.width - 2,
+            height=self.app.size.height,
+            unicode=self.stalltop.unicode,
+            letters=self.stalltop.letters,
+        )
+        drawn = self.draw(window, past_of(main, window), frame)
+        self._drawn_of = None if drawn.unfinished else window
+        lines = self._places.lines(drawn.sections)
+        if any(drawn.beside):
+            lines += [PageLine(), *self._places.beside(*drawn.beside, frame.half.width)]
+        self._plain = plain(lines)
+        title = self.titled(drawn.title)
+        self.query_one("#page", Page).show(lines, title=title, hint=drawn.hint, said=self._text)
+
+    def start_over(self) -> None:
+        """Another page from now on: show it from its first line."""
+        self._places = Places()
+        self.query_one("#page", Page).action_end(-1)
         self.show_page()
 
 

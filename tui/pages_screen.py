@@ -1,17 +1,15 @@
-"""Screens of text that lie on the main one: help and warnings."""
+"""Screens of text that lie on the main one: what they share, and the help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 
-from model.window import Window
 from tui.keys import bindings
-from tui.pages import help_page, warnings_page
+from tui.pages import help_page
 from widgets.page import Page
 
 if TYPE_CHECKING:
@@ -70,23 +68,3 @@ class HelpScreen(PageScreen):
     def on_mount(self) -> None:
         """Show the text."""
         self.query_one("#page", Page).show(help_page(self._of))
-
-
-class WarningsScreen(PageScreen):
-    """All warnings and what is traced, of the window that the main screen shows."""
-
-    TITLE_TEXT = "Warnings and coverage"
-    BINDINGS = [Binding("escape,q,a", "close", show=False)]
-
-    def __init__(self, window: Callable[[], Window | None]) -> None:
-        super().__init__()
-        self._window = window
-
-    def on_mount(self) -> None:
-        """Show the text, and again each second."""
-        self._show()
-        self.set_interval(1.0, self._show)
-
-    def _show(self) -> None:
-        text = warnings_page(self._window(), self.stalltop.options.notes, unicode=self.stalltop.unicode)
-        self.query_one("#page", Page).show(text)

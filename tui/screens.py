@@ -15,7 +15,7 @@ from tui.actions_view import ViewActions
 from tui.chain_screen import ChainScreen
 from tui.filter_entry import FilterEntry
 from tui.keys import bindings
-from tui.pages_screen import WarningsScreen
+from tui.warnings_screen import WarningsScreen
 from widgets.alerts import AlertList
 
 
@@ -69,7 +69,7 @@ class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActi
         chains = self.panel.found.chains
         at = next((at for at, chain in enumerate(chains) if chain.id == message.key), None)
         if at is None:
-            self.app.push_screen(WarningsScreen(lambda: self.shown))
+            self.app.push_screen(WarningsScreen())
         else:
             self.app.push_screen(ChainScreen(chains, at))
 

@@ -23,12 +23,13 @@ from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, g
 from tui.live_page import LivePage
 from tui.page_keys import PAGES
 from tui.pages import help_page
-from tui.pages_screen import HelpScreen, WarningsScreen
+from tui.pages_screen import HelpScreen
 from tui.row_screen import RowScreen
 from tui.save_formats import FORMATS
 from tui.save_screen import SaveScreen
 from tui.screens import MainScreen
 from tui.tables import GroupTable
+from tui.warnings_screen import WarningsScreen
 from widgets.table import Table
 
 CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}

@@ -1,0 +1,70 @@
+"""Screens upon the main one that are no pages of a row or chain: saved, copied and stepped through time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outputs.saved import load
+from tests.tui.screen import running
+from tests.tui.test_details import with_devices
+from tui.app import RunOptions
+from tui.compare_screen import CompareScreen
+from tui.device_screen import DevicesScreen
+from tui.live_page import LiveScreen
+from tui.save_screen import SaveScreen
+from tui.warnings_screen import WarningsScreen
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "copied", "key"),
+    [
+        (CompareScreen, ("v", "down", "v"), "copied: cud", "Y"),
+        (DevicesScreen, ("d",), "copied: 0 H100", "Y"),
+        (WarningsScreen, ("a", "down", "enter"), "copied: ", "y"),
+    ],
+)
+async def test_they_are_saved_copied_and_stepped_through_time(
+    kind: type[LiveScreen],
+    keys: tuple[str, ...],
+    copied: str,
+    key: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    options = RunOptions(interval=0.0, theme="dark", window=1.0)
+    async with running(
+        *(with_devices(number, 2) for number in range(3)), size=(120, 30), options=options
+    ) as screen:
+        main = screen.app.main
+        await screen.named(["serve", "train"])
+        for one in keys:
+            await screen.press(one)
+        await screen.until(lambda: isinstance(screen.app.screen, kind), "never opened")
+        await screen.press("left_square_bracket")
+        await screen.sees("(frozen ")
+        before = main.shown
+        assert before is not None
+        await screen.until(lambda: main.moments.wanted is None)
+        await screen.press("w")
+        await screen.until(lambda: isinstance(screen.app.screen, SaveScreen))
+        await screen.until(lambda: "Enter saves" in screen.text())
+        await screen.press("enter")
+        await screen.until(lambda: isinstance(screen.app.screen, kind), "the dialogue stays")
+        await screen.sees("saved ")
+        (path,) = tmp_path.rglob("*.stalltop")
+        shown = main.shown
+        assert shown is not None
+        assert load(path).end == shown.end
+        await screen.press("y")
+        await screen.until(lambda: screen.app.clipboard == str(path))
+        await screen.press("plus")
+        await screen.sees("window: last 10s")
+        await screen.press(key)
+        await screen.sees(copied)
+        await screen.press("space")
+        await screen.sees("live")
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.screen is main)
