@@ -12,6 +12,7 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.widgets import Input
 
+from model.device import Devices
 from model.errors import CannotTrace
 from model.source import Source
 from model.window import Missing
@@ -195,6 +196,7 @@ async def test_samples_that_really_run_are_called_demo() -> None:
 async def test_narrow_lines_keep_the_host_and_the_reason() -> None:
     files = Missing("/var/lib/containers/storage/overlay/0123456789abcdef/merged/opt/app/infer", "no symbols")
     one = replace(numbered(0), host="gpu-node-17.example", open_calls=(), chains=(), loss={"no_entry": 9})
+    one = replace(one, devices=Devices())
     one = replace(one, coverage=replace(one.coverage, missing=(files,)))
     options = RunOptions(interval=0.0, theme="dark", window=300.0)
     for size in ((60, 15), (80, 24)):
