@@ -116,12 +116,14 @@ def _joined(one: _Way, other: _Way) -> _Way:
 
 def _named(way: _Way, pids: Sequence[int]) -> _Way:
     """``way``, with the ids of the processes in the step that they all have in common."""
-    pids = tuple(dict.fromkeys(pid for pid in pids if pid))
+    pids = sorted({pid for pid in pids if pid})
     if len(pids) < 2:
         return way
     some = ", ".join(str(pid) for pid in pids[:MOST_TOLD])
     more = f" and {len(pids) - MOST_TOLD} more" if len(pids) > MOST_TOLD else ""
-    return [replace(way[0], text=f"{way[0].text} (pids {some}{more})"), *way[1:]]
+    process = way[0].process
+    before, named, after = way[0].text.partition(process) if process else (way[0].text, "", "")
+    return [replace(way[0], text=f"{before}{named} (pids {some}{more}){after}"), *way[1:]]
 
 
 def _added(one: Link, other: Link) -> Link:
