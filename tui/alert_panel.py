@@ -36,6 +36,7 @@ class AlertPanel(AlertList, can_focus=True):
             window,
             notes,
             before=self.found.sorted_by,
+            held=self.found.held,
             silenced=self.silenced,
             show_silenced=self._silenced_shown,
             unicode=self.unicode,

@@ -36,7 +36,10 @@ STANDING: Final = "standing"
 """First part of the key of a line that says what is so from the start and stays so."""
 CLEARLY: Final = 2.0
 """A loss so many times, or so few, as large as before is another one."""
+HELD_SECONDS: Final = 30.0
+"""How long a chain that has become less severe is still called what it was."""
 _NOT_SHOWN: Final[Mapping[str, float]] = {}
+_NOT_HELD: Final[Mapping[str, tuple[Severity, float]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Listed:
     """What is worth a line only where all is listed."""
     sorted_by: Mapping[str, float] = field(default_factory=dict)
     """By the id of each open chain, the loss that it is sorted by now, ms a second."""
+    held: Mapping[str, tuple[Severity, float]] = field(default_factory=dict)
+    """By the id of each open chain, how severe it is called and when it last was, Unix time in seconds."""
 
     @property
     def open(self) -> tuple[Chain, ...]:
@@ -72,6 +77,22 @@ def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SH
     return {chain.id: kept(chain) for chain in chains if chain.open}
 
 
+def steady_severities(
+    chains: Iterable[Chain], now: float, before: Mapping[str, tuple[Severity, float]] = _NOT_HELD
+) -> dict[str, tuple[Severity, float]]:
+    """How severe each open chain is called at ``now`` (Unix time, seconds), and when it last was that, by
+    id: as ``before`` for some seconds after it became less. So what comes in bursts changes neither its colour
+    nor its place with each of them."""
+
+    def kept(chain: Chain) -> tuple[Severity, float]:
+        severity, at = before.get(chain.id, (chain.severity, now))
+        worse = SEVERITIES.index(severity) < SEVERITIES.index(chain.severity)
+        held = worse and chain.severity != "info" and 0.0 <= now - at < HELD_SECONDS
+        return (severity, at) if held else (chain.severity, now)
+
+    return {chain.id: kept(chain) for chain in chains if chain.open}
+
+
 def steady(chains: Iterable[Chain], losses: Mapping[str, float] = _NOT_SHOWN) -> tuple[Chain, ...]:
     """``chains``, the worst first, sorted by ``losses`` where they have them: see ``steady_losses``."""
 
@@ -86,13 +107,16 @@ def listed(
     notes: Sequence[str] = (),
     *,
     before: Mapping[str, float] = _NOT_SHOWN,
+    held: Mapping[str, tuple[Severity, float]] = _NOT_HELD,
     silenced: Collection[Hashable] = (),
     show_silenced: bool = False,
     unicode: bool = True,
 ) -> Listed:
-    """All that is wrong in ``window``. ``before``: what the list before this one was sorted by; ``silenced``:
-    keys of lines."""
+    """All that is wrong in ``window``. ``before``, ``held``: what the list before this one was sorted by, and
+    how severe it called its chains; ``silenced``: keys of lines."""
     found = window.chains if window is not None else ()
+    severities = steady_severities(found, window.end, held) if window is not None else {}
+    found = tuple(replace(one, severity=severities[one.id][0]) if one.open else one for one in found)
     losses = steady_losses(found, before)
     chains = steady(found, losses)
     shown = [chain for chain in chains if show_silenced or chain.id not in silenced]
@@ -130,6 +154,7 @@ def listed(
         silenced=sum(chain.open and chain.id in silenced for chain in chains) + standing_silenced,
         aside=tuple(aside),
         sorted_by=losses,
+        held=severities,
     )
 
 

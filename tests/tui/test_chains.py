@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.chain import SEVERITIES, Link
+from model.chain import SEVERITIES, Link, Severity
 from model.device import Device, Devices
 from model.window import Missing, OpenCall
 from outputs import figures
@@ -59,6 +59,23 @@ def test_only_a_loss_that_is_clearly_another_one_moves_a_line() -> None:
         replace(STORM, id="b", lost_ms_per_s=9.0),
     )
     assert [found.id for found in steady(worse, first.sorted_by)] == ["a", "b"]
+
+
+def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_seconds() -> None:
+    calm = replace(STARVED, severity="low", lost_ms_per_s=1.0)
+    first = listed(faulty(STARVED, STORM))
+    assert [row.mark for row in first.rows] == ["H", "M"]
+    second = listed(faulty(calm, STORM, number=20), before=first.sorted_by, held=first.held)
+    assert [(row.mark, row.key) for row in second.rows] == [("H", STARVED.id), ("M", STORM.id)]
+    assert counts(second.open) == (("high", 1), ("medium", 1))
+    third = listed(faulty(calm, STORM, number=40), before=second.sorted_by, held=second.held)
+    assert [(row.mark, row.key) for row in third.rows] == [("M", STORM.id), ("L", STARVED.id)]
+    # Back in time nothing is held, worse comes at once, and what is no fault any more is called so.
+    later: dict[str, tuple[Severity, float]] = {calm.id: ("high", 2_000.0)}
+    assert [row.mark for row in listed(faulty(calm), held=later).rows] == ["L"]
+    assert [row.mark for row in listed(faulty(STARVED, number=41), held=third.held).rows] == ["H"]
+    bound = replace(calm, severity="info")
+    assert [row.mark for row in listed(faulty(bound, number=1), held=first.held).rows] == ["i"]
 
 
 def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
