@@ -96,14 +96,14 @@ class Terminal:
         """Read until ``condition`` holds."""
         self._until(condition, what, self.read)
 
-    def until_slowly(self, condition: Callable[[], Any], what: str = "") -> None:
-        """Read until ``condition`` holds, as a line does that takes 16 KB a second."""
+    def until_slowly(self, condition: Callable[[], Any], what: str = "", *, rate: int = 16384) -> None:
+        """Read until ``condition`` holds, as a line does that takes ``rate`` bytes a second."""
 
-        def quarter() -> None:
-            time.sleep(0.25)
+        def some() -> None:
+            time.sleep(4096 / rate)
             self.read(0.0, most=4096)
 
-        self._until(condition, what, quarter)
+        self._until(condition, what, some)
 
     def _until(self, condition: Callable[[], Any], what: str, read: Callable[[], object]) -> None:
         end = time.monotonic() + DEADLINE

@@ -147,8 +147,8 @@ def test_a_second_of_ten_busy_containers_takes_few_bytes() -> None:
 def test_on_a_slow_line_pictures_are_left_out_keys_do_not_wait_for_them_and_less_is_offered() -> None:
     with Terminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("CONTAINER")
-        # Far more is offered than the line takes: the screen notices.
-        terminal.until_slowly(lambda: OFFER in terminal.text, "less was never offered")
+        # Far more is offered than the line takes, by a slow machine too: the screen notices.
+        terminal.until_slowly(lambda: OFFER in terminal.text, "less was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
         terminal.until_slowly(lambda: "By container" in terminal.text, "no help")
