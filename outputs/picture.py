@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import io
 import re
@@ -10,6 +11,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment, Segments
 
@@ -20,6 +22,13 @@ INSTALL: Final = f"needs {CONVERTER}: install librsvg2-bin (Debian, Ubuntu) or l
 """What to do where no PNG can be made."""
 CONVERT_SECONDS: Final = 60.0
 """Time that the converter has."""
+_TEXT: Final = re.compile(
+    r'<text (?P<before>[^>]*?)\bx="(?P<x>[0-9.]+)"(?P<after>[^>]*?) textLength="(?P<length>[0-9.]+)"'
+    r"(?P<more>[^>]*)>(?P<text>[^<]*)</text>"
+)
+"""One text of a picture that rich made."""
+_WORD: Final = re.compile(r"[^\s\xa0]{1,8}")
+"""A word, or a piece of a long one, of which the end is nearly where it has to be."""
 
 
 def svg(lines: Sequence[Iterable[Segment]], width: int, title: str) -> str:
@@ -52,6 +61,7 @@ def png_problem() -> str:
 
 def png(picture: str) -> bytes:
     """``picture``, an SVG, as PNG. Raises Told where that cannot be made."""
+    picture = _by_words(picture)
     program = shutil.which(CONVERTER)
     if program is None:
         return _by_cairo(picture)
@@ -69,6 +79,24 @@ def png(picture: str) -> bytes:
     except (OSError, subprocess.SubprocessError) as error:
         raise Told(f"{CONVERTER} failed: {error}") from error
     return done.stdout
+
+
+def _by_words(picture: str) -> str:
+    """``picture`` with every piece of text at its own place.
+
+    Converters pass over the length that a text is to have; where their font is narrower, columns shift.
+    """
+
+    def words(found: re.Match[str]) -> str:
+        text = html.unescape(found["text"])
+        cell = float(found["length"]) / max(len(text), 1)
+        return "".join(
+            f'<text {found["before"]}x="{float(found["x"]) + cell * cell_len(text[: word.start()]):g}"'
+            f"{found['after']}{found['more']}>{html.escape(word.group())}</text>"
+            for word in _WORD.finditer(text)
+        )
+
+    return _TEXT.sub(words, picture)
 
 
 def _by_cairo(picture: str) -> bytes:

@@ -37,9 +37,3 @@ def free(path: Path) -> Path:
         found = path.with_name(f"{path.stem}-{number}{path.suffix}")
         number += 1
     return found
-
-
-def window_path(window: Window, directory: Path | None = None) -> Path:
-    """A free path for ``window``: ``gpu7-20260504-031245.stalltop``."""
-    directory = state_directory() if directory is None else directory
-    return free(directory / (window_name(window) + SUFFIX))

@@ -19,9 +19,6 @@ from model.sliding import Sliding
 from model.source import Source
 from model.window import Window
 
-LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
-"""Lengths of the window that can be chosen, seconds; None: since the start."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:

@@ -19,7 +19,7 @@ THEMES = ("dark", "light", "contrast", "colour-blind", "terminal", "mono")
 AUTO = "auto"
 """The theme that suits the terminal."""
 LENGTHS: tuple[float | None, ...] = (1.0, 10.0, 60.0, 300.0, None)
-"""Lengths of the window, seconds; None: since the start."""
+"""Lengths of the window that can be chosen, seconds; None: since the start."""
 SINCE_START = "start"
 PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """Parts of the main screen from top to bottom, in the order of the keys 1 to 6."""

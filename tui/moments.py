@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from model.window import Window
-from tui.collector import LENGTHS, Snapshot
+from tui.collector import Snapshot
+from tui.config import LENGTHS
 from tui.recall import NEAR, Wanted, moved, stepped, window_at
 
 

@@ -56,6 +56,26 @@ def fake_converter(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
+def test_words_of_a_png_stand_where_they_are_on_the_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_converter(tmp_path, "cat", monkeypatch)
+    lines = ((Segment("a&b  " + "━" * 20 + "日本 <c> "), Segment("end")),)
+    root = ElementTree.fromstring(png(svg(lines, 50, "x")))
+    cell = float(svg(((Segment("a"),),), 50, "x").partition('textLength="')[2].partition('"')[0])
+    found = [
+        (one.text, float(one.attrib["x"]) / cell) for one in root.iter() if "y" in one.attrib and one.text
+    ]
+    assert [(text, round(at, 3)) for text, at in found if text != "x"] == [
+        ("a&b", 0),
+        ("━" * 8, 5),
+        ("━" * 8, 13),
+        ("━━━━日本", 21),
+        ("<c>", 30),
+        ("end", 34),
+    ]
+
+
 def test_a_png_is_made_by_the_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_converter(tmp_path, 'printf "%s " "$@"; cat', monkeypatch)
     assert png_problem() == ""

@@ -21,7 +21,7 @@ from model.window import Window
 from outputs import saved
 from outputs.document import document
 from outputs.explain import explain_document, explain_text
-from outputs.places import state_directory, window_path
+from outputs.places import SUFFIX, free, state_directory, window_name
 from outputs.saved import load, save
 from outputs.text import table
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
@@ -357,11 +357,10 @@ def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_names_say_host_and_time_and_are_free(tmp_path: Path) -> None:
     one = replace(window(), host="../gpu 7/é")
-    first = window_path(one, tmp_path / "later")
-    assert not (tmp_path / "later").exists()
-    assert first.parent == tmp_path / "later"
+    first = free(tmp_path / (window_name(one) + SUFFIX))
+    assert first.parent == tmp_path
     assert first.name.startswith("gpu_7-1970")
     save(one, first)
-    second = window_path(one, tmp_path / "later")
+    second = free(first)
     assert second.name == first.name.replace(".stalltop", "-2.stalltop")
-    assert window_path(replace(one, host="///"), tmp_path).name.startswith("host-")
+    assert window_name(replace(one, host="///")).startswith("host-")

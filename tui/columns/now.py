@@ -201,7 +201,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("n", "CALLS", 6, "calls within the window", _count, sort="calls", uncounted=BLANK),
     Kind("trend", "P99 TREND", TREND_WINDOWS, "p99 of each of the ten newest windows, on a scale of its own",
          _trend, sort="change", right=False, needs="past", uncounted=BLANK),
-    Kind("change", "P99/MED", 7, "p99 against the median of the row's own p99 in the minute before",
+    Kind("change", "P99/MED", 7, "p99 against the median of the row's own in the last 10 to 60 windows",
          _change, _change_values, needs="past"),
     Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
 )
