@@ -1,0 +1,192 @@
+"""The screen on real tracing, in a real terminal program: tmux presses its keys and reads what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from outputs.saved import load
+from tests.kernel.harness import wait_until
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_SECONDS = 120.0
+"""For anything that is waited for: the first picture needs a compiler, eBPF and the tenants' start."""
+TITLE = re.compile(r"^ (containers|operations|processes)\b", re.MULTILINE)
+"""The line over a table."""
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"),
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here: ./run-tests installs it as root"),
+    pytest.mark.timeout(900),
+]
+
+
+class Tmux:
+    """A shell in a tmux of its own, which knows no other tmux and no settings of the user."""
+
+    def __init__(self, socket: Path, state: Path) -> None:
+        self._socket = socket
+        dropped = ("TMUX", "TMUX_PANE", "NO_COLOR", "LC_CTYPE", "LANG")
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name not in dropped},
+            "LC_ALL": "C.UTF-8",
+            "PS1": "$ ",
+            "XDG_STATE_HOME": str(state),
+        }
+
+    def call(self, *arguments: str) -> str:
+        """One command of tmux; what it printed."""
+        done = subprocess.run(
+            ["tmux", "-u", "-S", str(self._socket), "-f", "/dev/null", *arguments],
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, (arguments, done.stderr)
+        return done.stdout
+
+    def text(self) -> str:
+        """What the terminal shows."""
+        return self.call("capture-pane", "-p")
+
+    def all_text(self) -> str:
+        """The same with what scrolled out of it."""
+        return self.call("capture-pane", "-p", "-S", "-")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by tmux's names of them."""
+        self.call("send-keys", *keys)
+
+    def type(self, text: str) -> None:
+        """Type ``text`` as it is."""
+        self.call("send-keys", "-l", text)
+
+    def start(self, *arguments: str, then: str) -> None:
+        """Start stalltop, as ``./stalltop`` does; when it ends, the shell says ``then`` and the exit code."""
+        program = shlex.join([sys.executable, "-P", "-m", "tui", *arguments])
+        self.type(f'{program}; echo "{then} $?"')
+        self.press("Enter")
+
+    def until(self, right: Callable[[str], object], what: str) -> str:
+        """Wait until what is shown is right, and return it."""
+        shown = ""
+
+        def look() -> bool:
+            nonlocal shown
+            shown = self.text()
+            return bool(right(shown))
+
+        try:
+            wait_until(look, deadline=DEADLINE_SECONDS, step=0.1, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{shown}") from None
+        return shown
+
+    def sees(self, *words: str) -> str:
+        """Wait until all of ``words`` are shown."""
+        return self.until(lambda shown: all(word in shown for word in words), f"{words}")
+
+
+@contextmanager
+def tmux(state: Path) -> Iterator[Tmux]:
+    # The path of a socket may have 107 letters; pytest's folders can be longer than that.
+    with tempfile.TemporaryDirectory(prefix="stalltop-tmux-") as folder:
+        one = Tmux(Path(folder) / "socket", state)
+        one.call("new-session", "-d", "-x", "120", "-y", "40", "sh")
+        try:
+            one.call("set-option", "-g", "status", "off")
+            yield one
+        finally:
+            one.call("kill-server")
+
+
+def tables(shown: str) -> list[str]:
+    """What the tables on the screen are of."""
+    return TITLE.findall(shown)
+
+
+def held(shown: str) -> str:
+    """The time of day of the moment that is held; empty where none is."""
+    found = re.search(r"FROZEN (\d\d:\d\d:\d\d)", shown)
+    return found[1] if found else ""
+
+
+def test_a_look_around_from_the_first_picture_to_the_saved_window(tmp_path: Path) -> None:
+    with tmux(tmp_path) as screen:
+        screen.start("demo", "--no-config", "--no-state", then="the screen left with")
+        shown = screen.sees("LIVE DEMO", "bert-trainer", "chat-server", "notebook-anna")
+        assert "SIMULATED" not in shown
+        screen.until(lambda shown: tables(shown) == ["containers", "operations"], "both tables")
+
+        screen.press("o")
+        screen.until(lambda shown: tables(shown)[:1] == ["operations"], "operations in the first table")
+        screen.sees("cudaLaunchKernel", "cudaStreamSynchronize")
+        screen.press("Enter")
+        screen.sees(" operations › ")
+        screen.press("Escape")
+        screen.until(lambda shown: " operations › " not in shown, "all operations again")
+
+        screen.type("/cuda")
+        screen.sees("filter: cuda")
+        screen.press("Enter")
+        screen.sees("filter: cuda", " q Quit")
+        screen.press("Escape")
+        screen.until(lambda shown: "filter: cuda" not in shown, "the filter cleared")
+
+        screen.press("Space")
+        now = held(screen.until(held, "the picture held"))
+
+        def earlier(shown: str) -> bool:
+            # Two windows may have ended in the same second of the clock.
+            screen.press("[")
+            return held(shown) not in ("", now)
+
+        screen.until(earlier, "a moment before")
+        screen.press("Space")
+        screen.sees("LIVE DEMO")
+
+        screen.call("resize-window", "-x", "80", "-y", "24")
+        screen.until(lambda shown: len(shown.splitlines()) == 24 and " q Quit" in shown, "80x24")
+        screen.sees("LIVE DEMO", "bert-trainer")
+        screen.call("resize-window", "-x", "120", "-y", "40")
+        screen.until(lambda shown: len(tables(shown)) == 2, "two tables")
+
+        screen.press("w")
+        screen.sees("Enter saves")
+        screen.press("Enter")
+        wait_until(
+            lambda: list(tmp_path.rglob("*.stalltop")), deadline=DEADLINE_SECONDS, what="a saved window"
+        )
+        (file,) = tmp_path.rglob("*.stalltop")
+        screen.until(lambda shown: "Enter saves" not in shown, "the dialogue closed")
+        window = load(file)
+        assert not window.simulated
+        assert {tenant.name for tenant in window.tenants.values()} >= {"bert-trainer", "chat-server"}
+
+        screen.press("q")
+        screen.sees("the screen left with 0")
+        left = screen.all_text()
+        assert "cudaLaunchKernel" in left.rpartition("-m tui demo")[2]
+
+        screen.start("open", "--no-config", "--no-state", str(file), then="the file left with")
+        screen.sees("SAVED ", "bert-trainer", " q Quit")
+        screen.press("o")
+        screen.until(lambda shown: tables(shown)[:1] == ["operations"], "operations in the first table")
+        screen.press("q")
+        screen.sees("the file left with 0")
+        left = screen.all_text()
+        assert "cudaLaunchKernel" in left.rpartition("-m tui open")[2]
