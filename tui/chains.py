@@ -80,9 +80,9 @@ def steady_losses(chains: Iterable[Chain], before: Mapping[str, float] = _NOT_SH
 def steady_severities(
     chains: Iterable[Chain], now: float, before: Mapping[str, tuple[Severity, float]] = _NOT_HELD
 ) -> dict[str, tuple[Severity, float]]:
-    """How severe each open chain is called at ``now`` (Unix time, seconds), and when it last was that, by
-    id: as ``before`` for some seconds after it became less. So what comes in bursts changes neither its colour
-    nor its place with each of them."""
+    """How severe each open chain is called at ``now`` and when it last was that (Unix seconds), by id: as
+    ``before`` for some seconds after it became less. So what comes in bursts changes neither its colour nor
+    its place with each of them."""
 
     def kept(chain: Chain) -> tuple[Severity, float]:
         severity, at = before.get(chain.id, (chain.severity, now))
