@@ -63,7 +63,7 @@ async def test_a_refresh_in_which_everything_changes(size: tuple[int, int], wire
             wire.take()
             await screen.feed(source.read())
             await settled(screen)
-            assert 1_000 < wire.take() <= EVERYTHING[size]
+            assert 500 < wire.take() <= EVERYTHING[size]
 
 
 async def test_a_refresh_in_which_nothing_changes(wire: Wire) -> None:
