@@ -19,6 +19,10 @@ MOST_SPARE = 10
 HISTORY_FROM = 160
 """Columns from which devices have their history beside them."""
 
+_OTHER_LINES = 8
+"""Lines that two tables leave to what is above and below them, about."""
+_BORDER_STEP = 4
+"""Lines that the border between two tables moves at once."""
 ROOMY_FROM = 50
 """Lines from which the line of time is always shown."""
 
@@ -55,6 +59,20 @@ def first_cells(width: int, share: int, *, gives: bool = True) -> int:
     """
     spare = min((width - BESIDE_FROM) // 5, MOST_SPARE)
     return width * share // 100 + (-spare if gives else spare)
+
+
+def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]:
+    """Heights, in Textual's words, of a table of ``first`` lines above one of ``second`` on a terminal of
+    ``height`` lines: the first may take ``share`` percent. What a short one leaves over goes to the other.
+    """
+    room = height - _OTHER_LINES
+    most = room * share // 100
+    first, second = (-(-(lines + 1) // _BORDER_STEP) * _BORDER_STEP for lines in (first, second))
+    if first < most:
+        return f"{first}", "1fr"
+    if second < room - most:
+        return "1fr", f"{second}"
+    return f"{share}fr", f"{100 - share}fr"
 
 
 def most_lines(height: int) -> int:

@@ -19,9 +19,10 @@ from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Key, Step
 from tui.keys import bindings
-from tui.layout import Layout, first_cells
+from tui.layout import Layout, first_cells, heights
 from tui.moments import Picture
 from tui.past import NO_PAST, Past
+from tui.places import Place, Places
 from tui.status import changes_text
 from tui.table import steps_to, table
 from tui.view import View
@@ -32,20 +33,6 @@ class GroupTable(Table, can_focus=True):
     """A table of groups with the keys of ``tui.keys``."""
 
     BINDINGS = bindings("table")
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The tables as they were before a step down."""
-
-    inside: tuple[Step, ...]
-    """The path that the step led to."""
-    view: View
-    second_view: View
-    cursors: tuple[Hashable, Hashable]
-    """Of the first and of the second table."""
-    in_second: bool
-    """The keys went to the second table."""
 
 
 class Tables(Vertical):
@@ -71,7 +58,7 @@ class Tables(Vertical):
         self._view = View()
         self._second_view = View()
         """How the second table is sorted and unfolded; for the rest it goes by the first."""
-        self._places: list[_Place] = []
+        self._places = Places()
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
         self._past = Past()
@@ -239,23 +226,15 @@ class Tables(Vertical):
     def _share_room(self, two: bool) -> None:
         """What a short table leaves over goes to the other; the border moves one way only, and seldom."""
         tables = (self.main, self.second)
-        first, second = self._lines = (
-            max(self._lines[0], _lines(self.main)),
-            max(self._lines[1], _lines(self.second)),
-        )
-        room = self.app.size.height - 8
-        most = room * self._share // 100
-        if not two or self._layout.beside:
-            heights = ("1fr", "1fr")
-        elif first < most:
-            heights = (f"{first}", "1fr")
-        elif second < room - most:
-            heights = ("1fr", f"{second}")
-        else:
-            heights = (f"{self._share}fr", f"{100 - self._share}fr")
-        if heights != self._heights:
-            self._heights = heights
-            for widget, height in zip(tables, heights, strict=True):
+        needed = (len(widget.data.rows) + HEAD_LINES for widget in tables)
+        first, second = map(max, self._lines, needed)
+        self._lines = (first, second)
+        found = ("1fr", "1fr")
+        if two and not self._layout.beside:
+            found = heights(self.app.size.height, self._share, first, second)
+        if found != self._heights:
+            self._heights = found
+            for widget, height in zip(tables, found, strict=True):
                 widget.styles.height = height
 
     # ---- what is looked at
@@ -329,16 +308,14 @@ class Tables(Vertical):
 
     def _remember(self, inside: tuple[Step, ...], *, in_second: bool) -> None:
         cursors = (self.main.chosen_key, self.second.chosen_key)
-        self._places.append(_Place(inside, self._view, self._second_view, cursors, in_second))
+        self._places.remember(Place(inside, self._view, self._second_view, cursors, in_second))
         self._second_view = self._second_view.folded()
 
     def out(self) -> None:
         """One step back, to the tables as they were; at the top, clear the filter."""
         path = self._view.path
-        while self._places and self._places[-1].inside != path[: len(self._places[-1].inside)]:
-            self._places.pop()  # a pivot took that step back
-        if self._places and self._places[-1].inside == path:
-            place = self._places.pop()
+        place = self._places.before(path)
+        if place is not None:
             self._second_view = place.second_view
             view = replace(place.view, filter=self._view.filter, only=self._view.only)
             self._look(view, cursor=place.cursors[0], top=True)
@@ -448,8 +425,3 @@ class Tables(Vertical):
 def _part(key: Hashable) -> str:
     """What a row of a table by some dimension is called in it: keys of rows are tuples, that part first."""
     return str(key[0]) if isinstance(key, tuple) else str(key)
-
-
-def _lines(table: Table) -> int:
-    """Lines that ``table`` needs, in steps of four."""
-    return -(-(len(table.data.rows) + HEAD_LINES + 1) // 4) * 4

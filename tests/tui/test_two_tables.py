@@ -8,7 +8,7 @@ from scripts.screenshots import window as pictured
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
-from tui.layout import BESIDE_FROM, first_cells
+from tui.layout import BESIDE_FROM, first_cells, heights
 
 
 def heads(screen: Screen) -> list[str]:
@@ -75,3 +75,13 @@ def test_the_second_of_two_tables_takes_what_the_first_can_spare() -> None:
     assert first_cells(BESIDE_FROM, 50) == first_cells(BESIDE_FROM, 50, gives=False) == BESIDE_FROM // 2
     assert [first_cells(width, 50) for width in (200, 240, 400)] == [92, 110, 190]
     assert first_cells(200, 50, gives=False) == 108
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [(3, 60, ("4", "1fr")), (60, 3, ("1fr", "4")), (60, 60, ("30fr", "70fr")), (3, 3, ("4", "1fr"))],
+)
+def test_what_a_short_table_leaves_over_goes_to_the_other(
+    first: int, second: int, found: tuple[str, str]
+) -> None:
+    assert heights(40, 30, first, second) == found

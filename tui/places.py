@@ -1,0 +1,41 @@
+"""The way back: tables as they were before each step down."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from tui.groups import Step
+from tui.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The tables as they were before a step down."""
+
+    inside: tuple[Step, ...]
+    """The path that the step led to."""
+    view: View
+    second_view: View
+    cursors: tuple[Hashable, Hashable]
+    """Of the first and of the second table; None where nobody moved it."""
+    in_second: bool
+    """The keys went to the second table."""
+
+
+class Places:
+    """The places that steps down were taken from."""
+
+    def __init__(self) -> None:
+        self._places: list[Place] = []
+
+    def remember(self, place: Place) -> None:
+        """A step down was taken from ``place``."""
+        self._places.append(place)
+
+    def before(self, path: Sequence[Step]) -> Place | None:
+        """Where the last step of ``path`` was taken, which is forgotten then; None where none led there."""
+        path = tuple(path)
+        while self._places and self._places[-1].inside != path[: len(self._places[-1].inside)]:
+            self._places.pop()  # a pivot took that step back
+        return self._places.pop() if self._places and self._places[-1].inside == path else None
