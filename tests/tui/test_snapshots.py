@@ -1,0 +1,170 @@
+"""What the screen looks like in each size and in all colours, compared with what it should look like.
+
+``STALLTOP_SNAPSHOTS=write`` with pytest draws the expected pictures anew: look at what changed before it is
+kept. All are of one saved window, so that other samples or another diagnosis change none of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import string
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.color import Color
+from rich.style import Style
+
+from outputs.saved import load
+from tests.tui.screen import Screen, running
+from tui.app import RunOptions
+from tui.theme import NAMES
+
+FOLDER = Path(__file__).parent / "snapshots"
+WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
+STATE = "/tmp/stalltop-that-nobody-has"
+"""A folder of the user that is the same everywhere. Only its name is shown; nothing is made in it."""
+QUIET_SECONDS = 1.0 if WRITE else 10.0
+"""A picture that stays another one for so long will not become the expected one."""
+DEADLINE_SECONDS = 60.0
+LETTERS = string.ascii_letters + string.digits
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of the screen: the keys that lead there, each with words that are seen after it."""
+
+    name: str
+    steps: tuple[tuple[str, str], ...] = ()
+
+
+MAIN = State("main")
+CHAIN = State("chain", (("a", "C"), ("enter", "Esc closes")))
+STATES = (
+    MAIN,
+    CHAIN,
+    State("inside", (("enter", "containers › "),)),
+    State("operations", (("o", " operations"),)),
+    State("filter", (("slash", ""), *((key, "") for key in "cudamem"), ("enter", "filter: cudamem"))),
+    State("row", (("I", "Row "),)),
+    State("devices", (("d", " devices "),)),
+    State("columns", (("C", "P99"),)),
+    State("save", (("w", "Save 10s"),)),
+    State("help", (("question_mark", "By container"),)),
+)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How the screen is drawn."""
+
+    name: str
+    theme: str = "dark"
+    ascii: bool = False
+    no_color: bool = False
+
+
+LOOKS = (
+    *(Looks(name, theme=name) for name in NAMES),
+    Looks("no-color", theme="auto", no_color=True),
+    Looks("ascii", ascii=True),
+)
+
+
+@pytest.fixture(autouse=True)
+def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_STATE_HOME", STATE)
+    monkeypatch.setattr("outputs.picture.png_problem", str)
+    monkeypatch.setattr("tui.status.QUIET_SECONDS", 1e9)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def _colour(colour: Color | None) -> str:
+    if colour is None or colour.is_default:
+        return "default"
+    return colour.triplet.hex if colour.triplet is not None else colour.name
+
+
+def _style(style: Style) -> str:
+    """What one sees of a style, in words that no version of Rich or Textual changes."""
+    words = [word for word in ("bold", "dim", "italic", "underline", "reverse") if getattr(style, word)]
+    return " ".join((*words, _colour(style.color), "on", _colour(style.bgcolor)))
+
+
+def text(screen: Screen) -> str:
+    """What the screen shows, in words only."""
+    return "".join(f"{line.rstrip()}\n" for line in screen.text().splitlines())
+
+
+def coloured(screen: Screen) -> str:
+    """What the screen shows, then a letter for the colours of each cell, then what the letters stand for."""
+    letters: dict[str, str] = {}
+    rows = []
+    for strip in screen.app.screen._compositor.render_strips():
+        row = ""
+        for segment in strip:
+            style = _style(segment.style or Style.null())
+            row += letters.setdefault(style, LETTERS[len(letters)]) * segment.cell_length
+        rows.append(row)
+    legend = [f"{letter} {style}" for style, letter in letters.items()]
+    return "\n".join((text(screen), *rows, "", *legend, ""))
+
+
+async def compare(state: State, looks: Looks, size: tuple[int, int], name: str, folder: Path) -> None:
+    """Draw the picture and wait for it to be the one in the file ``name``."""
+    draw = coloured if name.startswith("looks-") else text
+    options = RunOptions(interval=0.0, theme=looks.theme, ascii=looks.ascii)
+    async with running(load(FOLDER / "window.stalltop"), size=size, options=options) as screen:
+        await screen.sees("bert-trainer")
+        for key, words in state.steps:
+            await screen.press(key)
+            await screen.sees(words)
+        path = FOLDER / f"{name}.txt"
+        expected = "" if WRITE else path.read_text(encoding="utf-8")
+        end = time.monotonic() + DEADLINE_SECONDS
+        shown, since = "", time.monotonic()
+        while shown != expected or not shown:
+            if shown != (shown := draw(screen)):
+                since = time.monotonic()
+            if time.monotonic() > min(end, since + QUIET_SECONDS):
+                break
+            await screen.pilot.pause(0.05)
+        if WRITE:
+            path.write_text(shown, encoding="utf-8")
+        elif shown != expected:
+            picture = folder / f"{name}.svg"
+            picture.write_text(screen.app.export_screenshot(title=name), encoding="utf-8")
+            lines = difflib.unified_diff(
+                expected.splitlines(), shown.splitlines(), str(path), "shown", lineterm=""
+            )
+            pytest.fail("\n".join((f"{name} looks otherwise: {picture}", *lines)), pytrace=False)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
+async def test_every_page_in_every_size(state: State, size: tuple[int, int], tmp_path: Path) -> None:
+    await compare(state, Looks("dark"), size, f"{state.name}-{size[0]}x{size[1]}", tmp_path)
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=lambda looks: looks.name)
+@pytest.mark.parametrize("state", [MAIN, CHAIN], ids=lambda state: state.name)
+async def test_in_all_colours(
+    state: State, looks: Looks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if looks.no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    await compare(state, looks, (100, 30), f"looks-{state.name}-{looks.name}", tmp_path)
+
+
+def test_every_file_is_of_a_picture() -> None:
+    wanted = {f"{state.name}-{width}x{height}" for state in STATES for width, height in SIZES}
+    wanted |= {f"looks-{state.name}-{looks.name}" for state in (MAIN, CHAIN) for looks in LOOKS}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == wanted
