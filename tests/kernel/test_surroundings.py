@@ -235,12 +235,20 @@ def test_a_small_terminal(walker: Caller) -> None:
 
 @pytest.mark.parametrize("kind", ["dumb", "unknown", ""])
 def test_a_terminal_that_shows_no_screen(kind: str) -> None:
-    with Terminal(*PROGRAM[1:], TERM=kind) as terminal:
+    with Terminal(*PROGRAM[1:], "live", TERM=kind) as terminal:
         assert terminal.wait() == BAD_USAGE
         lines = bytes(terminal.raw).decode().splitlines()
         assert len(lines) == 2
         assert "TERM" in lines[0]
         assert "stalltop once" in lines[1]
+        assert b"\x1b" not in terminal.raw
+
+
+def test_a_terminal_that_shows_no_screen_gets_one_window(walker: Caller) -> None:
+    """Where no command asks for the screen."""
+    with Terminal(*PROGRAM[1:], TERM="dumb") as terminal:
+        assert terminal.wait() == 0
+        assert b"walker" in terminal.raw
         assert b"\x1b" not in terminal.raw
 
 

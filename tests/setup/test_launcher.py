@@ -51,6 +51,12 @@ class Checkout:
         self.python.chmod(0o755)
 
     def popen(self, *arguments: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+        def prepare() -> None:
+            # Whoever runs the tests in the background of a shell has them, and all they start, ignore Ctrl-C.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            if before is not None:
+                before()
+
         return subprocess.Popen(
             [str(self.folder / "stalltop"), *arguments],
             env={
@@ -63,7 +69,7 @@ class Checkout:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=before,
+            preexec_fn=prepare,
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
