@@ -55,7 +55,7 @@ def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
     for number, member in enumerate(ordered):
         parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
         own = [link for link in parts if link.role == "effect"]
-        effects = [_added(*pair) for pair in zip(effects, own, strict=False)] if number else own
+        effects = [one.plus(other) for one, other in zip(effects, own, strict=False)] if number else own
         factors = factors or [link for link in parts if link.role == "factor" and not number]
         way = [link for link in parts if link.role not in ("effect", "factor")]
         same = next((at for at, other in enumerate(ways) if _same(other, way)), None)
@@ -110,7 +110,7 @@ def _joined(one: _Way, other: _Way) -> _Way:
         if at is None:
             joined.append(link)
         else:
-            joined[at] = _added(joined[at], link)
+            joined[at] = joined[at].plus(link)
     return joined
 
 
@@ -124,15 +124,6 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
     process = way[0].process
     before, named, after = way[0].text.partition(process) if process else (way[0].text, "", "")
     return [replace(way[0], text=f"{before}{named} (pids {some}{more}){after}"), *way[1:]]
-
-
-def _added(one: Link, other: Link) -> Link:
-    share, ns_per_s = one.share, one.ns_per_s
-    if share is not None and other.share is not None:
-        share = min(share + other.share, 1.0)
-    if ns_per_s is not None and other.ns_per_s is not None:
-        ns_per_s += other.ns_per_s
-    return replace(one, share=share, ns_per_s=ns_per_s)
 
 
 def _worst_culprits_first(links: Iterable[Link]) -> list[Link]:

@@ -37,6 +37,15 @@ class Link:
     depth: int = 1
     """Steps from the effect (0): links of one depth stand side by side below the one before them."""
 
+    def plus(self, other: Link) -> Link:
+        """This step with what ``other`` stands for besides: the same step, of another loss."""
+        share, ns_per_s = self.share, self.ns_per_s
+        if share is not None and other.share is not None:
+            share = min(share + other.share, 1.0)
+        if ns_per_s is not None and other.ns_per_s is not None:
+            ns_per_s += other.ns_per_s
+        return replace(self, share=share, ns_per_s=ns_per_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Fix:
@@ -99,19 +108,9 @@ class Chain:
             if link.role == "culprit":
                 told += 1
                 key = link.tenant, link.pid, link.process, link.device
-                found[key] = _sum(found[key], link) if key in found else link
+                found[key] = found[key].plus(link) if key in found else link
         several = len(found) < told  # of several losses: then they have no order yet
         return tuple(sorted(found.values(), key=lambda link: -(link.ns_per_s or 0.0) if several else 0.0))
-
-
-def _sum(one: Link, other: Link) -> Link:
-    """A step that stands in two places of a chain, with what it stands for in both."""
-    share, ns_per_s = one.share, one.ns_per_s
-    if share is not None and other.share is not None:
-        share = min(share + other.share, 1.0)
-    if ns_per_s is not None and other.ns_per_s is not None:
-        ns_per_s += other.ns_per_s
-    return replace(one, share=share, ns_per_s=ns_per_s)
 
 
 def worst_first(chain: Chain) -> tuple[bool, int, int, float, str]:

@@ -85,11 +85,6 @@ class _Section(NamedTuple):
     link: int
 
 
-def is_elf(fd: int) -> bool:
-    """Whether the file begins like an ELF file."""
-    return os.pread(fd, 4, 0) == b"\x7fELF"
-
-
 def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
     """The functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 

@@ -100,11 +100,6 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
     )
 
 
-def member_offsets(data: bytes, name: str, members: tuple[str, ...]) -> dict[str, int]:
-    """Offsets (bytes) of ``members`` in the struct called ``name``; see `KernelTypes.offsets`."""
-    return KernelTypes(data).offsets(name, members)
-
-
 class KernelTypes:
     """The kernel's type information. Raises ValueError or struct.error where ``data`` is no BTF."""
 

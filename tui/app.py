@@ -25,10 +25,11 @@ from model.errors import Told, described
 from model.source import Source
 from tui.collector import Collector, Failed, Tick
 from tui.config import Settings
+from tui.interrupts import INTERRUPTED
 from tui.keys import bindings
 from tui.latest import Latest
 from tui.lean_driver import LeanDriver
-from tui.leaving import INTERRUPTED, Leaving
+from tui.leaving import Leaving
 from tui.moments import Asked, Picture
 from tui.pages_screen import HelpScreen
 from tui.palette import Palette

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from model.errors import Told, described
-from tui.interrupts import as_keyboard_interrupt
+from tui.interrupts import INTERRUPTED, as_keyboard_interrupt
 from tui.streams import drop_output
 
 COMMANDS = {
@@ -30,8 +30,6 @@ COMMANDS = {
     "config": "where the settings of the screen are, what is in force, and what is wrong with them",
 }
 """Every command with what the help says of it; each is a module of that name in ``tui.commands``."""
-
-INTERRUPTED = 130
 
 
 def parser() -> argparse.ArgumentParser:

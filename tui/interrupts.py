@@ -7,7 +7,9 @@ import signal
 import threading
 from collections.abc import Iterator
 
-REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+INTERRUPTED = 130
+"""Exit code of what such a request ended: 128 and the number of SIGINT, as shells have it."""
 
 
 @contextlib.contextmanager

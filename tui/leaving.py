@@ -18,12 +18,12 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-INTERRUPTED = 130
+from tui.interrupts import INTERRUPTED, REQUESTS
+
 GRACE_SECONDS = 0.7
 """Time that the app has to end after a request."""
 RESTORE_SECONDS = 0.5
 """Time that a terminal which takes nothing is tried to be put right."""
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 RESTORE = (
     "\x18\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?2048l\x1b[?1004l\x1b[<u"
     "\x1b[?1049l\x1b[?25h\x1b[0m"
@@ -55,7 +55,7 @@ class Leaving:
                 self._attributes = termios.tcgetattr(self._descriptor)
             except termios.error:
                 self._descriptor = None
-        for number in SIGNALS:
+        for number in REQUESTS:
             # What was ignored from the start (nohup) stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._on_signal)
@@ -123,7 +123,7 @@ class Leaving:
             os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self._descriptor)
             for thread in threading.enumerate():
                 if thread.name == "textual-output" and thread.ident is not None:
-                    signal.pthread_kill(thread.ident, SIGNALS[0])
+                    signal.pthread_kill(thread.ident, REQUESTS[0])
             if self._attributes is not None:
                 termios.tcsetattr(own, termios.TCSANOW, self._attributes)
             end = time.monotonic() + RESTORE_SECONDS

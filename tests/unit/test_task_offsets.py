@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.task_offsets import KernelTypes, NoTypes, member_offsets, task_offsets
+from probes.task_offsets import KernelTypes, NoTypes, task_offsets
 
 INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
@@ -76,7 +76,7 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
 
 def test_offsets_of_a_struct_with_bit_fields() -> None:
     data = btf([("task_struct", STRUCT, 9000, [("a", 3 << 24 | 5), *TASK])], bit_fields=True)
-    assert member_offsets(data, "task_struct", ("pid", "tgid")) == {"pid": 1264, "tgid": 1268}
+    assert KernelTypes(data).offsets("task_struct", ("pid", "tgid")) == {"pid": 1264, "tgid": 1268}
 
 
 def test_members_of_nameless_structs_and_unions_within() -> None:

@@ -23,7 +23,7 @@ from tui.commands.tracing import (
     say,
 )
 from tui.config import SINCE_START
-from tui.interrupts import REQUESTS
+from tui.interrupts import INTERRUPTED, REQUESTS
 
 if TYPE_CHECKING:
     from serving.access import Access
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 PORT = 8750
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the tracer to close; what takes longer ends with the process."""
-INTERRUPTED = 130
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
