@@ -10,7 +10,6 @@ SAID = (
     "tui.main_view.SAID_SECONDS",
     "tui.main_view.OFFER_SECONDS",
     "tui.live_page.SAID_SECONDS",
-    "tui.chain_screen.SAID_SECONDS",
     "tui.actions_save.READ_SECONDS",
 )
 """How long the screen says what was done."""
