@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pyte
@@ -16,6 +13,7 @@ import pytest
 
 from outputs.saved import load
 from tests.browser.chromium import DEADLINE, PROGRAM, Page, browsing
+from tests.tui.browsers import serving
 
 pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: ./run-tests browser installs it as root"),
@@ -23,26 +21,6 @@ pytestmark = [
 ]
 PICTURES = os.environ.get("STALLTOP_PICTURES", "")
 """A folder that gets pictures of the page, to be looked at."""
-
-
-@asynccontextmanager
-async def server(*arguments: str) -> AsyncIterator[str]:
-    """The running command; gives the address that it prints."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "tui", "serve", "--demo", "--simulated", "--port", "0", "--no-config"),
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stderr is not None
-        line = await asyncio.wait_for(process.stderr.readline(), DEADLINE)
-        found = re.search(r"open (\S+)", line.decode())
-        assert found, line
-        yield found[1]
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def shows(page: Page, text: str) -> str:
@@ -66,7 +44,7 @@ async def picture(page: Page, name: str) -> None:
 
 
 async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
-    async with server() as address, browsing(tmp_path) as page:
+    async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address)
         await page.until("document.body.classList.contains('-first-byte')")
         await shows(page, "SIMULATED")
@@ -105,7 +83,7 @@ async def test_the_screen_in_a_browser(tmp_path: Path) -> None:
 
 
 async def test_another_page_gets_nothing(tmp_path: Path) -> None:
-    async with server() as address, browsing(tmp_path) as page:
+    async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address)
         await page.until("document.body.classList.contains('-first-byte')")
         # A page of another origin, in the browser that has the cookie, asks for the WebSocket.
@@ -122,7 +100,7 @@ async def test_another_page_gets_nothing(tmp_path: Path) -> None:
 
 
 async def test_without_the_token_the_page_says_so(tmp_path: Path) -> None:
-    async with server() as address, browsing(tmp_path) as page:
+    async with serving() as (_, address), browsing(tmp_path) as page:
         await page.go(address.partition("?")[0])
         text = await page.until("document.body.innerText", lambda text: text and "not open" in text)
         assert "stalltop serve printed" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 import sys
 import time
@@ -123,6 +124,29 @@ async def served(
     finally:
         await server.stop()
         await asyncio.to_thread(feed.stop, 10.0)
+
+
+@asynccontextmanager
+async def serving(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """The running command on simulated tenants, and the address with its token that it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "tui", "serve", "--demo", "--simulated", "--port", "0", "--no-config"),
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        found = None
+        while found is None:
+            line = await asyncio.wait_for(process.stderr.readline(), DEADLINE)
+            assert line, "the server ended"
+            found = re.search(r"open (https?://\S+)", line.decode())
+        yield process, found[1]
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 async def until_gone(pid: int) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ import pyte
 import pytest
 
 from outputs.saved import parse
-from tests.tui.browsers import DEADLINE, Browser, until_gone
+from tests.tui.browsers import DEADLINE, Browser, serving, until_gone
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -67,29 +65,12 @@ class Command:
 
 @asynccontextmanager
 async def command(*arguments: str) -> AsyncIterator[Command]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "tui", "serve", "--demo", "--simulated", "--port", "0", "--no-config"),
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stderr is not None
-        address = ""
-        while not address:
-            line = await asyncio.wait_for(process.stderr.readline(), DEADLINE)
-            assert line, "the server ended"
-            found = re.search(rb"open (http://127\.0\.0\.1:\d+)/\?token=(\S+)", line)
-            address = found[1].decode() if found else ""
-        assert found is not None
+    async with serving(*arguments) as (process, url):
+        address = url.partition("/?")[0]
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
-            async with client.get(f"{address}/?token={found[2].decode()}") as answer:
+            async with client.get(url) as answer:
                 assert answer.status == 200
             yield Command(process, address, client)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
