@@ -37,27 +37,28 @@ def csv_table(table: Sheet, window: Window) -> str:
     heads += [f"{name}_ns" for name in SPLITS] if split else []
     heads += ["window_start_s", "window_seconds", "window_host"]
     write([*heads, "compared_with_s"] if table.compared_with is not None else heads)
-    of = [_number(window.start), _number(window.seconds), _text(window.host)]
-    of += [_number(table.compared_with)] if table.compared_with is not None else []
+    of = [number_cell(window.start), number_cell(window.seconds), text_cell(window.host)]
+    of += [number_cell(table.compared_with)] if table.compared_with is not None else []
     for row in table.rows:
-        cells = [_text(name) for name in row.names]
-        cells += [_number(getattr(row, name)) for name in figures]
+        cells = [text_cell(name) for name in row.names]
+        cells += [number_cell(getattr(row, name)) for name in figures]
         cells.append(str(int(row.inside)))
         cells += _parts(row) if split else []
         write(cells + of)
     return text.getvalue()
 
 
-def _text(text: str) -> str:
-    """``text`` that no program takes for anything else."""
+def text_cell(text: str) -> str:
+    """``text`` as a cell that no program takes for anything else."""
     text = printable(text)
     return "'" + text if text.lstrip().startswith(_FORMULA) else text
 
 
-def _number(value: float | None) -> str:
+def number_cell(value: float | None) -> str:
+    """A figure as a cell: empty where it is not known."""
     if value is None or not math.isfinite(value):
         return ""
-    return str(value) if isinstance(value, int) else f"{value:.12g}"
+    return str(value) if isinstance(value, int) else f"{value:.15g}"
 
 
 def _parts(row: SheetRow) -> list[str]:

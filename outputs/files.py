@@ -6,7 +6,9 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from model.errors import BadUsage, Told
 
@@ -16,19 +18,27 @@ class Taken(BadUsage):
 
 
 def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
-    """Write ``content`` to ``path`` and return it; missing folders are made, no link is followed.
+    """Write ``content`` to ``path`` and return it, as ``opened`` does and with what it raises."""
+    with opened(path, overwrite=overwrite) as file:
+        file.write(content)
+    return path
 
-    Raises Taken where ``path`` exists and ``overwrite`` is not set, BadUsage where it is to be overwritten
-    but is no regular file, and Told where it cannot be written.
+
+@contextlib.contextmanager
+def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """A file to write: it is at ``path`` once the block has ended well, and nowhere where it has not.
+
+    Missing folders are made, no link is followed. Raises Taken where ``path`` exists and ``overwrite`` is not
+    set, BadUsage where it is to be overwritten but is no regular file, and Told where it cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.path.lexists(path):
             _refuse_to_replace(path, overwrite)
-        _write(content, path, overwrite)
+        with _opened(path, overwrite) as file:
+            yield file
     except OSError as error:
         raise Told(f"cannot write {path}: {error.strerror or error}") from error
-    return path
 
 
 def _refuse_to_replace(path: Path, overwrite: bool) -> None:
@@ -38,14 +48,15 @@ def _refuse_to_replace(path: Path, overwrite: bool) -> None:
         raise BadUsage(f"{path} is no regular file")
 
 
-def _write(content: bytes, path: Path, overwrite: bool) -> None:
-    """Write beside ``path``, then put it in place at once."""
+@contextlib.contextmanager
+def _opened(path: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """Written beside ``path``, then put in place at once."""
     beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(beside, flags, 0o600)
     try:
         with open(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if overwrite:
@@ -55,7 +66,12 @@ def _write(content: bytes, path: Path, overwrite: bool) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Let the names in a folder be on disk. Raises OSError where it cannot be opened."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     except OSError:
