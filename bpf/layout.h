@@ -252,6 +252,7 @@ struct losses {
 	__u64 no_follower;
 	__u64 no_allocation;
 	__u64 no_communicator;
+	__u64 no_kernel;
 };
 
 #endif

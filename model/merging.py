@@ -13,6 +13,7 @@ from model.chain import worst_first
 from model.device import Devices
 from model.evidence import Evidence, added, with_tenants
 from model.histograms import Histograms
+from model.kernels import added_kernels, with_kernel_tenants
 from model.moving import MovingDevices
 from model.tenant import Tenant
 from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
@@ -62,6 +63,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         loss=add_losses([window.loss for window in windows]),
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
+        kernels=added_kernels(window.kernels for window in windows),
     )
 
 
@@ -93,6 +95,7 @@ def _fleet(hosts: Sequence[Window]) -> Window:
         simulated=any(window.simulated for window in parts),
         evidence=_all_evidence([window.evidence for window in parts]),
         chains=tuple(sorted((chain for window in parts for chain in window.chains), key=worst_first)),
+        kernels=added_kernels(window.kernels for window in parts),
     )
 
 
@@ -135,6 +138,7 @@ def _with_host(window: Window) -> Window:
             )
             for chain in window.chains
         ),
+        kernels=with_kernel_tenants(window.kernels, full),
     )
 
 

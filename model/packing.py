@@ -1,5 +1,5 @@
 """Windows held for later in a fraction of the memory: integers in the smallest type that they fit into, and
-evidence and chains, which are many small objects, as compressed bytes."""
+evidence, chains and kernels, which are many small objects, as compressed bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,22 @@ from numpy.typing import NDArray
 from model.chain import SEVERITIES, Chain
 from model.evidence import Evidence
 from model.histograms import Histograms
+from model.kernels import KernelCount
 from model.window import U64, RowKey, Rows, Window
 
 _OBJECT_BYTES = 200
 """Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""
 
-_NOTHING = Evidence()
+
+class Told(NamedTuple):
+    """The parts of a window that are many small objects."""
+
+    evidence: Evidence = Evidence()
+    chains: tuple[Chain, ...] = ()
+    kernels: tuple[KernelCount, ...] = ()
+
+
+_NOTHING = Told()
 
 _Smallest = NDArray[np.unsignedinteger]
 
@@ -64,14 +75,14 @@ class Packed:
     """A window put away by ``pack``."""
 
     window: Window
-    """Everything but rows, evidence and chains."""
+    """Everything but its rows and what is in `Told`."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
     """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
     _index: NDArray[np.uint16]
     _split_ns: U64 | None
     _told: bytes
-    """Evidence and chains; empty where there are none."""
+    """What `told` gives; empty where there is nothing."""
     bytes: int
     """Memory it takes: sizes of its arrays, references to its keys, an estimate for small objects. Keys
     themselves, which windows share, are not counted."""
@@ -91,21 +102,15 @@ class Packed:
         histograms = Histograms(start.astype(np.int64), self._index, count)
         return Rows(self.keys, calls, errors, moved, total, longest, histograms, self._split_ns)
 
-    @property
-    def evidence(self) -> Evidence:
-        """``Window.evidence``, without unpacking the rows."""
-        return self._unpacked()[0]
+    def told(self) -> Told:
+        """Evidence, chains and kernels, without unpacking the rows."""
+        if not self._told:
+            return _NOTHING
+        return Told._make(pickle.loads(zlib.decompress(self._told)))
 
     def unpack(self) -> Window:
         """The window as it was."""
-        evidence, chains = self._unpacked()
-        return replace(self.window, rows=self.rows(), evidence=evidence, chains=chains)
-
-    def _unpacked(self) -> tuple[Evidence, tuple[Chain, ...]]:
-        if not self._told:
-            return _NOTHING, ()
-        told: tuple[Evidence, tuple[Chain, ...]] = pickle.loads(zlib.decompress(self._told))
-        return told
+        return replace(self.window, rows=self.rows(), **self.told()._asdict())
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
@@ -126,10 +131,11 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     arrays = sum(column.nbytes for column in columns) + histograms.index.nbytes
     if rows.split_ns is not None:
         arrays += rows.split_ns.nbytes
-    told = b""
-    if window.chains or window.evidence != _NOTHING:
+    told = Told._make(getattr(window, name) for name in Told._fields)
+    packed = b""
+    if told != _NOTHING:
         # Twenty times as small. Nothing is ever unpacked that was not packed right here.
-        told = zlib.compress(pickle.dumps((window.evidence, window.chains), pickle.HIGHEST_PROTOCOL), 1)
+        packed = zlib.compress(pickle.dumps(tuple(told), pickle.HIGHEST_PROTOCOL), 1)
     objects = (
         5
         + len(window.tenants)
@@ -139,13 +145,13 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.coverage.missing)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty(), evidence=_NOTHING, chains=()),
+        window=replace(window, rows=Rows.empty(), **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,
         _split_ns=rows.split_ns,
-        _told=told,
-        bytes=arrays + len(told) + 8 * len(rows) + _OBJECT_BYTES * objects,
+        _told=packed,
+        bytes=arrays + len(packed) + 8 * len(rows) + _OBJECT_BYTES * objects,
         peak=Peak.of(window) if peak is None else peak,
     )
 

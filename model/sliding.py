@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from model.evidence import tenants_of
 from model.hdr import COUNTERS
 from model.histograms import Histograms
+from model.kernels import MovingKernels
 from model.merging import add_losses, add_open_calls, mean_cost
 from model.moving import MovingDevices, MovingEvidence
 from model.packing import Packed, pack
@@ -44,6 +45,7 @@ class Sliding:
         self._last: Window | None = None
         self._evidence = MovingEvidence()
         self._devices = MovingDevices()
+        self._kernels = MovingKernels()
         self._sum: Window | None = None
         self._after_fold = 0
         """Rows that adding up those of ended processes left, the last time."""
@@ -62,7 +64,9 @@ class Sliding:
             self._parts.extend(parts)
             parts = parts[len(self._leaving()) :]
         for packed, _ in parts:
-            self._evidence.add(packed.evidence)
+            told = packed.told()
+            self._evidence.add(told.evidence)
+            self._kernels.add(told.kernels)
             self._devices.add(packed.window.devices)
         # Some at a time: unpacked, hundreds of windows would take a hundred MB.
         for first in range(0, len(parts), _AT_ONCE):
@@ -102,6 +106,7 @@ class Sliding:
             devices=self._devices.sum(self._last.devices),
             evidence=self._evidence.sum(),
             chains=self._last.chains,
+            kernels=self._kernels.sum(),
         )
 
     def _check(self, window: Window) -> None:
@@ -115,6 +120,7 @@ class Sliding:
         self._last = window
         columns = self._columns_of(window.rows.keys)
         self._evidence.add(window.evidence)
+        self._kernels.add(window.kernels)
         self._devices.add(window.devices)
         if self.seconds is None:
             self._add([(window.rows, columns)])
@@ -126,7 +132,9 @@ class Sliding:
         self._parts.append((packed, columns))
         leaving = self._leaving()
         for part, _ in leaving:
-            self._evidence.remove(part.evidence)
+            told = part.told()
+            self._evidence.remove(told.evidence)
+            self._kernels.remove(told.kernels)
             self._devices.remove(part.window.devices)
         self._add([(window.rows, columns)], leaving)
         if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
@@ -216,6 +224,7 @@ class Sliding:
         if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
             self._fold(alive)
             self._after_fold = len(self._keys)
+        self._kernels.bound(alive)
         self._evidence.bound(alive | {use.pid for use in newest.evidence.processes})
         described = self._sum
         if described is not None and len(described.tenants) > len(newest.tenants) + 256:

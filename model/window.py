@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from model.device import Devices, System
 from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
+from model.kernels import KernelCount
 from model.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_follower": "wake-ups whose giver was not followed: as many threads are followed as may be",
         "no_allocation": "pieces of device memory not followed: their table is full",
         "no_communicator": "ranks of NCCL communicators not followed: all their records are in use",
+        "no_kernel": "launches whose kernel is not told: all counts by kernel are in use",
         "missed": "probe hits the kernel itself skipped",
     }
 )
@@ -194,6 +196,8 @@ class Window:
     evidence: Evidence = field(default_factory=Evidence)
     chains: tuple[Chain, ...] = ()
     """What is wrong, open ones first: as it was known when the window ended."""
+    kernels: tuple[KernelCount, ...] = ()
+    """Outermost launches by kernel, each kernel of a row once; those in none are of unknown kernels."""
 
     @property
     def end(self) -> float:

@@ -6,11 +6,13 @@ Names and types are a contract with other people's scripts: fields may be added,
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
 from model.chain import Chain, worst_first
 from model.evidence import Evidence
+from model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
 from model.pivot import PERCENTS, bounded
 from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
 
@@ -30,6 +32,7 @@ def document(window: Window) -> dict[str, Any]:
             asdict(tenant) for tenant in sorted(window.tenants.values(), key=lambda tenant: tenant.id)
         ],
         "operations": _operations(window.rows),
+        "kernels": _kernels(window.kernels),
         "open_calls": [
             asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
         ],
@@ -105,6 +108,22 @@ def _operations(rows: Rows) -> list[dict[str, Any]]:
     ]
     operations.sort(key=lambda row: (-row["total_ns"], row["tenant"], row["pid"], row["operation"]))
     return operations
+
+
+def _kernels(kernels: Iterable[KernelCount]) -> list[dict[str, Any]]:
+    found = [
+        kernel._asdict()
+        | {
+            "buckets": [
+                [bucket_lowest_ns(bucket), bucket_highest_ns(bucket), calls]
+                for bucket, calls in kernel.buckets
+            ]
+        }
+        for kernel in kernels
+    ]
+    return sorted(
+        found, key=lambda kernel: (-kernel["total_ns"], kernel["tenant"], kernel["pid"], kernel["kernel"])
+    )
 
 
 def _culprits(evidence: Evidence) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ def _value(hint: Any, plain: object, where: str) -> Any:
     elif origin is tuple:
         return _tuple(get_args(hint), plain, where)
     elif isinstance(hint, type) and issubclass(hint, tuple):
-        return _named_tuple(hint, plain, where)
+        return named_tuple(hint, plain, where)
     elif is_dataclass(hint):
         return from_plain(hint, plain, where)  # type: ignore[arg-type]
     elif hint is str:
@@ -111,8 +111,11 @@ def _tuple(parts: Sequence[Any], plain: object, where: str) -> tuple[Any, ...]:
 _known_tuples: dict[Any, tuple[Any, ...]] = {}
 
 
-def _named_tuple(kind: Any, plain: object, where: str) -> Any:
-    """A named tuple from a list; elements of later programs are passed over, what has a default may miss."""
+def named_tuple(kind: Any, plain: object, where: str) -> Any:
+    """The named tuple ``kind`` from a list. Raises ValueError naming ``where`` it is wrong.
+
+    Elements of later programs are passed over, what has a default may be missing.
+    """
     if not isinstance(plain, list):
         raise ValueError(f"{where} is no list")
     if kind not in _known_tuples:

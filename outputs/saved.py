@@ -22,11 +22,12 @@ from model.device import Devices, System
 from model.errors import BadUsage, Told
 from model.evidence import Evidence
 from model.histograms import Histograms
+from model.kernels import BUCKETS, KernelCount
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 from outputs import hdr_payload
 from outputs.files import write
-from outputs.plain import from_plain, integer, number, text, to_plain
+from outputs.plain import from_plain, integer, named_tuple, number, text, to_plain
 from outputs.recognise import recognised
 
 FORMAT = "stalltop"
@@ -112,6 +113,7 @@ def _plain_window(window: Window) -> dict[str, Any]:
         "coverage": to_plain(window.coverage),
         "evidence": to_plain(window.evidence),
         "chains": to_plain(window.chains),
+        "kernels": to_plain(window.kernels),
     }
 
 
@@ -200,6 +202,7 @@ def _window(plain: Mapping[str, Any]) -> Window:
         simulated=simulated,
         evidence=_evidence(plain.get("evidence", {})),
         chains=_chains(plain.get("chains", [])),
+        kernels=_kernels(plain.get("kernels", [])),
     )
 
 
@@ -219,6 +222,15 @@ def _chains(plain: object) -> tuple[Chain, ...]:
     if any(link.depth > _DEEPEST for chain in chains for link in chain.links):
         raise ValueError("chains: a link lies too deep")
     return chains
+
+
+def _kernels(plain: object) -> tuple[KernelCount, ...]:
+    kernels = tuple(
+        named_tuple(KernelCount, item, f"kernels[{at}]") for at, item in enumerate(_list(plain, "kernels"))
+    )
+    if any(bucket >= BUCKETS for kernel in kernels for bucket, _ in kernel.buckets):
+        raise ValueError("kernels: there is no such bucket")
+    return kernels
 
 
 def _rows(plain: Mapping[str, Any]) -> Rows:

@@ -194,6 +194,7 @@ LOSSES: Final = np.dtype(
         ("no_follower", "u8"),
         ("no_allocation", "u8"),
         ("no_communicator", "u8"),
+        ("no_kernel", "u8"),
     ]
 )
 """``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""

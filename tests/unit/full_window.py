@@ -15,6 +15,7 @@ from model.evidence import (
     Rank,
     TenantUse,
 )
+from model.kernels import KernelCount
 from model.window import Coverage, Library, Missing, OpenCall, RowKey, Window
 from tests.unit.windows import TENANTS, Calls, key, rows
 
@@ -253,4 +254,14 @@ def full_window() -> Window:
         ),
         evidence=EVIDENCE,
         chains=CHAINS,
+        kernels=(
+            KernelCount(
+                *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False),
+                *("void scale<float>(float*, int)", 2, 0, 904_000, 900_000, ((21, 1), (52, 1))),
+            ),
+            KernelCount(
+                *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False),
+                *("", 1, 1, 5_000, 5_000, ((22, 1),)),
+            ),
+        ),
     )

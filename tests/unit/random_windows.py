@@ -26,6 +26,7 @@ from model.evidence import (
     TenantUse,
 )
 from model.hdr import HIGHEST_NS
+from model.kernels import BUCKETS, KernelCount
 from model.window import LOSSES, SPLITS, RowKey, Window
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls, window
@@ -131,6 +132,27 @@ def random_chains(seed: int) -> tuple[Chain, ...]:
     )
 
 
+def random_kernels(seed: int) -> tuple[KernelCount, ...]:
+    random = Random(seed)
+    kernels = {
+        (random.choice(("docker:aa", "cri:bb")), random.randint(1, 2), name)
+        for name in random.sample(("scale", "add<float>(float*)", ""), random.randrange(4))
+    }
+    found = []
+    for tenant, pid, name in sorted(kernels):
+        buckets = tuple(
+            (bucket, random.randrange(1, 1 << 20)) for bucket in sorted(random.sample(range(BUCKETS), 3))
+        )
+        found.append(
+            KernelCount(
+                *(tenant, pid, "python3", "runtime", "cudaLaunchKernel", False, name),
+                *(sum(calls for _, calls in buckets), random.randrange(2), random.randrange(1 << 40)),
+                *(random.randrange(HIGHEST_NS), buckets),
+            )
+        )
+    return tuple(found)
+
+
 @st.composite
 def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = None) -> Window:
     """A small random window of host gpu7 that lasts one second."""
@@ -146,7 +168,11 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
     )
     seed = draw(st.integers(0, 1 << 32))
     return replace(
-        made, evidence=random_evidence(seed), chains=random_chains(seed), devices=random_devices(seed)
+        made,
+        evidence=random_evidence(seed),
+        chains=random_chains(seed),
+        devices=random_devices(seed),
+        kernels=random_kernels(seed),
     )
 
 

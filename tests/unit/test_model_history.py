@@ -164,7 +164,7 @@ def test_evidence_is_small_and_counts_towards_the_bound() -> None:
 def test_a_window_put_away_does_not_hold_what_was_packed() -> None:
     packed = pack(busy(3))
     assert (packed.window.evidence, packed.window.chains) == (Evidence(), ())
-    assert (packed.evidence, packed.unpack().chains) == (busy(3).evidence, CHAINS)
+    assert (packed.told().evidence, packed.unpack().chains) == (busy(3).evidence, CHAINS)
     assert pack(window()).bytes < 5_000
 
 

@@ -27,6 +27,7 @@ def same(one: Window, other: Window) -> None:
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
     assert evidence_table(one.evidence) == evidence_table(other.evidence)
     assert one.chains == other.chains
+    assert sorted(one.kernels) == sorted(other.kernels)
     assert replace(one.coverage, cost_percent=0) == replace(other.coverage, cost_percent=0)
 
 
