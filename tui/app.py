@@ -238,8 +238,7 @@ class StalltopApp(App[None]):
         was asked for before and was not begun yet is given up."""
 
         def work(stale: Callable[[], bool]) -> None:
-            picture = asked.make(stale)
-            if picture is not None:
+            for picture in asked.make(stale):
                 self.post_message(Made(asked.turn, picture))
 
         self._making.ask(work)

@@ -18,6 +18,7 @@ from model.packing import Packed
 from model.sliding import Sliding
 from model.source import Source
 from model.window import Window
+from tui.kept import InMemory, Kept, Stale, never
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,18 +30,28 @@ class Snapshot:
     length: float | None
     newest: Window
     """As it was read."""
-    parts: tuple[Packed, ...]
-    """What is kept of the past, oldest first, ending with the newest; older ones stand for more time."""
-    whole: Window
-    """Since the start."""
+    kept: Kept
+    """What is kept of the past, ending with the newest; older windows stand for more time."""
+    whole: Window | None
+    """Since the start; None where it is still to be made."""
     at: float
     """When it was read: time.monotonic()."""
 
-    def of_length(self, length: float | None) -> Window:
-        """The window of another length that ends at the same moment. Takes up to a second for long ones."""
+    @property
+    def began(self) -> float:
+        """Unix time from which on windows were counted."""
+        return float(self.kept.stretch.start[0]) if self.whole is None else self.whole.start
+
+    def of_length(self, length: float | None, stale: Stale = never) -> Window | None:
+        """The window of another length that ends at the same moment. Takes up to a second for long ones.
+
+        None where ``stale`` says meanwhile that it is no longer wanted.
+        """
         if length == self.length:
             return self.window
-        return self.whole if length is None else Sliding(length, latest(self.parts, length)).window
+        if length is None and self.whole is not None:
+            return self.whole
+        return self.kept.window_at(self.kept.end, length, stale)
 
 
 class Tick(Message):
@@ -147,4 +158,4 @@ class Collector:
     ) -> None:
         all_of_it = whole.window
         window = all_of_it if sliding is whole else sliding.window
-        self._post(Tick(Snapshot(window, sliding.seconds, newest, parts, all_of_it, at)))
+        self._post(Tick(Snapshot(window, sliding.seconds, newest, InMemory(parts), all_of_it, at)))

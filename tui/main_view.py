@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -130,9 +131,9 @@ class MainView(Screen[None]):
         return self.moments.frozen
 
     @property
-    def past(self) -> tuple[Packed, ...]:
-        """All windows that are kept, oldest first; frozen, also those after the one that is shown."""
-        return self.moments.newest.parts if self.moments.newest is not None else ()
+    def past(self) -> Sequence[Packed]:
+        """The windows that are at hand, oldest first; frozen, also those after the one that is shown."""
+        return self.moments.past
 
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
@@ -312,7 +313,7 @@ class MainView(Screen[None]):
             frozen_at=moments.at,
             age=moments.age,
             pending=moments.wanted is not None,
-            began=moments.newest.whole.start if moments.newest is not None else None,
+            began=moments.newest.began if moments.newest is not None else None,
             silent=0.0 if options.still else silent,
             still=options.still,
             demo=options.demo,
@@ -327,10 +328,10 @@ class MainView(Screen[None]):
         line = self.query_one("#timeline", Timeline)
         moments = self.moments
         shown = time_shown(self._layout, frozen=moments.frozen, comparing=moments.comparing)
-        line.display = shown and not self.stalltop.options.still and bool(self.past)
-        if line.display:
+        line.display = shown and not self.stalltop.options.still and moments.newest is not None
+        if line.display and moments.newest is not None:
             mark = moments.mark.at if moments.mark is not None else None
-            line.show(timespan(self.past, moments.at, mark))
+            line.show(timespan(moments.newest.kept.stretch, moments.at, mark, moments.span))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The list of warnings is longer while it has the keys."""

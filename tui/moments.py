@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from model.packing import Packed
 from model.window import Window
+from outputs import figures
 from tui.collector import Snapshot
 from tui.config import LENGTHS
-from tui.recall import NEAR, Wanted, moved, stepped, window_at
+from tui.kept import NEAR, Stale
+from tui.recall import Wanted, hole_at, moved, nearest, next_fault, next_span, played, stepped
+
+NO_PAST = "there is no past yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +25,8 @@ class Picture:
     """The moment: Unix time at which the newest of what it was made of ended."""
     length: float | None
     """The length that was chosen, seconds; None: since the start."""
+    before: Sequence[Packed] | None = None
+    """The windows that lead to it, oldest first, where they were fetched for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +34,9 @@ class Asked:
     """A picture that is to be made beside the screen."""
 
     turn: int
-    make: Callable[[Callable[[], bool]], Picture | None]
-    """Makes it, which may take seconds; None where what it is given says meanwhile that it may stop."""
+    make: Callable[[Stale], Iterator[Picture]]
+    """Makes it, which may take seconds, then once more with what led to it, where that takes time of its own.
+    Ends early where what it is given says that it may stop."""
 
 
 class Moments:
@@ -43,6 +51,8 @@ class Moments:
         """What other moments are compared with."""
         self.comparing = False
         """The difference to the mark is shown."""
+        self.span: float | None = None
+        """Seconds of the line of time; None: the usual ones."""
         self._held: Picture | None = None
         self._at = 0.0
         """The moment that is wanted, while frozen; the held picture follows."""
@@ -62,7 +72,16 @@ class Moments:
         if self._held is not None:
             return self._held
         now = self.newest
-        return None if now is None else Picture(now.window, now.newest.end, now.length)
+        return None if now is None else Picture(now.window, now.kept.end, now.length)
+
+    @property
+    def past(self) -> Sequence[Packed]:
+        """The windows that lead to the picture, oldest first, as far as they are at hand; there may be later
+        ones among them."""
+        if self.newest is None:
+            return ()
+        before = None if self._held is None else self._held.before
+        return self.newest.kept.parts if before is None else before
 
     @property
     def window(self) -> Window | None:
@@ -96,7 +115,7 @@ class Moments:
     @property
     def _now(self) -> float:
         assert self.newest is not None
-        return self.newest.newest.end
+        return self.newest.kept.end
 
     # ---- what changes it
 
@@ -115,24 +134,62 @@ class Moments:
     def step(self, steps: int) -> str:
         """Go back (-1) or forward (1) by one window of the past; gives what is to be said about it."""
         if self.newest is None:
-            return "there is no past yet"
-        return self._go(stepped(self.newest.parts, self._at if self.frozen else self._now, steps), steps)
+            return NO_PAST
+        return self._go(stepped(self.newest.kept.stretch, self._here, steps), steps)
 
     def move(self, seconds: float) -> str:
         """Go back (below 0) or forward by about so many seconds; gives what is to be said about it."""
         if self.newest is None:
-            return "there is no past yet"
-        at = moved(self.newest.parts, self._at if self.frozen else self._now, seconds)
+            return NO_PAST
+        past = self.newest.kept.stretch
+        at = moved(past, self._here, seconds)
         if at is None and seconds < 0:
-            at = self.newest.parts[0].window.end  # there is less of the past than that
+            at = float(past.end[0])  # there is less of the past than that
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:
         """Look at the moment ``at``, Unix time, or the nearest to it that is kept."""
         if self.newest is None:
-            return "there is no past yet"
-        ends = [part.window.end for part in self.newest.parts]
-        return self._go(min(ends, key=lambda end: abs(end - at)), -1)
+            return NO_PAST
+        past = self.newest.kept.stretch
+        hole = hole_at(past, at)
+        said = self._go(nearest(past, at), -1)
+        if not said and hole is not None:
+            return f"nothing is kept from {figures.clock(hole[0])} to {figures.clock(hole[1])}"
+        return said
+
+    def to_fault(self, step: int) -> str:
+        """Look at the next (1) or previous (-1) moment at which a chain began; gives what is to be said."""
+        if self.newest is None:
+            return NO_PAST
+        found = next_fault(self.newest.kept.stretch, self._here, step)
+        if found is None:
+            return f"no chain begins {'after' if step > 0 else 'before'} this moment"
+        return self._go(found[0], -1) or f"here a chain begins: {found[1]}"
+
+    def play(self, clock: float) -> float | None:
+        """Look at what was newest at ``clock``, Unix time; gives the clock then, which is ahead where nothing
+        was kept for a while. None at the end of what is kept: then the newest is followed."""
+        if self.newest is None:
+            return None
+        found = played(self.newest.kept.stretch, self._here, clock)
+        if found is None:
+            self.release()
+            return None
+        if not self.frozen:
+            self.freeze()
+        self._at = found[0]
+        return found[1]
+
+    def zoom(self) -> float | None:
+        """The next length of the line of time, seconds; None: back to the usual one."""
+        if self.newest is not None:
+            self.span = next_span(self.newest.kept.stretch, self.span)
+        return self.span
+
+    @property
+    def _here(self) -> float:
+        return self._at if self.frozen else self._now
 
     def _go(self, at: float | None, direction: float) -> str:
         if at is None and direction > 0:
@@ -163,13 +220,21 @@ class Moments:
         wanted, now = self.wanted, self.newest
         if wanted is None or now is None:
             return None
-        length, at = wanted.length, wanted.at
+        length, at, kept = wanted.length, wanted.at, now.kept
 
-        def make(stale: Callable[[], bool]) -> Picture | None:
-            if at is None or abs(at - now.newest.end) < NEAR:
-                return Picture(now.of_length(length), now.newest.end, length)
-            window = window_at(now.parts, at, length, stale)
-            return None if window is None else Picture(window, at, length)
+        def make(stale: Stale) -> Iterator[Picture]:
+            if at is None or abs(at - kept.end) < NEAR:
+                window, end = now.of_length(length, stale), kept.end
+            else:
+                window, end = kept.window_at(at, length, stale), at
+            if window is None:
+                return
+            picture = Picture(window, end, length)
+            yield picture
+            before = None if at is None else kept.before(at, stale)
+            if before is not None:
+                # As another window: pages draw again only for another one.
+                yield replace(picture, window=replace(window), before=before)
 
         return Asked(self._turn, make)
 

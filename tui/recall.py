@@ -1,28 +1,23 @@
-"""Windows of moments that are over, made of what is kept. Pure functions: they may take seconds, and run
-beside the screen."""
+"""Ways through the past: steps, jumps, playing, and the line of time. Pure functions on the times that are
+kept."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
 
 import numpy as np
 
-from model.chain import SEVERITIES
-from model.history import latest
-from model.merging import merge
-from model.packing import Packed
-from model.sliding import Sliding
-from model.window import Window
+from model.chain import SEVERITIES, Severity
 from tui.chains import MARK, ROLE
+from tui.kept import HOLE_SECONDS, NEAR
 from widgets.timeline import Stretch, Timespan
 
-NEAR = 1e-3
-"""Ends of windows that differ by less, in seconds, are the same moment."""
-SPANS = (300.0, 900.0, 3_600.0, 21_600.0, 86_400.0)
-"""Lengths of the line of time, seconds: the shortest that reaches back to what is shown."""
-_AT_ONCE = 32
+_DAY = 86_400.0
+SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
+"""Lengths of the line of time, seconds."""
+_INSIDE = 0.98
+"""Part of the line in which the moment shown is surely seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,91 +30,126 @@ class Wanted:
     """Seconds; None: since the start."""
 
 
-def never() -> bool:
-    """Nothing is in a hurry."""
-    return False
-
-
-def upto(parts: Sequence[Packed], at: float) -> Sequence[Packed]:
-    """Those of ``parts`` that end at ``at`` (Unix time) or before, and one that was merged since and holds
-    ``at`` in its later half; never none of them."""
-    found = bisect_right(parts, at, key=lambda part: part.window.start + part.window.seconds / 2)
-    return parts[: max(found, 1)]
-
-
-def window_at(
-    parts: Sequence[Packed], at: float, length: float | None, stale: Callable[[], bool] = never
-) -> Window | None:
-    """The window of ``length`` seconds (None: of all that is kept) that ended at ``at``.
-
-    None where ``stale`` says meanwhile that it is no longer wanted. Raises ValueError without ``parts``.
-    """
-    before = upto(parts, at)
-    if length is not None:
-        return Sliding(length, latest(before, length)).window
-    whole = Sliding(None)
-    # Some at a time: unpacked, a day would take gigabytes.
-    for first in range(0, len(before), _AT_ONCE):
-        if stale():
-            return None
-        whole.take_in(merge([part.unpack() for part in before[first : first + _AT_ONCE]]))
-    return whole.window
-
-
 # ---- steps
 
 
-def stepped(parts: Sequence[Packed], at: float, steps: int) -> float | None:
+def stepped(past: Stretch, at: float, steps: int) -> float | None:
     """The end of the window ``steps`` after (or, if negative, before) the one that ends at ``at``; None where
     there are not so many."""
-    ends = [part.window.end for part in parts]
-    before, after = bisect_right(ends, at - NEAR), bisect_right(ends, at + NEAR)
+    before = int(np.searchsorted(past.end, at - NEAR, "right"))
+    after = int(np.searchsorted(past.end, at + NEAR, "right"))
     place = before + steps if steps < 0 else after + steps - 1
-    return ends[place] if 0 <= place < len(ends) else None
+    return float(past.end[place]) if 0 <= place < len(past.end) else None
 
 
-def moved(parts: Sequence[Packed], at: float, seconds: float) -> float | None:
+def nearest(past: Stretch, at: float) -> float:
+    """The end of the window that ended nearest to ``at``."""
+    return float(past.end[int(np.argmin(np.abs(past.end - at)))])
+
+
+def moved(past: Stretch, at: float, seconds: float) -> float | None:
     """The end of a window about ``seconds`` after (or, if negative, before) ``at``, at least one step; None
     where nothing is kept of then."""
-    one = stepped(parts, at, 1 if seconds > 0 else -1)
+    one = stepped(past, at, 1 if seconds > 0 else -1)
     if one is None:
         return None
     target = at + seconds
-    if seconds > 0 and target > parts[-1].window.end + NEAR:
+    if seconds > 0 and target > past.end[-1] + NEAR:
         return None
-    nearest = min((part.window.end for part in parts), key=lambda end: abs(end - target))
-    return max(nearest, one) if seconds > 0 else min(nearest, one)
+    found = nearest(past, target)
+    return max(found, one) if seconds > 0 else min(found, one)
+
+
+def next_fault(past: Stretch, at: float, step: int) -> tuple[float, Severity] | None:
+    """The end of the next (1) or previous (-1) window in which a chain began, and how severe; None where
+    there is no other."""
+    began = np.flatnonzero(past.began < len(SEVERITIES))
+    found = began[past.end[began] > at + NEAR][:1] if step > 0 else began[past.end[began] < at - NEAR][-1:]
+    return (float(past.end[found[0]]), SEVERITIES[int(past.began[found[0]])]) if len(found) else None
+
+
+def hole_at(past: Stretch, at: float) -> tuple[float, float] | None:
+    """From when to when, around ``at``, nothing is kept; None where something is."""
+    after = int(np.searchsorted(past.end, at - NEAR))
+    if not 0 < after < len(past.end):
+        return None
+    hole = float(past.end[after - 1]), float(past.start[after])
+    return hole if hole[1] - hole[0] > HOLE_SECONDS and hole[0] < at < hole[1] else None
+
+
+def played(past: Stretch, at: float, clock: float) -> tuple[float, float] | None:
+    """What is shown at ``clock`` where the window that ended at ``at`` was shown before, by its end, and the
+    clock then: holes are left out. None where ``at`` is the last."""
+    here = int(np.searchsorted(past.end, at + NEAR, "right")) - 1
+    there = int(np.searchsorted(past.end, clock + NEAR, "right")) - 1
+    if here + 1 >= len(past.end):
+        return None
+    if there > here:
+        return float(past.end[there]), clock
+    if here >= 0 and past.start[here + 1] - past.end[here] <= HOLE_SECONDS:
+        return at, clock
+    following = float(past.end[here + 1])
+    return following, following
 
 
 # ---- the line of time
 
 
-def timespan(parts: Sequence[Packed], shown: float | None, mark: float | None) -> Timespan:
-    """The newest of ``parts`` as a line, back to the moment ``shown`` at least.
+def whole_span(past: Stretch) -> float:
+    """A length of the line that holds all of ``past``: a round one, so that what is added moves nothing."""
+    seconds = max(float(past.end[-1] - past.start[0]), SPANS[0])
+    unit: float = 10.0 ** floor(log10(seconds)) / 10
+    return ceil(seconds / unit - 1e-9) * unit
 
-    ``shown`` and ``mark`` are Unix times; None: now, and no mark.
+
+def next_span(past: Stretch, span: float | None) -> float | None:
+    """The length of the line after ``span``: from all of it to shorter and shorter ones. None is the usual
+    one."""
+    shorter = [one for one in SPANS if one < min(whole_span(past), span or np.inf)]
+    return shorter[-1] if shorter else None
+
+
+def timespan(
+    past: Stretch,
+    shown: float | None,
+    mark: float | None,
+    span: float | None = None,
+    *,
+    all_of_it: bool = False,
+) -> Timespan:
+    """``past`` as a line with the moment ``shown`` on it; ``shown`` and ``mark`` are Unix times (None: now,
+    and no mark).
+
+    ``span``: seconds of the line around the moment; None: as short as reaches from now back to it, or
+    ``all_of_it``.
     """
-    end = parts[-1].window.end
-    age = 0.0 if shown is None else end - shown
-    seconds = next((span for span in SPANS if age <= span * 0.98), SPANS[-1])
-    first = bisect_right(parts, end - seconds, key=lambda part: part.window.end)
-    some = parts[first:]
-
-    def column(values: list[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array(values, np.float64)
-
+    newest = float(past.end[-1])
+    age = 0.0 if shown is None else newest - shown
+    end = newest
+    if span is None:
+        whole = whole_span(past)
+        span = whole if all_of_it else next((one for one in SPANS if age <= one * _INSIDE), whole)
+    elif shown is not None and age > span * _INSIDE:
+        # By quarters: the line stands still while the moment moves within the middle of it.
+        end = min(ceil((shown + span * 0.375) / (span / 4)) * (span / 4), newest)
+    first = int(np.searchsorted(past.end, end - span, "right"))
+    last = int(np.searchsorted(past.start, end))
+    some = replace(
+        past,
+        start=past.start[first:last],
+        end=past.end[first:last],
+        lost_ms_per_s=past.lost_ms_per_s[first:last],
+        worst=past.worst[first:last],
+        began=past.began[first:last],
+    )
     return Timespan(
         end=end,
-        seconds=seconds,
-        past=Stretch(
-            start=column([part.window.start for part in some]),
-            end=column([part.window.end for part in some]),
-            lost_ms_per_s=column([part.peak.lost_ms_per_s for part in some]),
-            worst=column([part.peak.worst for part in some]).astype(np.int64),
-            began=column([part.peak.began for part in some]).astype(np.int64),
-        ),
+        seconds=span,
+        past=some,
         shown=shown,
         mark=mark,
         letters=tuple(MARK[severity] for severity in SEVERITIES),
         roles=tuple(ROLE[severity] for severity in SEVERITIES),
+        ago=newest - end,
+        file=all_of_it,
     )

@@ -32,6 +32,7 @@ class Stretch:
     """Unix time, seconds."""
     end: NDArray[np.float64]
     lost_ms_per_s: NDArray[np.float64]
+    """NaN where it cannot be read."""
     worst: NDArray[np.int64]
     """Index of the worst severity that was open; beyond the last one where none was."""
     began: NDArray[np.int64]
@@ -54,6 +55,10 @@ class Timespan:
     """By severity: one letter."""
     roles: tuple[str, ...]
     """By severity: the name of a style."""
+    ago: float = 0.0
+    """How long before the newest moment its right end is, seconds."""
+    file: bool = False
+    """It is of a file, which has an end instead of a now."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,16 +107,19 @@ class Scale:
 
 
 def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Height of a bar, 0 to 7, by half decades from 1 ms a second to 1 s a second."""
-    steps = np.floor(2 * np.log10(np.maximum(lost_ms_per_s, 0.1))) + 1
-    return np.asarray(np.clip(steps, 0, len(_BARS) - 1), dtype=np.int64)
+    """Height of a bar, 0 to 7, by half decades from 1 ms to 1 s a second; -1 for what is not known."""
+    steps = np.floor(2 * np.log10(np.maximum(np.nan_to_num(lost_ms_per_s), 0.1))) + 1
+    found = np.asarray(np.clip(steps, 0, len(_BARS) - 1), dtype=np.int64)
+    return np.where(np.isnan(lost_ms_per_s), -1, found)
 
 
 def span_text(seconds: float) -> str:
-    """How far back the line reaches, such as ``-15m``."""
+    """How far back something is, such as ``-15m``: four cells at most up to 99 days."""
     if seconds < 3_600:
         return f"-{seconds / 60:.0f}m"
-    return f"-{seconds / 3_600:.0f}h"
+    if seconds < 172_800:
+        return f"-{seconds / 3_600:.0f}h"
+    return f"-{seconds / 86_400:.0f}d"
 
 
 class Timeline(Lines):
@@ -147,9 +155,10 @@ class Timeline(Lines):
         scale = self._scale = Scale(span, cells)
         # What is said of the moment shown stands apart from "now".
         parts: list[Part] = [(f" {self._told(span):<{told - 1}}" if told else "", paint.label)]
-        parts.append((f"{span_text(span.seconds):>{_LABEL - 1}} ", paint.dim))
+        parts.append((f"{span_text(span.ago + span.seconds):>{_LABEL - 1}} ", paint.dim))
         parts += self._bars(span, scale, paint)
-        parts.append((" now ", paint.dim if span.shown is not None else paint.good))
+        right = span_text(span.ago) if span.ago else "end" if span.file else "now"
+        parts.append((f" {right:<{_LABEL - 1}}", paint.dim if span.shown is not None else paint.good))
         self._first = told + _LABEL
         return [strip_of(parts, width)]
 

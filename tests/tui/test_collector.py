@@ -109,8 +109,8 @@ def test_memory_of_the_past_is_bounded() -> None:
     for _ in range(9):
         inbox.next(Tick)
     snapshot = inbox.next(Tick).snapshot
-    assert 2 <= len(snapshot.parts) < 6
-    assert sum(part.bytes for part in snapshot.parts) <= bound
+    assert 2 <= len(snapshot.kept.parts) < 6
+    assert sum(part.bytes for part in snapshot.kept.parts) <= bound
     assert snapshot.whole.seconds == pytest.approx(10)
     source.release()
     assert collector.stop(DEADLINE)
@@ -123,7 +123,7 @@ def test_a_window_too_large_to_be_kept_is_shown() -> None:
     collector.start()
     inbox.next(Tick)
     snapshot = inbox.next(Tick).snapshot
-    assert [part.window.start for part in snapshot.parts] == [snapshot.newest.start]
+    assert [part.window.start for part in snapshot.kept.parts] == [snapshot.newest.start]
     assert snapshot.window.seconds == pytest.approx(2)
     assert snapshot.of_length(1.0).seconds == pytest.approx(1)
     source.release()

@@ -11,8 +11,9 @@ from model.packing import pack
 from model.window import Window
 from tests.tui.sources import numbered
 from tui.collector import Snapshot
+from tui.kept import InMemory
 from tui.latest import Latest
-from tui.moments import Moments
+from tui.moments import Asked, Moments, Picture
 from tui.recall import Wanted
 
 DEADLINE = 30.0
@@ -22,7 +23,7 @@ def snapshot(number: int, *, length: float | None = 1.0) -> Snapshot:
     """After so many windows of a second."""
     parts = tuple(pack(numbered(at)) for at in range(number))
     newest = numbered(number - 1)
-    return Snapshot(newest, length, newest, parts, newest, 0.0)
+    return Snapshot(newest, length, newest, InMemory(parts), newest, 0.0)
 
 
 def looking(number: int = 20) -> Moments:
@@ -36,13 +37,18 @@ def end(number: int) -> float:
     return numbered(number - 1).end
 
 
+def make(asked: Asked | None) -> Picture:
+    """What was asked for."""
+    assert asked is not None
+    (picture,) = asked.make(lambda: False)
+    return picture
+
+
 def follow(moments: Moments) -> None:
     """Make the picture that is wanted."""
     asked = moments.ask()
     assert asked is not None
-    picture = asked.make(lambda: False)
-    assert picture is not None
-    assert moments.made(asked.turn, picture)
+    assert moments.made(asked.turn, make(asked))
     assert moments.wanted is None
 
 
@@ -113,8 +119,7 @@ def test_what_was_asked_for_before_a_release_comes_too_late() -> None:
     moments.step(-1)
     asked = moments.ask()
     assert asked is not None
-    picture = asked.make(lambda: False)
-    assert picture is not None
+    picture = make(asked)
     moments.release()
     assert not moments.made(asked.turn, picture)
     moments.freeze()
@@ -129,9 +134,7 @@ def test_what_was_passed_is_shown_until_the_last_is_there() -> None:
     passed = moments.ask()
     moments.step(-1)
     assert passed is not None
-    picture = passed.make(lambda: False)
-    assert picture is not None
-    assert moments.made(passed.turn, picture)
+    assert moments.made(passed.turn, make(passed))
     assert moments.window is not None
     assert moments.window.end == end(19)
     assert moments.wanted == Wanted(end(18), 1.0)
@@ -145,9 +148,8 @@ def test_another_length_now() -> None:
     assert moments.window is not None
     assert moments.window.seconds == 10.0
     assert asked is not None
-    late = asked.make(lambda: False)
+    late = make(asked)
     moments.newest = snapshot(21, length=10.0)
-    assert late is not None
     assert not moments.made(asked.turn, late), "a newer one is there"
 
 
