@@ -46,7 +46,7 @@ def from_plain(kind: type[T], plain: object, where: str) -> T:
         if plain.get(name) is None and not required:
             continue  # not known, or not in this file: the default says so
         if name in plain:
-            values[name] = _value(hint, plain[name], f"{where}.{name}")
+            values[name] = value(hint, plain[name], f"{where}.{name}")
         elif required:
             raise ValueError(f"{where}.{name} is missing")
     return kind(**values)
@@ -66,7 +66,8 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, Any, bool], ...]:
     return _known[kind]
 
 
-def _value(hint: Any, plain: object, where: str) -> Any:
+def value(hint: Any, plain: object, where: str) -> Any:
+    """What ``plain`` is in a field of type ``hint``. Raises ValueError naming ``where`` it is wrong."""
     if hint == Signed:
         return integer(plain, where, signed=True)
     origin = get_origin(hint)
@@ -74,7 +75,7 @@ def _value(hint: Any, plain: object, where: str) -> Any:
         if plain is None and type(None) in get_args(hint):
             return None
         (hint,) = (part for part in get_args(hint) if part is not type(None))
-        return _value(hint, plain, where)
+        return value(hint, plain, where)
     if origin is Literal:
         if plain in get_args(hint):
             return plain
@@ -102,10 +103,10 @@ def _tuple(parts: Sequence[Any], plain: object, where: str) -> tuple[Any, ...]:
     if not isinstance(plain, list):
         raise ValueError(f"{where} is no list")
     if len(parts) == 2 and parts[1] is ...:
-        return tuple(_value(parts[0], item, f"{where}[{at}]") for at, item in enumerate(plain))
+        return tuple(value(parts[0], item, f"{where}[{at}]") for at, item in enumerate(plain))
     if len(parts) != len(plain):
         raise ValueError(f"{where} has {len(plain)} elements, not {len(parts)}")
-    return tuple(_value(part, item, where) for part, item in zip(parts, plain, strict=True))
+    return tuple(value(part, item, where) for part, item in zip(parts, plain, strict=True))
 
 
 _known_tuples: dict[Any, tuple[Any, ...]] = {}
@@ -124,7 +125,7 @@ def named_tuple(kind: Any, plain: object, where: str) -> Any:
     wanted = _known_tuples[kind]
     if len(plain) < len(wanted) - len(kind._field_defaults):
         raise ValueError(f"{where} has {len(plain)} elements, not {len(wanted)}")
-    return kind(*(_value(hint, item, where) for hint, item in zip(wanted, plain, strict=False)))
+    return kind(*(value(hint, item, where) for hint, item in zip(wanted, plain, strict=False)))
 
 
 def text(plain: object, where: str, most: int | None = MOST_TEXT) -> str:
