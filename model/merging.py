@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from model.calls import added_calls, with_call_tenants
 from model.chain import worst_first
 from model.device import Devices
 from model.evidence import Evidence, added, with_tenants
@@ -64,6 +65,7 @@ def _one_host(windows: Sequence[Window]) -> Window:
         coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
         simulated=any(window.simulated for window in windows),
         kernels=added_kernels(window.kernels for window in windows),
+        calls=added_calls(window.calls for window in windows),
     )
 
 
@@ -96,6 +98,7 @@ def _fleet(hosts: Sequence[Window]) -> Window:
         evidence=_all_evidence([window.evidence for window in parts]),
         chains=tuple(sorted((chain for window in parts for chain in window.chains), key=worst_first)),
         kernels=added_kernels(window.kernels for window in parts),
+        calls=added_calls(window.calls for window in parts),
     )
 
 
@@ -139,6 +142,7 @@ def _with_host(window: Window) -> Window:
             for chain in window.chains
         ),
         kernels=with_kernel_tenants(window.kernels, full),
+        calls=with_call_tenants(window.calls, full),
     )
 
 

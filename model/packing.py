@@ -1,5 +1,5 @@
 """Windows held for later in a fraction of the memory: integers in the smallest type that they fit into, and
-evidence, chains and kernels, which are many small objects, as compressed bytes."""
+evidence, chains, kernels and calls, which are many small objects, as compressed bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.calls import Calls, pack_calls, unpack_calls
 from model.chain import SEVERITIES, Chain
 from model.evidence import Evidence
 from model.histograms import Histograms
@@ -75,7 +76,7 @@ class Packed:
     """A window put away by ``pack``."""
 
     window: Window
-    """Everything but its rows and what is in `Told`."""
+    """Everything but its rows, its calls and what is in `Told`."""
     keys: tuple[RowKey, ...]
     _columns: tuple[_Smallest, ...]
     """calls, errors, bytes, total_ns, max_ns, histograms' start and count."""
@@ -83,6 +84,7 @@ class Packed:
     _split_ns: U64 | None
     _told: bytes
     """What `told` gives; empty where there is nothing."""
+    _calls: bytes
     bytes: int
     """Memory it takes: sizes of its arrays, references to its keys, an estimate for small objects. Keys
     themselves, which windows share, are not counted."""
@@ -108,9 +110,13 @@ class Packed:
             return _NOTHING
         return Told._make(pickle.loads(zlib.decompress(self._told)))
 
+    def calls(self) -> Calls:
+        """``Window.calls``, without unpacking the rest."""
+        return unpack_calls(self._calls)
+
     def unpack(self) -> Window:
         """The window as it was."""
-        return replace(self.window, rows=self.rows(), **self.told()._asdict())
+        return replace(self.window, rows=self.rows(), calls=self.calls(), **self.told()._asdict())
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
@@ -136,6 +142,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
     if told != _NOTHING:
         # Twenty times as small. Nothing is ever unpacked that was not packed right here.
         packed = zlib.compress(pickle.dumps(tuple(told), pickle.HIGHEST_PROTOCOL), 1)
+    calls = pack_calls(window.calls)
     objects = (
         5
         + len(window.tenants)
@@ -145,13 +152,14 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.coverage.missing)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty(), **_NOTHING._asdict()),
+        window=replace(window, rows=Rows.empty(), calls=Calls(), **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,
         _split_ns=rows.split_ns,
         _told=packed,
-        bytes=arrays + len(packed) + 8 * len(rows) + _OBJECT_BYTES * objects,
+        _calls=calls,
+        bytes=arrays + len(packed) + len(calls) + 8 * len(rows) + _OBJECT_BYTES * objects,
         peak=Peak.of(window) if peak is None else peak,
     )
 

@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from model.calls import MOST_KEPT, Calls, added_calls
 from model.evidence import tenants_of
 from model.hdr import COUNTERS
 from model.histograms import Histograms
@@ -46,6 +47,8 @@ class Sliding:
         self._evidence = MovingEvidence()
         self._devices = MovingDevices()
         self._kernels = MovingKernels()
+        self._calls: list[Calls] = []
+        """Of a sum without end: what came lately, and before that all there was as one."""
         self._sum: Window | None = None
         self._after_fold = 0
         """Rows that adding up those of ended processes left, the last time."""
@@ -68,6 +71,8 @@ class Sliding:
             self._evidence.add(told.evidence)
             self._kernels.add(told.kernels)
             self._devices.add(packed.window.devices)
+            if self.seconds is None:
+                self._add_calls(packed.calls())
         # Some at a time: unpacked, hundreds of windows would take a hundred MB.
         for first in range(0, len(parts), _AT_ONCE):
             self._add([(packed.rows(), places) for packed, places in parts[first : first + _AT_ONCE]])
@@ -107,7 +112,22 @@ class Sliding:
             evidence=self._evidence.sum(),
             chains=self._last.chains,
             kernels=self._kernels.sum(),
+            calls=self._later_calls(),
         )
+
+    def _later_calls(self) -> Calls:
+        """The calls, put together only where somebody looks at them."""
+        if self.seconds is None:
+            lately = tuple(self._calls)
+            return Calls.later(lambda: lately)
+        parts = [packed for packed, _ in self._parts]
+        return Calls.later(lambda: [part.calls() for part in parts])
+
+    def _add_calls(self, calls: Calls) -> None:
+        if calls:
+            self._calls.append(calls)
+        if sum(len(part.kept) for part in self._calls) > 4 * MOST_KEPT or len(self._calls) > _AT_ONCE:
+            self._calls = [added_calls(self._calls)]
 
     def _check(self, window: Window) -> None:
         if self._last is not None and window.host != self._last.host:
@@ -123,6 +143,7 @@ class Sliding:
         self._kernels.add(window.kernels)
         self._devices.add(window.devices)
         if self.seconds is None:
+            self._add_calls(window.calls)
             self._add([(window.rows, columns)])
             self._sum = self._described([window] if self._sum is None else [self._sum, window])
             self._bound(window)
@@ -231,6 +252,7 @@ class Sliding:
             needed = {key.tenant for key in self._keys} | set(newest.tenants)
             needed |= {call.tenant for call in described.open_calls} | tenants_of(self._evidence.sum())
             needed |= {chain.tenant for chain in newest.chains}
+            needed |= {call.tenant for part in self._calls for call in part.kept}
             needed |= {link.tenant for chain in newest.chains for link in chain.links}
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
             self._sum = replace(described, tenants=kept)

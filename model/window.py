@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.calls import Calls
 from model.device import Devices, System
 from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
@@ -198,6 +199,8 @@ class Window:
     """What is wrong, open ones first: as it was known when the window ended."""
     kernels: tuple[KernelCount, ...] = ()
     """Outermost launches by kernel, each kernel of a row once; those in none are of unknown kernels."""
+    calls: Calls = field(default_factory=Calls)
+    """Some calls one by one: the slowest, and a few taken at random."""
 
     @property
     def end(self) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
+from model.calls import Calls
 from model.chain import Chain, worst_first
 from model.evidence import Evidence
 from model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
@@ -33,6 +34,7 @@ def document(window: Window) -> dict[str, Any]:
         ],
         "operations": _operations(window.rows),
         "kernels": _kernels(window.kernels),
+        "calls": _calls(window.calls),
         "open_calls": [
             asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
         ],
@@ -124,6 +126,17 @@ def _kernels(kernels: Iterable[KernelCount]) -> list[dict[str, Any]]:
     return sorted(
         found, key=lambda kernel: (-kernel["total_ns"], kernel["tenant"], kernel["pid"], kernel["kernel"])
     )
+
+
+def _calls(calls: Calls) -> dict[str, Any]:
+    return {
+        "passed_over": calls.passed_over,
+        "kept": [
+            call._asdict()
+            | {"split_ns": None if call.split_ns is None else dict(zip(SPLITS, call.split_ns, strict=True))}
+            for call in calls.kept
+        ],
+    }
 
 
 def _culprits(evidence: Evidence) -> list[dict[str, Any]]:

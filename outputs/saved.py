@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from model.calls import Calls, KeptCall
 from model.chain import Chain
 from model.device import Devices, System
 from model.errors import BadUsage, Told
@@ -114,6 +115,7 @@ def _plain_window(window: Window) -> dict[str, Any]:
         "evidence": to_plain(window.evidence),
         "chains": to_plain(window.chains),
         "kernels": to_plain(window.kernels),
+        "calls": {"kept": to_plain(window.calls.kept), "passed_over": window.calls.passed_over},
     }
 
 
@@ -203,6 +205,7 @@ def _window(plain: Mapping[str, Any]) -> Window:
         evidence=_evidence(plain.get("evidence", {})),
         chains=_chains(plain.get("chains", [])),
         kernels=_kernels(plain.get("kernels", [])),
+        calls=_calls(plain.get("calls", {})),
     )
 
 
@@ -231,6 +234,19 @@ def _kernels(plain: object) -> tuple[KernelCount, ...]:
     if any(bucket >= BUCKETS for kernel in kernels for bucket, _ in kernel.buckets):
         raise ValueError("kernels: there is no such bucket")
     return kernels
+
+
+def _calls(plain: object) -> Calls:
+    found = _object(plain, "calls")
+    kept = [
+        named_tuple(KeptCall, item, f"calls.kept[{at}]")
+        for at, item in enumerate(_list(found.get("kept", []), "calls.kept"))
+    ]
+    if not all(0 <= call.start_ns <= _LATEST * 1e9 for call in kept):
+        raise ValueError("calls.kept: a start is no time")
+    if any(call.split_ns is not None and len(call.split_ns) != len(SPLITS) for call in kept):
+        raise ValueError("calls.kept: a split does not have as many parts as there are")
+    return Calls(kept, integer(found.get("passed_over", 0), "calls.passed_over"))
 
 
 def _rows(plain: Mapping[str, Any]) -> Rows:

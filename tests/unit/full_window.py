@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model import calls
 from model.chain import Chain, Fix, Link
 from model.device import Device, DeviceProcess, Devices, System
 from model.evidence import (
@@ -157,6 +158,22 @@ CHAINS = (
 """One that goes on and one that has ended."""
 
 
+KEPT = (
+    calls.KeptCall(
+        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101),
+        *(1_700_000_000_700_000_123, 900_000, (100_000, 750_000, 0, 0, 50_000, 0, 0, 0, 0, 0), 0, 0),
+        *("stream=0x7f2c10 blocks=128x1x1", "void scale<float>(float*, int)"),
+        why="slow",
+    ),
+    calls.KeptCall(
+        *("cri:bb", 200, "tritonserver", "runtime", "cudaStreamSynchronize", False, 203),
+        *(1_700_000_001_200_000_456, 15_000_000, None, 4_096, 719, "", ""),
+        why="sample",
+    ),
+)
+"""One of each sort, by time."""
+
+
 def full_window() -> Window:
     """A window with something in every field."""
     return Window(
@@ -264,4 +281,5 @@ def full_window() -> Window:
                 *("", 1, 1, 5_000, 5_000, ((22, 1),)),
             ),
         ),
+        calls=calls.Calls(KEPT, 41),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from model import calls as one_by_one
 from model.chain import SEVERITIES, Chain
 from model.device import Device, Devices
 from model.evidence import (
@@ -28,7 +29,7 @@ from model.evidence import (
 from model.hdr import HIGHEST_NS
 from model.kernels import BUCKETS, KernelCount
 from model.window import LOSSES, SPLITS, RowKey, Window
-from tests.unit.full_window import CHAINS
+from tests.unit.full_window import CHAINS, KEPT
 from tests.unit.windows import Calls, window
 
 OPERATIONS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaFree", "ncclAllReduce")
@@ -153,6 +154,19 @@ def random_kernels(seed: int) -> tuple[KernelCount, ...]:
     return tuple(found)
 
 
+def random_calls(seed: int) -> one_by_one.Calls:
+    random = Random(seed)
+    kept = [
+        random.choice(KEPT)._replace(
+            pid=random.randint(1, 2),
+            start_ns=random.randrange(1 << 60),
+            why=random.choice(("slow", "sample")),
+        )
+        for _ in range(random.randrange(4))
+    ]
+    return one_by_one.Calls(sorted(kept, key=lambda call: call.start_ns), random.choice((0, 7)))
+
+
 @st.composite
 def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = None) -> Window:
     """A small random window of host gpu7 that lasts one second."""
@@ -173,6 +187,7 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
         chains=random_chains(seed),
         devices=random_devices(seed),
         kernels=random_kernels(seed),
+        calls=random_calls(seed),
     )
 
 

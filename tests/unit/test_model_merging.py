@@ -28,6 +28,7 @@ def same(one: Window, other: Window) -> None:
     assert evidence_table(one.evidence) == evidence_table(other.evidence)
     assert one.chains == other.chains
     assert sorted(one.kernels) == sorted(other.kernels)
+    assert one.calls == other.calls
     assert replace(one.coverage, cost_percent=0) == replace(other.coverage, cost_percent=0)
 
 

@@ -36,6 +36,7 @@ def same(one: Window, other: Window) -> None:
     assert one.devices == other.devices
     assert evidence_table(one.evidence) == evidence_table(other.evidence)
     assert one.chains == other.chains
+    assert one.calls == other.calls
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
 
