@@ -6,6 +6,7 @@ Terms are separated by blanks and all of them must match; case does not matter:
 * ``"two words"``: the same with blanks;
 * ``/regex/``: the expression is found in any name (see ``model.expression``);
 * ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
+* ``gpu:0`` and ``gpu:0-3``: the row's process is on one of these devices (see ``model.placing``);
 * ``-term``: the term must not match.
 
 Text that is no valid filter gives a message in ``Filter.error`` and matches nothing: it may be half typed.
@@ -13,6 +14,7 @@ Text that is no valid filter gives a message in ``Filter.error`` and matches not
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,29 +23,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.cpu_list import cpus_of
 from model.expression import MOST_LETTERS, compiled, found
+from model.placing import Indices, placement, text_of
 from model.tenant import Tenant
 from model.window import RowKey, Window
 
 _UNKNOWN = Tenant(id="", name="", kind="host")
 
-KEYS: Mapping[str, Callable[[RowKey, Tenant], str]] = {
-    "container": lambda key, tenant: f"{tenant.name} {tenant.container_id} {key.tenant}",
-    "process": lambda key, tenant: key.process,
-    "pid": lambda key, tenant: str(key.pid),
-    "operation": lambda key, tenant: key.operation,
-    "layer": lambda key, tenant: key.layer,
-    "host": lambda key, tenant: key.host,
-    "pod": lambda key, tenant: tenant.pod,
-    "namespace": lambda key, tenant: tenant.namespace,
-    "runtime": lambda key, tenant: tenant.runtime,
-    "kind": lambda key, tenant: tenant.kind,
-    "cgroup": lambda key, tenant: tenant.cgroup_path,
+KEYS: Mapping[str, Callable[[RowKey, Tenant, Indices], str]] = {
+    "container": lambda key, tenant, on: f"{tenant.name} {tenant.container_id} {key.tenant}",
+    "process": lambda key, tenant, on: key.process,
+    "pid": lambda key, tenant, on: str(key.pid),
+    "operation": lambda key, tenant, on: key.operation,
+    "layer": lambda key, tenant, on: key.layer,
+    "host": lambda key, tenant, on: key.host,
+    "pod": lambda key, tenant, on: tenant.pod,
+    "namespace": lambda key, tenant, on: tenant.namespace,
+    "runtime": lambda key, tenant, on: tenant.runtime,
+    "kind": lambda key, tenant, on: tenant.kind,
+    "cgroup": lambda key, tenant, on: tenant.cgroup_path,
+    "device": lambda key, tenant, on: text_of(on),
 }
 """What ``key:value`` can look at."""
 
 SHORT_KEYS: Mapping[str, str] = {
     "c": "container",
+    "gpu": "device",
     "tenant": "container",
     "proc": "process",
     "op": "operation",
@@ -51,7 +57,7 @@ SHORT_KEYS: Mapping[str, str] = {
 }
 """Shorter names of some keys."""
 
-_ANYWHERE = tuple(name for name in KEYS if name != "pid")
+_ANYWHERE = tuple(name for name in KEYS if name not in ("pid", "device"))
 _TERM = re.compile(
     r"""
     (?P<negated>-(?=\S))?
@@ -64,7 +70,7 @@ _TERM = re.compile(
     re.VERBOSE,
 )
 
-_Test = Callable[[RowKey, Tenant], bool]
+_Test = Callable[[RowKey, Tenant, Indices], bool]
 _Sought = tuple[str, re.Pattern[str]]
 """The name that a term looks at (empty: all of them), and what it looks for in it."""
 
@@ -79,13 +85,25 @@ class Filter:
     """One line that says what is wrong with ``text``; empty where it is valid."""
     sought: tuple[_Sought, ...] = ()
     """What the terms look for, but for those that must not match."""
+    hint: str = ""
+    """One line about what may be meant otherwise, where what is before a colon is no key."""
+    places: bool = False
+    """Whether it asks for devices."""
 
     def __bool__(self) -> bool:
         return bool(self.tests or self.error)
 
-    def matches(self, key: RowKey, tenant: Tenant | None = None) -> bool:
-        """Whether a row with this key, of this tenant, passes."""
-        return not self.error and all(test(key, tenant or _UNKNOWN) for test in self.tests)
+    def matches(self, key: RowKey, tenant: Tenant | None = None, on: Indices = ()) -> bool:
+        """Whether a row with this key, of this tenant, ``on`` these devices, passes."""
+        return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
+
+    def of(self, window: Window) -> Callable[[RowKey], bool]:
+        """Whether a row of ``window`` passes, by its key."""
+        find = window.tenants.get
+        if not self.places:
+            return lambda key: self.matches(key, find(key.tenant))
+        devices = placement(window).devices
+        return lambda key: self.matches(key, find(key.tenant), devices(key))
 
     def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
         """(start, end) of the parts of ``text``, the ``name`` (of ``KEYS``) of a row, that are looked for."""
@@ -106,22 +124,20 @@ class Filter:
 
     def rows(self, window: Window) -> NDArray[np.bool_]:
         """Which rows of ``window`` pass, shape (rows,)."""
-        find = window.tenants.get
-        passes = (self.matches(key, find(key.tenant)) for key in window.rows.keys)
-        return np.fromiter(passes, np.bool_, len(window.rows))
+        return np.fromiter(map(self.of(window), window.rows.keys), np.bool_, len(window.rows))
 
     def apply(self, window: Window) -> Window:
         """``window`` with only the rows and open calls that pass; what is told of the host stays whole."""
         if not self:
             return window
+        passes = self.of(window)
         open_calls = tuple(
             call
             for call in window.open_calls
-            if self.matches(
+            if passes(
                 RowKey(
                     window.host, call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
-                ),
-                window.tenants.get(call.tenant),
+                )
             )
         )
         rows = window.rows.take(np.flatnonzero(self.rows(window)))
@@ -140,6 +156,8 @@ def parse(text: str) -> Filter:
     """The filter that ``text`` describes. Never raises: see ``Filter.error``."""
     tests: list[_Test] = []
     sought: list[_Sought] = []
+    hint = ""
+    places = False
     at = 0
     while at < len(text):
         if text[at].isspace():
@@ -154,12 +172,24 @@ def parse(text: str) -> Filter:
             return Filter(text, (), term)
         if term is None:
             continue
+        hint = hint or _hint(typed)
+        places = places or term.name == "device"
         if typed["negated"]:
             tests.append(_negated(term.test))
         else:
             tests.append(term.test)
             sought.append((term.name, term.pattern))
-    return Filter(text, tuple(tests), sought=tuple(sought))
+    return Filter(text, tuple(tests), sought=tuple(sought), hint=hint, places=places)
+
+
+def _hint(typed: re.Match[str]) -> str:
+    """What may be meant where the text before a colon is no key: names such as image:tag hold colons, too."""
+    name = (typed["key"] or "").lower()
+    if not name or name in KEYS or name in SHORT_KEYS:
+        return ""
+    near = difflib.get_close_matches(name, (*KEYS, *SHORT_KEYS), 1)
+    meant = f"did you mean {near[0]}:" if near else f"keys: {', '.join(KEYS)}"
+    return f"{name}: is no key, so all of it is looked for as one word; {meant}"
 
 
 def _term_of(typed: re.Match[str]) -> _Term | str | None:
@@ -178,18 +208,23 @@ def _term_of(typed: re.Match[str]) -> _Term | str | None:
         return _expression(regex, name)
     if not value:
         return None
+    if name == "device" and not cpus_of(value):
+        return f"{typed['key']}: takes numbers of devices, such as 0 or 0-3"
     return _Term(_test_of(value.casefold(), name), name, re.compile(re.escape(value), re.IGNORECASE))
 
 
 def _test_of(value: str, name: str) -> _Test:
     """Whether ``value`` (casefolded) is in the name of a row."""
     if name == "pid":
-        return lambda key, tenant: str(key.pid) == value
+        return lambda key, tenant, on: str(key.pid) == value
+    if name == "device":
+        wanted = cpus_of(value)  # written as CPUs are
+        return lambda key, tenant, on: not wanted.isdisjoint(on)
     if name:
         get = KEYS[name]
-        return lambda key, tenant: value in get(key, tenant).casefold()
-    return lambda key, tenant: (
-        str(key.pid) == value or any(value in KEYS[name](key, tenant).casefold() for name in _ANYWHERE)
+        return lambda key, tenant, on: value in get(key, tenant, on).casefold()
+    return lambda key, tenant, on: (
+        str(key.pid) == value or any(value in KEYS[name](key, tenant, on).casefold() for name in _ANYWHERE)
     )
 
 
@@ -202,11 +237,13 @@ def _expression(regex: str, name: str) -> _Term | str | None:
         return str(error)
     if name:
         get = KEYS[name]
-        return _Term(lambda key, tenant: found(pattern, get(key, tenant)), name, pattern)
+        return _Term(lambda key, tenant, on: found(pattern, get(key, tenant, on)), name, pattern)
     return _Term(
-        lambda key, tenant: any(found(pattern, KEYS[name](key, tenant)) for name in _ANYWHERE), name, pattern
+        lambda key, tenant, on: any(found(pattern, KEYS[name](key, tenant, on)) for name in _ANYWHERE),
+        name,
+        pattern,
     )
 
 
 def _negated(test: _Test) -> _Test:
-    return lambda key, tenant: not test(key, tenant)
+    return lambda key, tenant, on: not test(key, tenant, on)

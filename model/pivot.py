@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from model.evidence import HOST_LAYER
 from model.hdr import indices_of
 from model.histograms import Histograms
+from model.placing import Placement, placement, text_of
 from model.tenant import Tenant
 from model.window import U64, RowKey, Window
 
-Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "host"]
+Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 """Everything that rows can be grouped by."""
@@ -166,6 +167,39 @@ def bounded(percentiles_ns: NDArray[np.int64], max_ns: U64) -> NDArray[np.int64]
 _Name = tuple[tuple[str, ...], tuple[str, ...]]
 
 
+class Naming:
+    """What the rows of a window belong to, by dimension."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._tenants = window.tenants
+        self._placement: Placement | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Which processes are on which devices; worked out where somebody asks."""
+        if self._placement is None:
+            self._placement = placement(self._window)
+        return self._placement
+
+    def part(self, dimension: Dimension, key: RowKey) -> tuple[str, str]:
+        """Key and label of what a row belongs to in ``dimension``: the same as in ``Groups``."""
+        if dimension == "device":
+            # A process on several devices is in a group of its own: which call ran where is not known.
+            on = text_of(self.placement.devices(key))
+            return (f"{key.host}/{on}", f"GPU {on}") if on else ("", NO_DEVICE)
+        return _PART[dimension](key, self._tenants.get(key.tenant, _UNKNOWN))
+
+    def parts(self, by: Sequence[Dimension], key: RowKey) -> _Name:
+        """Key and label of the group that a row is in, grouped by all of these dimensions."""
+        pairs = [self.part(dimension, key) for dimension in by]
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+
+NO_DEVICE = "GPU not known"
+"""What rows are called of whose processes no device tells."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grouping:
     """Which group each row belongs to: all of a pivot that does not depend on what was counted."""
@@ -173,6 +207,8 @@ class _Grouping:
     keys: tuple[RowKey, ...]
     tenants: Mapping[str, Tenant]
     """Of the window that it was made for."""
+    placement: Placement | None
+    """The same, where it matters."""
     order: Sequence[_Name]
     """Key and label of each group."""
     group: NDArray[np.int64]
@@ -189,11 +225,18 @@ naming them takes longer than adding them up."""
 def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _Grouping:
     known = _GROUPINGS.get((by, everything))
     keys = window.rows.keys
-    if known is not None and known.keys == keys and known.tenants == window.tenants:
+    naming = Naming(window)
+    placed = naming.placement if "device" in by else None
+    if (
+        known is not None
+        and known.keys == keys
+        and known.tenants == window.tenants
+        and known.placement == placed
+    ):
         return known
     outermost = np.fromiter((key.outermost for key in keys), np.bool_, len(keys))
     host = np.fromiter((key.layer == HOST_LAYER for key in keys), np.bool_, len(keys))
-    named = _names(window, by)
+    named = [naming.parts(by, key) for key in keys]
     counted = named if everything else [name for name, outer in zip(named, outermost, strict=True) if outer]
     order = sorted(set(counted), key=lambda name: (name[1], name[0])) if by else [((), ())]
     place = {name: number for number, name in enumerate(order)}
@@ -202,7 +245,7 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
         group[~outermost] = -1
     for array in (group, outermost, host):
         array.setflags(write=False)
-    made = _Grouping(keys, window.tenants, order, group, outermost, host)
+    made = _Grouping(keys, window.tenants, placed, order, group, outermost, host)
     _GROUPINGS[by, everything] = made
     return made
 
@@ -216,20 +259,4 @@ _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "layer": lambda key, tenant: (key.layer, key.layer),
     "host": lambda key, tenant: (key.host, key.host),
 }
-
-
-def _names(window: Window, by: Sequence[Dimension]) -> list[_Name]:
-    """Key and label of the group of every row."""
-    parts = [_PART[dimension] for dimension in by]
-    find = window.tenants.get
-    names: list[_Name] = []
-    for key in window.rows.keys:
-        tenant = find(key.tenant, _UNKNOWN)
-        pairs = [part(key, tenant) for part in parts]
-        names.append((tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)))
-    return names
-
-
-def part_of(dimension: Dimension, key: RowKey, tenant: Tenant | None) -> tuple[str, str]:
-    """Key and label of what one row belongs to in ``dimension``: the same as in ``Groups``."""
-    return _PART[dimension](key, tenant or _UNKNOWN)
+"""Key and label of what a row of a tenant belongs to; devices are not told by these."""

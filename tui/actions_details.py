@@ -27,11 +27,16 @@ class DetailActions(MainView):
         self.action_details()
 
     def action_devices(self) -> None:
-        """The list of several devices, or the page of the only one."""
+        """The page of the device under the cursor, or of the only one; else the list of all of them."""
         window = self.shown
         if window is None:
             self.say("no device was looked for yet", "dim")
-        elif len(window.devices.devices) > 1:
-            self.app.push_screen(DevicesScreen())
-        else:
+            return
+        numbers = [device.index for device in window.devices.devices]
+        on = self.tables.devices_here()
+        if len(numbers) < 2:
             self.app.push_screen(DeviceScreen())
+        elif self.tables.by_here == "device" and len(on) == 1 and on[0] in numbers:
+            self.app.push_screen(DeviceScreen(numbers.index(on[0])))
+        else:
+            self.app.push_screen(DevicesScreen(on))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from model.chain import SEVERITIES, Chain, Link, Severity, worst_first
-from model.pivot import Dimension, part_of
+from model.pivot import Dimension, Naming
 from model.window import RowKey, Window
 from outputs import figures
 from outputs.chain_text import name_of, rate
@@ -211,6 +211,11 @@ def _devices(chain: Chain) -> str:
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
 
 
+def _device_numbers(chain: Chain) -> list[str]:
+    """Their numbers, as text."""
+    return sorted({link.device[4:] for link in chain.links if link.device.startswith("GPU ")})
+
+
 def loss(chain: Chain, *, unicode: bool = True) -> str:
     """What a chain costs, time a second; empty where nothing was lost yet."""
     return rate(chain.lost_ms_per_s * 1e6, unicode=unicode) if chain.lost_ms_per_s > 0 else ""
@@ -249,12 +254,18 @@ def keys_of(chain: Chain, window: Window) -> tuple[RowKey, ...]:
 def groups_of(chain: Chain, window: Window, view: View, level: int = 0) -> Iterator[tuple[str, ...]]:
     """Keys of the rows of a level of the tree of ``view`` that a chain speaks of."""
     dimensions = view.levels()[level].by
+    naming = Naming(window)
+    by_device = "device" in dimensions or any(step.dimension == "device" for step in view.path)
+    if dimensions == ("device",) and not view.path and not chain.tenant:
+        yield from ((f"{window.host}/{name}",) for name in _device_numbers(chain))
     for key in keys_of(chain, window):
         tenant = window.tenants.get(key.tenant)
 
         def part(dimension: Dimension, key: RowKey = key) -> str:
-            return part_of(dimension, key, window.tenants.get(key.tenant))[0]
+            return naming.part(dimension, key)[0]
 
+        if by_device and not naming.placement.devices(key):
+            continue
         if not key.operation and not {"operation", "layer"}.isdisjoint(dimensions):
             continue
         if tenant is None and not {"pod", "namespace"}.isdisjoint(dimensions):

@@ -25,16 +25,17 @@ PANELS = ("host", "devices", "warnings", "table", "second", "keys")
 """Parts of the main screen from top to bottom, in the order of the keys 1 to 6."""
 NEEDED = ("table", "warnings")
 """Of these, one has to be shown; without the first table there is no second one."""
-TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "host")
+TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "device", "host")
 """What the rows of a table are."""
 # fmt: off
 COLUMNS = (
     "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
-    "bytes", "n", "trend", "change", "procs",
+    "bytes", "n", "trend", "change", "procs", "device",
 )
 """Columns that a table may have beside the name."""
 SORTS = (
     "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "procs",
+    "device",
 )
 """Columns that rows can be sorted by. These three are named here for the same reason as the themes."""
 # fmt: on

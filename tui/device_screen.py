@@ -9,6 +9,7 @@ from textual.binding import Binding
 
 from model.device import Device
 from model.packing import Packed
+from model.placing import Indices
 from model.window import Window
 from outputs import figures
 from tui import device_page
@@ -25,7 +26,7 @@ class DeviceScreen(LivePage):
     """Shows the device number ``at`` of the window, or says why there is none."""
 
     BINDINGS = [
-        Binding("d", "close", show=False),
+        Binding("D", "close", show=False),
         Binding("left", "device(-1)", show=False, priority=True),
         Binding("right", "device(1)", show=False, priority=True),
     ]
@@ -71,7 +72,19 @@ class DeviceTable(Table, can_focus=True):
 class DevicesScreen(TableScreen):
     """All devices, one line each; Enter opens one."""
 
-    BINDINGS = [Binding("d", "close", show=False)]
+    BINDINGS = [Binding("D", "close", show=False)]
+
+    def __init__(self, on: Indices = ()) -> None:
+        """``on``: numbers of devices, the first of which has the cursor at the start."""
+        super().__init__()
+        self._on = on
+
+    def on_mount(self) -> None:
+        """Put the cursor where it was asked for."""
+        window = self.stalltop.main.shown
+        for device in window.devices.devices if window is not None else ():
+            if device.index in self._on[:1]:
+                self.table.put_cursor((device.uuid, device.index))
 
     @property
     def table(self) -> DeviceTable:

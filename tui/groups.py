@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.difference import Difference, Side
-from model.pivot import Dimension, Groups, part_of, pivot
+from model.pivot import Dimension, Groups, Naming, pivot
+from model.placing import Indices, placement
 from model.window import OpenCall, RowKey, Window
 
 LONG_OPEN_NS = 1_000_000_000
@@ -92,6 +93,16 @@ class Grouped:
         return np.nan_to_num(self.of(counts), nan=0.0).astype(np.int64)
 
     @cached_property
+    def devices(self) -> tuple[Indices, ...]:
+        """The devices that the processes of each row hold a context on; none where that is not known."""
+        devices = placement(self.window).devices
+        found: list[set[int]] = [set() for _ in range(len(self.groups))]
+        for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
+            if group >= 0:
+                found[group].update(devices(key))
+        return tuple(tuple(sorted(found[at])) if at >= 0 else () for at in self.at.tolist())
+
+    @cached_property
     def incomplete(self) -> frozenset[Key]:
         """Rows known to lack calls: of a tenant or process that is not traced in full, or of a thread that
         ended inside a long call, which then is in no figure."""
@@ -105,9 +116,10 @@ class Grouped:
             for key, group in zip(window.rows.keys, groups.group_of_row.tolist(), strict=True):
                 if group >= 0 and (key.tenant in tenants or key.pid in pids):
                     found.add(groups.keys[group])
+        naming = Naming(window)
         for call in window.open_calls:
             if call.ended and call.age_ns >= LONG_OPEN_NS:
-                found.add(_place(call, window, groups.by)[0])
+                found.add(naming.parts(groups.by, key_of(call, window))[0])
         return frozenset(found)
 
     @cached_property
@@ -138,11 +150,7 @@ def scope(window: Window, path: tuple[Step, ...]) -> Window:
     """
     if not path:
         return window
-    find = window.tenants.get
-
-    def inside(key: RowKey) -> bool:
-        return all(part_of(step.dimension, key, find(key.tenant))[0] == step.key for step in path)
-
+    inside = below(path, window)
     kept = np.fromiter((inside(key) for key in window.rows.keys), np.bool_, len(window.rows))
     rows = window.rows.take(np.flatnonzero(kept))
     open_calls = tuple(call for call in window.open_calls if inside(key_of(call, window)))
@@ -150,6 +158,12 @@ def scope(window: Window, path: tuple[Step, ...]) -> Window:
         rows = replace(rows, keys=tuple(key._replace(nested=False) for key in rows.keys))
         open_calls = tuple(replace(call, nested=False) for call in open_calls)
     return replace(window, rows=rows, open_calls=open_calls)
+
+
+def below(path: tuple[Step, ...], window: Window) -> Callable[[RowKey], bool]:
+    """Whether a row of ``window`` is below ``path``."""
+    naming = Naming(window)
+    return lambda key: all(naming.part(step.dimension, key)[0] == step.key for step in path)
 
 
 def decided(path: tuple[Step, ...]) -> bool:
@@ -160,13 +174,6 @@ def decided(path: tuple[Step, ...]) -> bool:
 def key_of(call: OpenCall, window: Window) -> RowKey:
     """The row that ``call`` will be counted in."""
     return RowKey(window.host, call.tenant, call.pid, call.process, call.layer, call.operation, call.nested)
-
-
-def _place(call: OpenCall, window: Window, by: Sequence[Dimension]) -> tuple[Key, tuple[str, ...]]:
-    """Key and labels of the row that ``call`` belongs to."""
-    key, tenant = key_of(call, window), window.tenants.get(call.tenant)
-    parts = [part_of(dimension, key, tenant) for dimension in by]
-    return tuple(part[0] for part in parts), tuple(part[1] for part in parts)
 
 
 def outermost_ns(window: Window) -> int:
@@ -198,10 +205,11 @@ def grouped(
     ages: dict[Key, int] = {}
     waited: dict[Key, int] = {}
     everything = all_rows or "operation" in by or "layer" in by
+    naming = Naming(window)
     for call in window.open_calls:
         if call.ended or (call.nested and not everything):
             continue
-        key, name = _place(call, window, by)
+        key, name = naming.parts(by, key_of(call, window))
         if key not in labels:
             if call.age_ns < LONG_OPEN_NS:
                 continue  # it will be counted in a moment; rows that come and go are no help

@@ -82,7 +82,8 @@ ACTIONS = (
     Action("pod", ("n",), "Pods", "By pod, where there are any", _LOOK, "pivot('pod')"),
     Action("namespace", ("N",), "Namespaces", "By namespace", _LOOK, "pivot('namespace')"),
     Action("host", ("h",), "Hosts", "By host", _LOOK, "pivot('host')"),
-    Action("devices", ("d",), "Devices", "The devices: all figures, past, processes", _LOOK, "devices"),
+    Action("device", ("d",), "Devices", "By device: calls of the processes on it", _LOOK, "pivot('device')"),
+    Action("devices", ("D",), "GPUs", "The devices: all figures, past, processes", _LOOK, "devices"),
     Action("in", ("enter",), "In", "Into the row: operations, then processes", _LOOK, "choose", by="table"),
     Action("out", ("escape",), "Out", "Back out; at the top: clear the filter", _LOOK, "out"),
     Action("unfold", ("full_stop",), "Unfold", "What is in the row, in place, or not", _LOOK, "unfold"),
@@ -156,7 +157,7 @@ FOOTER: tuple[Entry, ...] = (
     (("in",), ""),
     (("warnings",), ""),
     (("filter",), ""),
-    (("container", "operation", "process", "layer"), "Pivot"),
+    (("container", "operation", "process", "device"), "Pivot"),
     (("chains",), ""),
     (("details",), ""),
     (("sort",), ""),
@@ -247,8 +248,8 @@ def groups() -> dict[str, list[Action]]:
 
 SHORT = (
     *("in", "out", "container", "operation", "process", "filter", "sort", "reverse", "warnings", "chains"),
-    *("details", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme", "palette"),
-    *("help", "quit"),
+    *("details", "device", "devices", "copy", "freeze", "longer", "shorter", "enlarge", "save", "theme"),
+    *("palette", "help", "quit"),
 )
 """Ids of the actions to begin with, in the order in which the README has them."""
 

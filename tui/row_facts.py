@@ -5,7 +5,6 @@ Pure functions. A row is the way down to it: the steps of the view's path, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy as np
 from model.chain import Chain
 from model.device import Device, DeviceProcess
 from model.evidence import HOST_LAYER, Charge, ProcessUse
-from model.pivot import Groups, part_of, pivot
+from model.pivot import Groups, pivot
 from model.window import SPLITS, OpenCall, RowKey, Rows, Window
 from tui.chains import keys_of, steady
-from tui.groups import Step, decided, scope
+from tui.groups import Step, below, decided, scope
 
 Path = tuple[Step, ...]
 
@@ -57,15 +56,9 @@ class RowFacts:
         return bool(self.groups.between[0])
 
 
-def inside(path: Path, window: Window) -> Callable[[RowKey], bool]:
-    """Whether a row of ``window`` is below ``path``."""
-    find = window.tenants.get
-    return lambda key: all(part_of(step.dimension, key, find(key.tenant))[0] == step.key for step in path)
-
-
 def facts(window: Window, path: Path) -> RowFacts:
     """What ``window`` knows about the row at ``path``; much may be empty, and the row may not be there."""
-    own = inside(path, window)
+    own = below(path, window)
     scoped = scope(window, path)
     charges = tuple(
         charge
@@ -106,7 +99,7 @@ def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, 
         spent.setdefault((call.tenant, call.pid, call.process), 0)
     uses = {(use.tenant, use.pid, use.process): use for use in window.evidence.processes}
     if not decided(path):
-        own = inside(path, window)
+        own = below(path, window)
         for who in uses:
             if own(RowKey(window.host, *who, "", "")):
                 spent.setdefault(who, 0)

@@ -161,7 +161,7 @@ def _also(use: ProcessUse, facts: RowFacts) -> str:
 
 def devices(facts: RowFacts, frame: Frame) -> Section:
     """The devices on which the row's processes hold a context."""
-    lines = [heading("Devices it uses", "d: all devices")]
+    lines = [heading("Devices it uses", "D: all devices")]
     every = facts.window.devices
     if not every.devices:
         why = every.unavailable or "none found"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.packing import Packed
-from model.pivot import bounded, part_of
+from model.pivot import Naming, bounded
 from model.window import RowKey
 from tui.groups import decided
 from tui.row_facts import Path
@@ -35,6 +35,8 @@ class RowPast:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._inside: dict[RowKey, bool] = {}
+        self._moves = any(step.dimension == "device" for step in path)
+        """A process may come to another device: what is inside differs from window to window."""
         self._known: dict[Packed, Sample] = {}
 
     def look(self, parts: Sequence[Packed], most: int) -> tuple[Sample | None, ...]:
@@ -50,17 +52,19 @@ class RowPast:
         self._known = {part: self._known[part] for part in parts if part in self._known}
         return found
 
-    def _belongs(self, key: RowKey, part: Packed) -> bool:
+    def _belongs(self, key: RowKey, naming: Naming) -> bool:
         known = self._inside.get(key)
         if known is None:
-            tenant = part.window.tenants.get(key.tenant)
-            known = all(part_of(step.dimension, key, tenant)[0] == step.key for step in self._path)
+            known = all(naming.part(step.dimension, key)[0] == step.key for step in self._path)
             known = known and (key.outermost or decided(self._path))
             self._inside[key] = known
         return known
 
     def _sample(self, part: Packed) -> Sample:
-        own = [at for at, key in enumerate(part.keys) if self._belongs(key, part)]
+        naming = Naming(part.window)
+        if self._moves:
+            self._inside.clear()
+        own = [at for at, key in enumerate(part.keys) if self._belongs(key, naming)]
         rows = part.rows().take(np.array(own, np.int64))
         whole = rows.histograms.grouped(np.zeros(len(rows), np.int64), 1)
         longest = np.array([max(rows.max_ns.tolist(), default=0)], np.uint64)

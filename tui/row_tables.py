@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.pivot import DIMENSIONS, Dimension
+from model.placing import Indices, placement
 from tui.columns.choice import defaults
 from tui.compare import Pair
 from tui.config import Chosen
-from tui.groups import Key, Step
+from tui.groups import Key, Step, below
 from tui.past import NO_PAST, Past
 from tui.table import available, steps_to
 from tui.tables import Tables
@@ -76,6 +77,14 @@ class RowTables(Tables):
         self._view = self._view.next_only()
         self.redraw()
         return ONLY[self._view.only]
+
+    def devices_here(self) -> Indices:
+        """Numbers of the devices that the processes of the row under the cursor are on, as far as known."""
+        path, window = self.path_here(), self._window
+        if not path or window is None:
+            return ()
+        inside, devices = below(path, window), placement(window).devices
+        return tuple(sorted({on for key in window.rows.keys if inside(key) for on in devices(key)}))
 
     # ---- columns
 

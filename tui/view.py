@@ -20,6 +20,7 @@ PLURAL: dict[Dimension, str] = {
     "process": "processes",
     "operation": "operations",
     "layer": "layers",
+    "device": "devices",
     "host": "hosts",
 }
 """What a table of groups is called."""
@@ -190,7 +191,9 @@ def title(view: View, *, unicode: bool) -> tuple[tuple[str, Role], ...]:
 def empty(window: Window, view: View) -> tuple[str, ...]:
     """What to say where there is no row."""
     if view.filter:
-        return ("Nothing here matches the filter.", "Esc clears it, / changes it.")
+        hint = parse(view.filter).hint
+        said = ("Nothing here matches the filter.", "Esc clears it, / changes it.")
+        return (*said, hint) if hint else said
     if view.only and len(window.rows):
         return (f"No row here: only those {ONLY[view.only]} are shown.", "f shows others.")
     if view.path:

@@ -143,7 +143,7 @@ async def test_the_page_is_copied_as_text(monkeypatch: pytest.MonkeyPatch) -> No
         await screen.named(["serve", "train"])
         await screen.press("I", "y")
         await screen.sees("copied: ")
-        await screen.press("d", "y")
+        await screen.press("D", "y")
         await screen.until(lambda: len(copied) == 2)
     row, device = copied
     assert row.startswith("container serve\n  calls ")
@@ -213,7 +213,7 @@ async def test_every_size(size: tuple[int, int], ascii_only: bool) -> None:
     options = RunOptions(interval=0.0, ascii=ascii_only, theme="dark")
     async with running(numbered(0), numbered(1), size=size, options=options) as screen:
         await screen.named(["serve", "train"])
-        for keys in (("I",), ("d",)):
+        for keys in (("I",), ("D",)):
             await screen.press(*keys)
             await screen.until(lambda: screen.app.screen is not screen.app.main)
             for scroll in ("home", "pagedown", "pagedown", "end"):
@@ -247,7 +247,7 @@ def with_devices(number: int, count: int) -> Window:
 
 async def test_one_device_has_a_page() -> None:
     async with running(with_devices(0, 1), with_devices(1, 1), size=(80, 24)) as screen:
-        await screen.press("d")
+        await screen.press("D")
         await screen.sees("NVIDIA H100 80GB HBM3")
         text = "\n".join(lines(screen))
         for figure in (
@@ -264,13 +264,13 @@ async def test_one_device_has_a_page() -> None:
         ):
             assert figure in text, figure
         assert "the last 1s" in text
-        await screen.press("d")
+        await screen.press("D")
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
 
 async def test_several_devices_have_a_list_and_pages_side_by_side() -> None:
     async with running(with_devices(0, 3), with_devices(1, 3), size=(120, 40)) as screen:
-        await screen.press("d")
+        await screen.press("D")
         await screen.until(lambda: isinstance(screen.app.screen, DevicesScreen))
         await screen.sees("H100 80GB HBM3")
         await screen.sees("sw power cap")
@@ -290,7 +290,7 @@ async def test_several_devices_have_a_list_and_pages_side_by_side() -> None:
 
 async def test_a_device_that_goes_away_leaves_the_page_of_another() -> None:
     async with running(with_devices(0, 2), size=(80, 24)) as screen:
-        await screen.press("d", "down", "enter")
+        await screen.press("D", "down", "enter")
         await screen.sees("2 of 2")
         await screen.feed(with_devices(1, 1))
         await screen.until(lambda: "GPU 0" in screen.line(0) and "of 2" not in screen.line(0))
@@ -300,7 +300,7 @@ async def test_a_device_that_goes_away_leaves_the_page_of_another() -> None:
 async def test_without_a_device_the_page_says_why() -> None:
     none = replace(faulty(), devices=Devices(unavailable="no NVIDIA driver on this host"))
     async with running(none, size=(80, 24)) as screen:
-        await screen.press("d")
+        await screen.press("D")
         await screen.sees("no GPU can be read: no NVIDIA driver on this host")
 
 

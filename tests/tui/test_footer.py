@@ -28,7 +28,7 @@ def on(width: int, **state: Any) -> str:
 @pytest.mark.parametrize(
     ("state", "wanted", "never"),
     [
-        ({}, ("Enter In", "Space Freeze", "a Warnings", "/ Filter", "c o p l Pivot"), "Esc"),
+        ({}, ("Enter In", "Space Freeze", "a Warnings", "/ Filter", "c o p d Pivot"), "Esc"),
         ({"out": "Back"}, ("? Help  Esc Back", "Enter In"), "Clear"),
         ({"out": "Clear"}, ("? Help  Esc Clear",), "Back"),
         ({"frozen": True}, ("Space Live", "[ ] Time"), "Freeze"),
@@ -50,7 +50,7 @@ def test_a_wide_line_has_the_rest_and_a_saved_window_no_keys_of_time() -> None:
     assert {name for ids, _ in (*FOOTER, *FOOTER_OF_WARNINGS) for name in ids} <= set(BY_ID)
     wide = on(400)
     keys = (
-        "d Devices",
+        "D GPUs",
         "m x Compare",
         ". Unfold",
         "v Versus",
@@ -72,7 +72,7 @@ async def keys_say(screen: Screen, text: str) -> None:
 
 async def test_the_line_of_keys_follows_what_keys_do() -> None:
     async with running(numbered(0), size=(80, 24), options=STILL) as screen:
-        await keys_say(screen, "c o p l Pivot")
+        await keys_say(screen, "c o p d Pivot")
         assert "Esc" not in screen.line(23)
         await screen.press("enter")
         await keys_say(screen, "Esc Back")

@@ -145,7 +145,7 @@ async def test_keys_that_move_a_column() -> None:
     [
         (("question_mark",), "question_mark"),
         (("C",), "C"),
-        (("d",), "d"),
+        (("D",), "D"),
         (("I",), "I"),
         (("w",), "w"),
         (("a", "enter"), "a"),
@@ -190,7 +190,7 @@ def test_help_lists_what_keys_do_on_other_screens(screen: type[Screen[None]]) ->
         key for page in PAGES if screen.__name__ in page.screens for keys, _ in page.keys for key in keys
     }
     everywhere = {"escape", "q", "k", "j", "shift+tab", *"123456"}  # told once, or beside others
-    opened_by = {"question_mark", "a", "C", "v", "d", "I", "w"}
+    opened_by = {"question_mark", "a", "C", "v", "D", "I", "w"}
     own = [one for one in screen.BINDINGS if isinstance(one, Binding) and one.id not in BY_ID]
     for binding in own:
         keys = set(binding.key.split(",")) - everywhere

@@ -51,7 +51,7 @@ STATES = (
     State("operations", (("o", " operations"),)),
     State("filter", (("slash", ""), *((key, "") for key in "cudamem"), ("enter", "filter: cudamem"))),
     State("row", (("I", "Row "),)),
-    State("devices", (("d", " devices "),)),
+    State("devices", (("D", " devices "),)),
     State("columns", (("C", "P99"),)),
     State("save", (("w", "Save 10s"),)),
     State("help", (("question_mark", "By container"),)),

@@ -21,7 +21,7 @@ from tui.warnings_screen import WarningsScreen
     ("kind", "keys", "copied", "key"),
     [
         (CompareScreen, ("v", "down", "v"), "copied: cud", "Y"),
-        (DevicesScreen, ("d",), "copied: 0 H100", "Y"),
+        (DevicesScreen, ("D",), "copied: 0 H100", "Y"),
         (WarningsScreen, ("a", "down", "enter"), "copied: ", "y"),
     ],
 )

@@ -83,8 +83,51 @@ def test_a_bad_filter_says_why_and_matches_nothing(text: str) -> None:
 
 def test_every_key_can_be_asked_for() -> None:
     for name, get in KEYS.items():
-        value = get(KEY, TRAIN)
-        assert parse(f'{name}:"{value}"').matches(KEY, TRAIN), name
+        value = get(KEY, TRAIN, (0, 3))
+        assert parse(f'{name}:"{value}"').matches(KEY, TRAIN, (0, 3)), name
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "expected"),
+    [
+        ("gpu:1", (0, 1), True),
+        ("gpu:1", (11,), False),
+        ("gpu:1", (), False),
+        ("-gpu:1", (), True),
+        ("gpu:0-3", (2,), True),
+        ("device:0,7", (7,), True),
+        ("gpu:/^0-/", (0, 1), True),
+        ("gpu:/^1/", (0, 1), False),
+    ],
+)
+def test_rows_are_found_by_the_devices_of_their_process(
+    text: str, on: tuple[int, ...], expected: bool
+) -> None:
+    assert parse(text).error == ""
+    assert parse(text).matches(KEY, TRAIN, on) is expected
+
+
+def test_a_window_says_which_process_is_on_which_device() -> None:
+    whole = full_window()
+    listed = {(one.tenant, one.pid) for device in whole.devices.devices for one in device.processes}
+    found = parse("gpu:0").apply(whole)
+    assert {(row.tenant, row.pid) for row in found.rows.keys} == {
+        (row.tenant, row.pid) for row in whole.rows.keys if (row.tenant, row.pid) in listed
+    }
+    assert len(found.rows) > 0
+    assert len(parse("gpu:7").apply(whole).rows) == 0
+
+
+@pytest.mark.parametrize("text", ["gpu:x", "gpu:-", "device:one"])
+def test_what_is_no_number_of_a_device_is_told(text: str) -> None:
+    assert "such as 0 or 0-3" in parse(text).error
+
+
+def test_what_is_no_key_is_told_with_what_may_be_meant() -> None:
+    assert "did you mean pod:" in parse("pods:llm").hint
+    assert "keys: container" in parse("nosuch:x").hint
+    assert parse("image:tag -xyz:1").hint.startswith("image: is no key")
+    assert not parse("op:x gpu:1 word").hint
 
 
 def test_a_row_without_a_known_tenant_is_searched_too() -> None:

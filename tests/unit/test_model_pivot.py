@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.hdr import HIGHEST_NS, index_of
-from model.pivot import DIMENSIONS, Dimension, part_of, pivot
+from model.pivot import DIMENSIONS, Dimension, Naming, pivot
 from model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
@@ -134,6 +134,7 @@ def test_labels_name_what_is_known() -> None:
         "process": ["python3 100", "python3 7"],
         "operation": ["cudaLaunchKernel"],
         "layer": ["runtime"],
+        "device": ["GPU not known"],
         "host": ["gpu7"],
     }
 
@@ -143,7 +144,7 @@ def test_a_row_can_be_asked_what_it_belongs_to() -> None:
     for dimension in DIMENSIONS:
         groups = pivot(one, [dimension, "layer"])
         for row, group in zip(one.rows.keys, groups.group_of_row, strict=True):
-            part = part_of(dimension, row, one.tenants.get(row.tenant))
+            part = Naming(one).part(dimension, row)
             assert part == (groups.keys[group][0], groups.labels[group][0])
 
 

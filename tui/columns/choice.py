@@ -44,7 +44,9 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     # A container beside leaves no room for bars on 120 cells.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
     changes = ("trend", "change") if width >= WIDER else ()
-    last = ("procs",) if width >= WIDER and by != "process" else ()
+    last: tuple[str, ...] = ()
+    if width >= WIDER:
+        last = tuple(one for one in ("procs", "device") if one != by and (one, by) != ("procs", "process"))
     drawn = ("bar",) if roomy else ()
     return offered((*beside, *middle, *drawn, "split", *changes, "open", "errors", "bytes", "n", *last), have)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from model.placing import text_of
 from outputs import figures
 from tui.columns.kind import BLANK, Kind, Look, Values
 from tui.groups import HUNG_NS, LONG_OPEN_NS, Grouped
@@ -123,6 +124,14 @@ def _process_values(rows: Grouped) -> Values:
     return rows.processes.astype(np.float64)
 
 
+def _devices(rows: Grouped, i: int, look: Look) -> Cell:
+    return Cell(text_of(rows.devices[i]) or figures.missing(1, unicode=look.unicode), "dim")
+
+
+def _device_values(rows: Grouped) -> Values:
+    return np.array([min(indices, default=np.nan) for indices in rows.devices], np.float64)
+
+
 def trend(past: NDArray[np.floating], *, unicode: bool = True, most: int = TREND_WINDOWS) -> str:
     """The newest ``most`` of ``past`` as a line of heights, the newest at the right; NaN is a blank.
 
@@ -204,6 +213,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("change", "P99/MED", 7, "p99 against the median of the row's own in the last 10 to 60 windows",
          _change, _change_values, needs="past"),
     Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
+    Kind("device", "GPU", 5, "devices on which its processes hold a context, as the driver lists them",
+         _devices, _device_values, uncounted=BLANK),
 )
 # fmt: on
 """In the order in which they are offered."""
