@@ -27,6 +27,12 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
+/* The first TOLD of them: all. */
+INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
+{
+	keep_arguments(ctx, into);
+}
+
 /* An ncclUniqueId by value, the third argument: on the stack, and `rank` follows in the next register. */
 #define ID_AT(thread, sp) ((sp) + STACK_ARGUMENTS_AT)
 #define RANK_AFTER_ID 2
@@ -58,6 +64,17 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->regs[5];
 	into[6] = ctx->regs[6];
 	into[7] = ctx->regs[7];
+}
+
+/* The first TOLD of them. */
+INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
+{
+	into[0] = ctx->regs[0];
+	into[1] = ctx->regs[1];
+	into[2] = ctx->regs[2];
+	into[3] = ctx->regs[3];
+	into[4] = ctx->regs[4];
+	into[5] = ctx->regs[5];
 }
 
 /* An ncclUniqueId by value, the third argument: a register points to a copy. */

@@ -13,6 +13,7 @@
 #define DEPTH 16            /* traced calls that a thread can be inside of at once; a power of two */
 #define CACHED 16           /* slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
+#define TOLD 6              /* of these, kept until the call returns */
 #define LIKELY 4096         /* thread ids told apart before the hash is asked; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
@@ -34,10 +35,16 @@ struct slot {
 	__u64 errors;           /* calls that returned something else than success */
 	__u64 bytes;            /* of the calls that succeeded */
 	__u64 max_ns;           /* set back to 0 by the monitor's reads */
+	__u64 slow_ns;          /* calls of this length or more are slow; set by the monitor, 0 until then */
+	__u64 sample_at;        /* when `calls` is there, the next call is taken at random */
+	__u64 passed_over;      /* slow calls that were not kept one by one */
 	__u64 last_error;       /* what the last failed call returned */
 	__u64 clamped;          /* calls longer than the histogram tells apart */
 	__u64 split_ns[SPLITS]; /* that of running is left to the monitor: total_ns less the others */
-	__u64 reserved[47];
+	__u64 kept_since_ns;    /* CLOCK_MONOTONIC */
+	__u64 kept;             /* slow calls kept one by one since then */
+	__u64 sample_every;     /* calls, on average; set by the monitor, 0 until then */
+	__u64 reserved[41];
 	__u32 counters[COUNTERS];
 };
 
@@ -64,6 +71,7 @@ struct frame {
 	__u32 operation;        /* with NESTED */
 	__u64 object;           /* what the call makes or frees, as enum object says; 0 where it does not */
 	__u64 kept;             /* of a call that frees: the bytes that are freed */
+	__u64 arguments[TOLD];
 };
 
 struct cached_slot {
@@ -253,6 +261,38 @@ struct losses {
 	__u64 no_allocation;
 	__u64 no_communicator;
 	__u64 no_kernel;
+	__u64 no_ring;
+};
+
+enum why {
+	WHY_SLOW = 0,
+	WHY_SAMPLE = 1,
+};
+
+/* One call, kept by itself. */
+struct kept_call {
+	__u64 start_ns;             /* CLOCK_MONOTONIC */
+	__u64 duration_ns;
+	__u64 bytes;
+	__u64 cgroup_id;
+	__u32 tgid;
+	__u32 tid;                  /* as the monitor knows it */
+	__u32 operation;            /* with NESTED */
+	__u32 function;             /* attach cookie */
+	__u32 returned;
+	__u32 why;                  /* enum why */
+	__u64 split_ns[SPLITS];     /* as measured: may be more than the call in all, and says nothing of running */
+	__u64 arguments[TOLD];
+};
+
+/* How many calls are kept one by one. The monitor writes the last three. */
+struct keeping {
+	__u64 since_ns;             /* CLOCK_MONOTONIC */
+	__u64 slow;                 /* kept since then */
+	__u64 samples;
+	__u64 most_slow;            /* a second */
+	__u64 most_samples;
+	__u64 most_of_slot;         /* slow ones of one slot, a second */
 };
 
 #endif

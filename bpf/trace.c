@@ -103,6 +103,7 @@ int call_begins(struct pt_regs *ctx)
 	frame->function = cookie;
 	frame->operation = depth ? operation | NESTED : operation;
 	frame->object = 0;
+	tell_arguments(ctx, frame->arguments);
 	if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
 	frame->start_ns = bpf_ktime_get_ns();

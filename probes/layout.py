@@ -15,6 +15,8 @@ DEPTH: Final = 16
 """Traced calls that one thread can be inside of at once."""
 CACHED: Final = 16
 ARGUMENTS: Final = 8
+TOLD: Final = 6
+"""Arguments of a call that are kept until it returns."""
 CHARGES: Final = 8192
 """Sums of time that another process is the cause of."""
 FUNCTIONS: Final = 2048
@@ -41,10 +43,16 @@ SLOT: Final = np.dtype(
         ("errors", "u8"),
         ("bytes", "u8"),
         ("max_ns", "u8"),
+        ("slow_ns", "u8"),
+        ("sample_at", "u8"),
+        ("passed_over", "u8"),
         ("last_error", "u8"),
         ("clamped", "u8"),
         ("split_ns", "u8", (SPLITS,)),
-        ("reserved", "u8", (47,)),
+        ("kept_since_ns", "u8"),
+        ("kept", "u8"),
+        ("sample_every", "u8"),
+        ("reserved", "u8", (41,)),
         ("counters", "u4", (COUNTERS,)),
     ]
 )
@@ -62,6 +70,7 @@ FRAME: Final = np.dtype(
         ("operation", "u4"),
         ("object", "u8"),
         ("kept", "u8"),
+        ("arguments", "u8", (TOLD,)),
     ]
 )
 """``struct frame``: one call that a thread is inside of."""
@@ -195,6 +204,44 @@ LOSSES: Final = np.dtype(
         ("no_allocation", "u8"),
         ("no_communicator", "u8"),
         ("no_kernel", "u8"),
+        ("no_ring", "u8"),
     ]
 )
 """``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""
+
+KEPT_CALL: Final = np.dtype(
+    [
+        ("start_ns", "u8"),
+        ("duration_ns", "u8"),
+        ("bytes", "u8"),
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("tid", "u4"),
+        ("operation", "u4"),
+        ("function", "u4"),
+        ("returned", "u4"),
+        ("why", "u4"),
+        ("split_ns", "u8", (SPLITS,)),
+        ("arguments", "u8", (TOLD,)),
+    ]
+)
+"""``struct kept_call``: one call, kept by itself."""
+
+KEEPING: Final = np.dtype(
+    [
+        ("since_ns", "u8"),
+        ("slow", "u8"),
+        ("samples", "u8"),
+        ("most_slow", "u8"),
+        ("most_samples", "u8"),
+        ("most_of_slot", "u8"),
+    ]
+)
+"""``struct keeping``: how many calls are kept one by one."""
+
+
+class Why(IntEnum):
+    """``enum why``: what a call is kept for."""
+
+    SLOW = 0
+    SAMPLE = 1

@@ -14,7 +14,7 @@ from model.evidence import LONGEST_GAP_NS
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.window import LOSSES, SPLITS
 from probes import layout
-from probes.layout import MemberState
+from probes.layout import MemberState, Why
 from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
 from probes.programs import SOURCE, source_text
 
@@ -32,6 +32,8 @@ STRUCTS = {
     "piece": layout.PIECE,
     "handle": layout.HANDLE,
     "member": layout.MEMBER,
+    "kept_call": layout.KEPT_CALL,
+    "keeping": layout.KEEPING,
 }
 
 
@@ -74,6 +76,7 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "DEPTH": layout.DEPTH,
         "CACHED": layout.CACHED,
         "ARGUMENTS": layout.ARGUMENTS,
+        "TOLD": layout.TOLD,
         "FUNCTIONS": layout.FUNCTIONS,
         "NESTED": layout.NESTED,
         "KINDS": len(KINDS),
@@ -86,7 +89,7 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "ENTRIES": layout.ENTRIES,
         "LONGEST_GAP_NS": LONGEST_GAP_NS,
     }
-    kinds = {"SIZE": Size, "DIRECTION": Direction, "OBJECT": Object, "MEMBER": MemberState}
+    kinds = {"SIZE": Size, "DIRECTION": Direction, "OBJECT": Object, "MEMBER": MemberState, "WHY": Why}
     enums = [f"{prefix}_{value.name}" for prefix, kind in kinds.items() for value in kind]
     values = [*known.values(), *(int(value) for kind in kinds.values() for value in kind)]
     body = "\n".join(f'printf("%lld ", (long long){name});' for name in [*known, *enums])
