@@ -42,7 +42,7 @@ def merge(windows: Sequence[Window]) -> Window:
     for window in windows:
         by_host.setdefault(window.host, []).append(window)
     hosts = [_one_host(group) for group in by_host.values()]
-    return hosts[0] if len(hosts) == 1 else _fleet(hosts)
+    return hosts[0] if len(hosts) == 1 else fleet(hosts)
 
 
 def _one_host(windows: Sequence[Window]) -> Window:
@@ -77,7 +77,11 @@ def _counted(windows: Sequence[Window]) -> Devices:
     return counts.sum(windows[-1].devices)
 
 
-def _fleet(hosts: Sequence[Window]) -> Window:
+def fleet(hosts: Sequence[Window]) -> Window:
+    """Windows of different hosts side by side, as ``merge`` puts them; at least one.
+
+    Of one alone, too, its name stands before its tenants: they are called the same with and without others.
+    """
     parts = [window if _BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
     names = {name for window in parts for name in window.host.split(_BETWEEN_HOSTS)}
     tenants: dict[str, Tenant] = {}
