@@ -1,0 +1,73 @@
+"""What the host's clock did between two windows, so that a recording says why its times are not even."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from model.evidence import Event
+
+SET_SECONDS: Final = 0.5
+"""A difference that large is a clock that was set: corrected gently, it differs by 0.5 ms a second."""
+ASLEEP_SECONDS: Final = 1.0
+"""A host that did not run for that long was suspended."""
+_AT_ONCE: Final = 0.02
+"""Three clocks that were read within that time, seconds, were read together."""
+_TRIES: Final = 10
+
+
+class Clocks(NamedTuple):
+    """Three clocks at one moment, seconds."""
+
+    wall: float
+    """Unix time: anybody may set it."""
+    running: float
+    """Goes on evenly, and stands still while the host is suspended."""
+    always: float
+    """Goes on evenly whatever happens."""
+
+
+def read_clocks() -> Clocks:
+    """The host's clocks."""
+    clocks = Clocks(0.0, 0.0, 0.0)
+    for _ in range(_TRIES):  # anything may come between two readings
+        before = time.clock_gettime(time.CLOCK_BOOTTIME)
+        clocks = Clocks(time.time(), time.monotonic(), before)
+        if time.clock_gettime(time.CLOCK_BOOTTIME) - before < _AT_ONCE:
+            break
+    return clocks
+
+
+class ClockWatch:
+    """Compares the clocks whenever it is asked to."""
+
+    def __init__(self, read: Callable[[], Clocks] = read_clocks) -> None:
+        self._read = read
+        self._last = read()
+
+    def events(self) -> tuple[Event, ...]:
+        """What happened since the last time: ``suspended``, ``clock_step``."""
+        now, before, self._last = (clocks := self._read()), self._last, clocks
+        asleep = (now.always - before.always) - (now.running - before.running)
+        ahead = (now.wall - before.wall) - (now.always - before.always)
+        found = []
+        if asleep >= ASLEEP_SECONDS:
+            text = f"the host was suspended for {length_text(asleep)}"
+            found.append(Event(now.wall, "suspended", "", 0, "", text))
+        if abs(ahead) >= SET_SECONDS:
+            way = "forward" if ahead > 0 else "back"
+            text = f"the host's clock was set {way} by {length_text(abs(ahead))}"
+            found.append(Event(now.wall, "clock_step", "", 0, "", text))
+        return tuple(found)
+
+
+def length_text(seconds: float) -> str:
+    """A stretch of time for a person: ``2.5 s``, ``3 min 20 s``, ``5 h 0 min``, ``12 d 3 h``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    for unit, name, part, part_name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // part} {part_name}"
+    return f"{whole // 60} min {whole % 60} s"

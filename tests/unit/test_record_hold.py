@@ -1,0 +1,87 @@
+"""One recorder at a time, by a lock that ends with its owner."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage, Told
+from store.hold import Hold, InUse
+
+
+def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
+    hold = Hold(tmp_path / "new" / "folder" / "a.stalltop")
+    assert stat.S_IMODE(hold.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(hold.path.parent.stat().st_mode) == 0o700
+    assert hold.in_place
+    hold.release()
+    hold.release()
+
+
+def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "a.stalltop"
+    script = (
+        "import sys, pathlib; from store.hold import Hold;"
+        f"hold = Hold(pathlib.Path({str(path)!r})); print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    ) as owner:
+        assert owner.stdout is not None
+        try:
+            assert owner.stdout.readline() == "held\n"
+            with pytest.raises(InUse, match=f"another stalltop records to .*process {owner.pid}"):
+                Hold(path)
+        finally:
+            owner.kill()
+            owner.wait()
+    Hold(path).release()
+
+
+def test_another_name_of_the_file_is_locked_too(tmp_path: Path) -> None:
+    hold = Hold(tmp_path / "a.stalltop")
+    os.link(hold.path, tmp_path / "b.stalltop")
+    with pytest.raises(InUse):
+        Hold(tmp_path / "b.stalltop")
+    hold.release()
+
+
+def test_it_notices_that_the_file_is_gone_or_another(tmp_path: Path) -> None:
+    hold = Hold(tmp_path / "a.stalltop")
+    os.rename(hold.path, tmp_path / "b.stalltop")
+    assert not hold.in_place
+    hold.path.touch()
+    assert not hold.in_place
+    hold.release()
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.symlink(tmp_path / "target", tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "pipe", "folder"):
+        with pytest.raises(BadUsage):
+            Hold(tmp_path / name)
+    assert not (tmp_path / "target").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(Told, match="cannot write"):
+        Hold(tmp_path / "file" / "a.stalltop")
+
+
+def test_room_is_reserved_beyond_the_end_and_given_back(tmp_path: Path) -> None:
+    hold = Hold(tmp_path / "a.stalltop")
+    hold.path.write_bytes(b"x" * 5_000)
+    assert hold.reserve(1 << 20)
+    assert hold.path.stat().st_size == 5_000
+    hold.release()
+    assert hold.path.stat().st_size == 5_000
+    assert hold.path.stat().st_blocks * 512 <= 1 << 16

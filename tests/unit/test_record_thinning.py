@@ -1,0 +1,140 @@
+"""Which windows of a recording give way to which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from store.thinning import LEFT_ALONE, Kept, Kepts, Step, Tier, put_together
+from tests.unit.full_window import CHAINS
+from tests.unit.windows import Calls, key, row_table, window
+
+TIERS = (Tier(0, 60.0), Tier(10, 600.0), Tier(60, float("inf")))
+FOR_EVER = 1e12
+
+
+class Simulated:
+    """What a recorder does with its windows, without a file: ids stand for windows of a second."""
+
+    def __init__(self, most_seconds: float = FOR_EVER) -> None:
+        self.kepts = Kepts(TIERS)
+        self.most_seconds = most_seconds
+        self.held: dict[int, tuple[int, ...]] = {}
+        """By the id of a window, the seconds that it stands for."""
+        self.number = 0
+
+    def add(self, start: float, seconds: float = 1.0, host: str = "gpu7") -> None:
+        self.number += 1
+        self.held[self.number] = (self.number,)
+        self.kepts.add(Kept(self.number, start, seconds, host))
+        while (step := self.kepts.due(self.most_seconds)) is not None:
+            self.take(step)
+
+    def take(self, step: Step) -> None:
+        first = step.windows[0]
+        together = tuple(second for kept in step.windows for second in self.held.pop(kept.window_id))
+        merged = None
+        if step.to is not None:
+            self.held[first.window_id] = together
+            merged = first._replace(seconds=sum(kept.seconds for kept in step.windows))
+        self.kepts.done(step, merged)
+
+    def lengths(self) -> list[int]:
+        """Seconds of each window, oldest first."""
+        return [len(self.held[number]) for number in sorted(self.held)]
+
+
+def test_windows_thin_with_age_and_nothing_is_lost_nor_out_of_order() -> None:
+    made = Simulated()
+    for second in range(2_000):
+        made.add(1_000.0 + second)
+    assert [second for number in sorted(made.held) for second in made.held[number]] == [*range(1, 2_001)]
+    lengths = made.lengths()
+    assert lengths == sorted(lengths, reverse=True)
+    assert set(lengths) == {60, 10, 1}
+    assert 60 <= lengths.count(1) <= 70
+    assert 600 <= lengths.count(1) + 10 * lengths.count(10) <= 660
+    assert made.kepts.seconds == 2_000
+
+
+def test_what_is_too_old_goes() -> None:
+    made = Simulated(most_seconds=300.0)
+    for second in range(1_000):
+        made.add(1_000.0 + second)
+    assert 290 <= sum(made.lengths()) <= 310
+    assert sum(made.held[max(made.held)]) == 1_000
+
+
+@pytest.mark.parametrize("step", [-86_400.0 * 400, -30.0, 30.0, 86_400.0 * 400])
+def test_no_window_spans_a_step_of_the_clock_and_none_is_dropped_for_it(step: float) -> None:
+    made = Simulated(most_seconds=7 * 86_400.0)
+    for second in range(500):
+        made.add(1e9 + second + (step if second >= 205 else 0.0))
+    seconds = [made.held[number] for number in sorted(made.held)]
+    assert [second for part in seconds for second in part] == [*range(1, 501)]
+    assert not [part for part in seconds if 205 in part and 206 in part]
+
+
+def test_a_pause_counts_as_a_day_of_age_at_most() -> None:
+    made = Simulated(most_seconds=2 * 86_400.0)
+    for start in (0.0, 1e6, 1e9):
+        made.add(start)
+    assert len(made.held) == 2  # the first is two pauses old
+
+
+def test_no_window_spans_two_hosts() -> None:
+    made = Simulated()
+    for second in range(200):
+        made.add(1_000.0 + second, host="gpu7" if second < 103 else "gpu8")
+    assert not [part for part in made.held.values() if 103 in part and 104 in part]
+
+
+def test_where_room_is_short_detail_goes_first_and_the_newest_stay() -> None:
+    made = Simulated()
+    for second in range(1_500):
+        made.add(1_000.0 + second)
+    dropping = False
+    while (step := made.kepts.least_needed()) is not None:
+        if step.to is None and not dropping:
+            dropping = True
+            lengths = made.lengths()
+            assert sum(lengths) == 1_500
+            assert LEFT_ALONE <= lengths.count(1) < LEFT_ALONE + 10
+            assert LEFT_ALONE <= lengths.count(10) < LEFT_ALONE + 6
+        assert dropping == (step.to is None)  # nothing goes as long as anything can be thinned
+        made.take(step)
+    assert made.lengths() == [1]
+    assert sum(made.held[max(made.held)]) == 1_500
+
+
+def test_several_of_the_oldest_go_at_once_but_never_the_newest() -> None:
+    kepts = Kepts(TIERS)
+    for number in range(5):
+        kepts.add(Kept(number, 10.0 * number, 1.0, "gpu7"))
+    step = kepts.least_needed(3)
+    assert step is not None
+    assert [kept.window_id for kept in step.windows] == [0, 1, 2]
+    kepts.done(step, None)
+    step = kepts.least_needed(3)
+    assert step is not None
+    assert [kept.window_id for kept in step.windows] == [3]
+    kepts.done(step, None)
+    assert kepts.least_needed(3) is None
+    assert kepts.oldest == kepts.newest
+
+
+def test_windows_put_together_add_up_and_keep_what_ended_within() -> None:
+    calls = [Calls(key("cudaLaunchKernel"), [4_000, 5_000])]
+    note = replace(CHAINS[0], id="gpu_bound", severity="info")
+    parts = [
+        replace(window(calls, start=1_000.0), chains=(CHAINS[0], note)),
+        replace(window(calls, start=1_001.0), chains=(replace(CHAINS[0], lost_ms_per_s=1.0),)),
+    ]
+    together = put_together(parts)
+    assert row_table(together.rows) == row_table(window([Calls(calls[0].key, [4_000, 5_000] * 2)]).rows)
+    assert [(chain.id, chain.open, chain.lost_ms_per_s) for chain in together.chains] == [
+        (CHAINS[0].id, True, 1.0),
+        ("gpu_bound", False, note.lost_ms_per_s),
+    ]
+    assert put_together(parts[:1]) is parts[0]
