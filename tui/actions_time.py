@@ -22,7 +22,7 @@ class TimeActions(MainView):
         else:
             self.moments.freeze()
         self.show_moment()
-        return "frozen" if self.moments.frozen else "live"
+        return "frozen" if self.moments.frozen else self.moments.words.now
 
     def action_window(self, step: int) -> None:
         """A longer (1) or shorter (-1) window."""

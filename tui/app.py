@@ -23,8 +23,9 @@ from textual.screen import Screen
 from model.chain import Chain
 from model.errors import Told, described
 from model.source import Source
-from tui.collector import Collector, Failed, Tick
+from tui.collector import Collector, Failed, Reader, Tick
 from tui.config import Settings
+from tui.follower import Follower
 from tui.interrupts import INTERRUPTED
 from tui.keys import bindings
 from tui.latest import Latest
@@ -33,6 +34,7 @@ from tui.leaving import Leaving
 from tui.moments import Asked, Picture
 from tui.pages_screen import HelpScreen
 from tui.palette import Palette
+from tui.recording import Recording
 from tui.saving import Saved, Saving
 from tui.screens import MainScreen
 from tui.streams import drop_output
@@ -91,7 +93,7 @@ class StalltopApp(App[None]):
     TITLE = "stalltop"
     ALLOW_SELECT = False
 
-    def __init__(self, source: Source, options: RunOptions) -> None:
+    def __init__(self, source: Source | Recording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
         theme = chosen(options.theme)
@@ -117,11 +119,10 @@ class StalltopApp(App[None]):
             if name not in NAMES:
                 self.unregister_theme(name)
         self.theme = theme
-        self.collector = Collector(
-            source, self.post_message, interval=options.interval, length=options.window, still=options.still
-        )
+        file = isinstance(source, Recording)
+        self.collector = _reader(source, self.post_message, options)
         self._making = Latest("stalltop-past", lambda error: self.post_message(NotMade(error)))
-        self.main = MainScreen(options.window)
+        self.main = MainScreen(options.window, file=file)
         if options.low_bandwidth:
             self.few_colours(True)
 
@@ -329,7 +330,15 @@ class StalltopApp(App[None]):
         self.saving.join(until)
 
 
-def run(source: Source, options: RunOptions | None = None) -> int:
+def _reader(source: Source | Recording, post: Callable[[Message], object], options: RunOptions) -> Reader:
+    """What reads ``source`` beside the screen."""
+    interval, length = options.interval, options.window
+    if isinstance(source, Recording):
+        return Follower(source, post, interval=interval, length=length)
+    return Collector(source, post, interval=interval, length=length, still=options.still)
+
+
+def run(source: Source | Recording, options: RunOptions | None = None) -> int:
     """Show ``source`` until it is left and return the exit code; the source is closed.
 
     Raises BadUsage where the terminal cannot show a screen.

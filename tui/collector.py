@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from textual.message import Message
 
@@ -36,6 +37,8 @@ class Snapshot:
     """Since the start; None where it is still to be made."""
     at: float
     """When it was read: time.monotonic()."""
+    grows: bool = False
+    """It comes from a file, which another program has added to."""
 
     @property
     def began(self) -> float:
@@ -72,6 +75,22 @@ class Failed(Message):
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
+
+
+class Reader(Protocol):
+    """Hands snapshots to the screen, from a thread of its own."""
+
+    def start(self) -> None:
+        """Begin reading."""
+        ...
+
+    def choose(self, length: float | None) -> None:
+        """From now on give windows of ``length`` seconds."""
+        ...
+
+    def stop(self, timeout: float) -> bool:
+        """Stop and close what is read; False where that took longer than ``timeout`` seconds and goes on."""
+        ...
 
 
 class Collector:

@@ -64,8 +64,13 @@ class Kept(Protocol):
         """
         ...
 
+    def at_hand(self, at: float) -> Sequence[Packed] | None:
+        """Those windows that lead to the one that ended at ``at`` that need no wait; None where ``parts`` has
+        all of them."""
+        ...
+
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
-        """The windows that lead to the one that ended at ``at``, where they have to be fetched first.
+        """The windows that lead to the one that ended at ``at``, where some have to be fetched first.
 
         Takes up to seconds. None where ``parts`` has them, or ``stale`` says that they are not wanted."""
         ...
@@ -100,6 +105,9 @@ class InMemory:
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
         """See ``Kept``."""
         return window_at(self.parts, at, length, stale)
+
+    def at_hand(self, at: float) -> None:
+        """``parts`` has them all."""
 
     def before(self, at: float, stale: Stale = never) -> None:
         """``parts`` has them all."""

@@ -28,6 +28,8 @@ PRINTED = {
     "end": "End",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "left_parenthesis": "(",
+    "right_parenthesis": ")",
     "left_curly_bracket": "{",
     "right_curly_bracket": "}",
     "less_than_sign": "<",
@@ -108,6 +110,11 @@ ACTIONS = (
     Action("onward", ("right_square_bracket",), "On", "The next moment; at the last: live", _TIME, "step(1)"),
     Action("minute_back", ("left_curly_bracket",), "Minute back", "A minute back", _TIME, "minutes(-1)"),
     Action("minute_on", ("right_curly_bracket",), "Minute on", "A minute on", _TIME, "minutes(1)"),
+    Action("fault_back", ("left_parenthesis",), "Fault back", "To where a chain began", _TIME, "fault(-1)"),
+    Action("fault_on", ("right_parenthesis",), "Fault on", "To where the next one begins", _TIME, "fault(1)"),
+    Action("when", ("T",), "Go to", "To a moment that you type: 14:32, -2h", _TIME, "when"),
+    Action("play", ("P",), "Play", "Let the past pass; again: 10x, 60x, 600x; Space pauses", _TIME, "play"),
+    Action("span", ("L",), "Time line", "A shorter line of time; at last: the usual one", _TIME, "span"),
     Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "mark"),
     Action("compare", ("x",), "Compare", "What changed since the mark; again: back", _TIME, "compare"),
     Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
@@ -154,6 +161,9 @@ FOOTER: tuple[Entry, ...] = (
     (("enlarge",), ""),
     (("freeze",), ""),
     (("back", "onward"), "Time"),
+    (("fault_back", "fault_on"), "Faults"),
+    (("play",), ""),
+    (("when",), ""),
     (("in",), ""),
     (("warnings",), ""),
     (("filter",), ""),
@@ -187,7 +197,8 @@ FOOTER_OF_WARNINGS: tuple[Entry, ...] = (
     (("save",), ""),
 )
 """The same while the keys go to the list of warnings."""
-_OF_TIME = {"freeze", "back", "longer", "mark"}
+_OF_PAST = ("back", "fault_back", "play", "when")
+_OF_TIME = {"freeze", "longer", "mark", *_OF_PAST}
 """First actions of entries that are of no use where there is one moment only."""
 
 
@@ -214,18 +225,22 @@ def footer(
     warnings: bool = False,
     frozen: bool = False,
     still: bool = False,
+    file: bool = False,
     out: str = "",
     enlarged: bool = False,
 ) -> tuple[tuple[str, str, str], ...]:
     """(keys, label, Textual action of the first) for the line of keys, the most important first.
 
     ``warnings``: the keys go to their list; ``still``: there is one moment only, that of a saved window;
+    ``file``: a recording is shown;
     ``out``: what Esc does now, in a word, if anything; ``enlarged``: a panel has the screen to itself.
     """
     prefix = {"table": "focused.", "app": "app.", "screen": ""}
-    labels = {"out": out, "freeze": "Live" if frozen else "", "enlarge": "All panels" if enlarged else ""}
-    useless = _OF_TIME if still else set()
-    last = {"enlarge": not enlarged, "back": not frozen}
+    held = "" if not frozen else "Newest" if file else "Live"
+    labels = {"out": out, "freeze": held, "enlarge": "All panels" if enlarged else ""}
+    useless = _OF_TIME if still else {"freeze"} if file and not frozen else set()
+    past = frozen or file
+    last = {"enlarge": not enlarged, **dict.fromkeys(_OF_PAST, not past)}
     now: list[tuple[str, str, str]] = []
     later: list[tuple[str, str, str]] = []
     for ids, together in FOOTER_OF_WARNINGS if warnings else FOOTER:

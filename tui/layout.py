@@ -104,9 +104,9 @@ def layout(width: int, height: int, wanted: Collection[str], enlarged: Enlarged 
     )
 
 
-def time_shown(layout: Layout, *, frozen: bool, comparing: bool) -> bool:
-    """Whether the line of time is shown: where it is asked for by what is done, or where there is room."""
-    return not layout.small and (layout.roomy or frozen or comparing)
+def time_shown(layout: Layout, *, wanted: bool) -> bool:
+    """Whether the line of time is shown: where it is ``wanted`` by what is done, or where there is room."""
+    return not layout.small and (layout.roomy or wanted)
 
 
 def why_not(panel: str, width: int, height: int) -> str:

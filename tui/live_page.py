@@ -44,6 +44,7 @@ class LiveScreen(PageScreen):
 
     BINDINGS = [
         *bindings("screen", "copy_fix", "save", "freeze", "window", "step", "minutes"),
+        *bindings("screen", "fault", "when", "play"),
         Binding("escape,q", "close", show=False),
     ]
 
@@ -112,6 +113,19 @@ class LiveScreen(PageScreen):
         """Look at what was so many minutes after, or if negative before."""
         self.stalltop.main.action_minutes(minutes)
         self.show_page()
+
+    def action_fault(self, step: int) -> None:
+        """Look at the next (1) or previous (-1) moment at which a chain began."""
+        self.stalltop.main.action_fault(step)
+        self.show_page()
+
+    def action_when(self) -> None:
+        """Ask for a moment, and look at it."""
+        self.stalltop.main.action_when()
+
+    def action_play(self) -> None:
+        """Let the past pass; again: faster."""
+        self.stalltop.main.action_play()
 
 
 class LivePage(LiveScreen):

@@ -22,7 +22,7 @@ from tui.config import PANELS
 from tui.filter_entry import ENDS, ENDS_FROM, FilterEntry
 from tui.keys import footer
 from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
-from tui.moments import Moments, Picture
+from tui.moments import LIVE, OF_FILE, Moments, Picture
 from tui.pages_screen import PageScreen
 from tui.recall import timespan
 from tui.row_tables import RowTables
@@ -56,10 +56,14 @@ class MainView(Screen[None]):
     # What a mouse selects in full-screen programs is the terminal's business (with Shift held).
     ALLOW_SELECT = False
 
-    def __init__(self, length: float | None) -> None:
+    def __init__(self, length: float | None, *, file: bool = False) -> None:
+        """``length``: seconds of a window, None: since the start; ``file``: a recording is shown."""
         super().__init__()
-        self.moments = Moments(length)
+        self.moments = Moments(length, OF_FILE if file else LIVE)
         """Which moment is looked at."""
+        self.file = file
+        self.playing = 0.0
+        """Seconds of the past that pass in one; 0: it stands still."""
         self._panels: frozenset[str] = frozenset(PANELS)
         """What is wanted on the screen, by the names of ``tui.config``."""
         self._share = 50
@@ -135,9 +139,18 @@ class MainView(Screen[None]):
         """The windows that are at hand, oldest first; frozen, also those after the one that is shown."""
         return self.moments.past
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the program has to say beyond the window, one line each."""
+        newest = self.moments.newest
+        return self.stalltop.options.notes + (() if newest is None else newest.kept.notes)
+
     def take(self, snapshot: Snapshot) -> None:
         """Show new data, unless the picture is frozen."""
+        first = self.moments.newest is None
         self.moments.newest = snapshot
+        if first and self.moments.wanted is not None:
+            self.show_moment()  # it came with another length than is wanted
         behind = self.stalltop.line_is_behind
         if behind and self.slow_line.left_out():
             self.say(OFFER, "warn", OFFER_SECONDS)
@@ -295,13 +308,14 @@ class MainView(Screen[None]):
             warnings=self.panel.has_focus,
             frozen=self.frozen,
             still=self.stalltop.options.still,
+            file=self.file,
             out="Back" if self.moments.comparing else self.tables.way_out,
             enlarged=bool(self._enlarged),
         )
         self.query_one("#keys", KeyLine).show(keys)
 
     def _refresh_alerts(self) -> None:
-        self.panel.update_from(self.shown, self.stalltop.options.notes)
+        self.panel.update_from(self.shown, self.notes)
         self.panel.fit(self._layout.warnings)
 
     def _refresh_header(self) -> None:
@@ -314,8 +328,11 @@ class MainView(Screen[None]):
             age=moments.age,
             pending=moments.wanted is not None,
             began=moments.newest.began if moments.newest is not None else None,
-            silent=0.0 if options.still else silent,
+            silent=0.0 if options.still or self.file else silent,
             still=options.still,
+            file=self.file,
+            grows=moments.newest is not None and moments.newest.grows,
+            playing=self.playing,
             demo=options.demo,
             chains=self.panel.found.open,
             unicode=self.stalltop.unicode,
@@ -327,11 +344,13 @@ class MainView(Screen[None]):
         self._refresh_header()
         line = self.query_one("#timeline", Timeline)
         moments = self.moments
-        shown = time_shown(self._layout, frozen=moments.frozen, comparing=moments.comparing)
+        wanted = moments.frozen or moments.comparing or self.file
+        shown = time_shown(self._layout, wanted=wanted)
         line.display = shown and not self.stalltop.options.still and moments.newest is not None
         if line.display and moments.newest is not None:
             mark = moments.mark.at if moments.mark is not None else None
-            line.show(timespan(moments.newest.kept.stretch, moments.at, mark, moments.span))
+            past = moments.newest.kept.stretch
+            line.show(timespan(past, moments.at, mark, moments.span, all_of_it=self.file))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The list of warnings is longer while it has the keys."""

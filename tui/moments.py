@@ -16,6 +16,20 @@ from tui.recall import Wanted, hole_at, moved, nearest, next_fault, next_span, p
 NO_PAST = "there is no past yet"
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the newest moment is called."""
+
+    here: str
+    """Said of who is there already."""
+    now: str
+    """Said of who came there."""
+
+
+LIVE = Words("this is now", "live")
+OF_FILE = Words("this is the end of the recording", "the end of the recording")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
     """A window of one moment."""
@@ -42,7 +56,8 @@ class Asked:
 class Moments:
     """What is shown of what is known. Frozen, it stays; what is read goes on beside it."""
 
-    def __init__(self, length: float | None) -> None:
+    def __init__(self, length: float | None, words: Words = LIVE) -> None:
+        self.words = words
         self.length = length
         """The length of the window that is wanted, seconds; None: since the start."""
         self.newest: Snapshot | None = None
@@ -194,9 +209,9 @@ class Moments:
     def _go(self, at: float | None, direction: float) -> str:
         if at is None and direction > 0:
             if not self.frozen:
-                return "this is now"
+                return self.words.here
             self.release()
-            return "live"
+            return self.words.now
         if at is None or (self.frozen and abs(at - self._at) < NEAR and direction < 0):
             return "nothing older is kept"
         if not self.frozen:
@@ -229,10 +244,11 @@ class Moments:
                 window, end = kept.window_at(at, length, stale), at
             if window is None:
                 return
-            picture = Picture(window, end, length)
+            at_hand = None if at is None else kept.at_hand(at)
+            picture = Picture(window, end, length, at_hand)
             yield picture
             before = None if at is None else kept.before(at, stale)
-            if before is not None:
+            if before is not None and at_hand is not None and len(before) > len(at_hand):
                 # As another window: pages draw again only for another one.
                 yield replace(picture, window=replace(window), before=before)
 

@@ -9,8 +9,8 @@ from model.pivot import Dimension
 from tui.actions_details import DetailActions
 from tui.actions_line import LineActions
 from tui.actions_panels import PanelActions
+from tui.actions_play import PlayActions
 from tui.actions_save import READ_SECONDS, SaveActions
-from tui.actions_time import TimeActions
 from tui.actions_view import ViewActions
 from tui.chain_screen import ChainScreen
 from tui.filter_entry import FilterEntry
@@ -19,7 +19,7 @@ from tui.warnings_screen import WarningsScreen
 from widgets.alerts import AlertList
 
 
-class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, TimeActions, LineActions):
+class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, PlayActions, LineActions):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")

@@ -76,6 +76,9 @@ def header_state(
     began: float | None = None,
     silent: float,
     still: bool,
+    file: bool = False,
+    grows: bool = False,
+    playing: float = 0.0,
     demo: bool = False,
     chains: Iterable[Chain] = (),
     unicode: bool = True,
@@ -84,7 +87,9 @@ def header_state(
 
     ``frozen_at``: Unix time of the moment that is held, ``age`` seconds ago; ``pending``: its picture is on
     its way; ``began``: when counting did; ``silent``: seconds without data, 0 while they come; ``still``: the
-    window comes from a file; ``demo``: the tenants are samples; ``chains``: open.
+    window comes from a file that has no other; ``file``: it is of a recording, which ``grows`` where another
+    program writes it; ``playing``: seconds of the past that pass in one; ``demo``: the tenants are samples;
+    ``chains``: open.
     """
     if window is None:
         if silent:
@@ -95,11 +100,15 @@ def header_state(
     if still:
         state, level = f"SAVED {figures.moment(window.end)[:19]}", "label"
     elif frozen_at is not None:
-        state, level = f"FROZEN {figures.clock(frozen_at)}", "warn"
+        at = figures.moment(frozen_at)[:19] if file else figures.clock(frozen_at)
+        name = f"PLAY {playing:g}x" if playing else "RECORDED" if file else "FROZEN"
+        state, level = f"{name} {at}", "good" if playing else "warn"
         if age >= LEAST_AGE:
             state += f" {ago_text(age)}"
         if pending:
             state += "…" if unicode else "..."
+    elif file:
+        state, level = f"{'RECORDING' if grows else 'RECORDED'} {figures.moment(window.end)[:19]}", "label"
     elif window.simulated:
         state, level = "", "warn"
     if silent and not still:

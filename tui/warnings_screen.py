@@ -21,6 +21,6 @@ class WarningsScreen(LiveScreen):
         if not self.is_mounted:
             return
         window = self._drawn_of = self.stalltop.main.shown
-        text = warnings_page(window, self.stalltop.options.notes, unicode=self.stalltop.unicode)
+        text = warnings_page(window, self.stalltop.main.notes, unicode=self.stalltop.unicode)
         self._plain = plain(text)
         self.query_one("#page", Page).show(text, title=self.titled(self.TITLE_TEXT), said=self._text)

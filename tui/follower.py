@@ -1,0 +1,88 @@
+"""Follows an opened recording beside the screen: what is written to it while it is shown is shown too."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from textual.message import Message
+
+from tui.collector import Failed, Snapshot, Tick
+from tui.kept import Stale
+from tui.recording import InFile, Recording
+
+_SHARE = 20
+"""Of so many seconds one at most is spent on looking at what is new."""
+FIRST_SECONDS = 10.0
+"""Length of the window that is shown first: longer ones may take a while."""
+
+
+class Follower:
+    """Hands the newest of ``recording`` to ``post``, from its own thread, as often as there is more of it."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        post: Callable[[Message], object],
+        *,
+        interval: float = 1.0,
+        length: float | None = 10.0,
+    ) -> None:
+        """``interval``: seconds between two looks, at least; ``length``: seconds of a window, None: all."""
+        self._recording = recording
+        self._post = post
+        self._interval = interval
+        self._length = length
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalltop-follower", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def choose(self, length: float | None) -> None:
+        """What is handed over from now on has this length; the screen asks for that of now itself."""
+        self._length = length
+
+    def stop(self, timeout: float) -> bool:
+        """Stop and close the file; False where that took longer than ``timeout`` seconds and goes on."""
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except BaseException as error:
+            self._post(Failed(error))
+        finally:
+            self._recording.close()
+
+    def _follow(self) -> None:
+        began = time.monotonic()
+        kept = self._recording.look()
+        # The picture first, a short one; then what led to it, and the length that is wanted.
+        first = kept.window_at(kept.end, FIRST_SECONDS, self._wake.is_set)
+        if first is not None:
+            kept = kept.with_parts()
+            self._post(Tick(Snapshot(first, FIRST_SECONDS, first, kept, None, time.monotonic())))
+            self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=False)
+        while not self._wake.wait(max(self._interval, _SHARE * (time.monotonic() - began))):
+            began = time.monotonic()
+            if self._recording.changed():
+                kept = self._recording.look()
+                self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=True)
+
+    def _tell(self, kept: InFile, *, grows: bool) -> None:
+        """Hand over the window of the chosen length; if another one is chosen meanwhile, of that."""
+        while not self._wake.is_set():
+            length = self._length
+            window = kept.window_at(kept.end, length, self._stale(length))
+            if window is not None:
+                self._post(Tick(Snapshot(window, length, window, kept, None, time.monotonic(), grows)))
+                return
+
+    def _stale(self, length: float | None) -> Stale:
+        return lambda: self._wake.is_set() or self._length != length

@@ -1,0 +1,349 @@
+"""An opened recording as a past to look at: its times are in memory, its windows are read when asked for.
+
+Used from two threads: the one that follows the file, and the one that makes pictures.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.chain import SEVERITIES
+from model.errors import Told
+from model.history import DEFAULT_BYTES
+from model.merging import fleet, merge
+from model.packing import Packed, Peak, pack
+from model.sliding import Sliding
+from model.window import Coverage, RowKey, Rows, Window
+from outputs import figures
+from tui.kept import HOLE_SECONDS, Stale, never
+from widgets.timeline import Stretch
+
+BEFORE = 120
+"""Windows that are fetched of what led to a moment: as many as any page draws."""
+_AT_ONCE = 32
+DAMAGED = "this stretch of the recording is damaged"
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Moments(Protocol):
+    """Every window of a file: one column each, of one length."""
+
+    @property
+    def window_id(self) -> Ints: ...
+    @property
+    def host_id(self) -> Ints: ...
+    @property
+    def start(self) -> Floats: ...
+    @property
+    def seconds(self) -> Floats: ...
+    @property
+    def lost_ms_per_s(self) -> Floats: ...
+    @property
+    def worst(self) -> Ints: ...
+    @property
+    def began(self) -> Ints: ...
+
+
+class File(Protocol):
+    """What is asked of ``store.reading.Recorded``."""
+
+    @property
+    def moments(self) -> Moments:
+        """What the file has now."""
+        ...
+
+    def changed(self) -> bool:
+        """Whether another program has written since this was asked last."""
+        ...
+
+    def window(self, window_id: int) -> Window:
+        """One window. Raises Told where it is damaged, or no longer there."""
+        ...
+
+    def close(self) -> None:
+        """The file is not needed any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """The windows of a file by their ends, and what moment each belongs to; windows of several hosts that
+    ended together are one moment. All arrays have shape (windows,)."""
+
+    window_id: Ints
+    host: Ints
+    start: Floats
+    end: Floats
+    moment: Ints
+    times: Stretch
+    """By moment."""
+
+    @staticmethod
+    def of(moments: Moments) -> Index:
+        """Raises Told where there is no window."""
+        ends = moments.start + moments.seconds
+        order = np.lexsort((moments.host_id, moments.start, ends))
+        if not len(order):
+            raise Told("the recording has no window yet", "wait until it was written for some seconds")
+        start, end, host = moments.start[order], ends[order], moments.host_id[order]
+        moment = _moments(start, end, host)
+        first = np.searchsorted(moment, np.arange(int(moment[-1]) + 1))
+        none = len(SEVERITIES)
+        times = Stretch(
+            start=np.minimum.reduceat(start, first),
+            end=np.maximum.reduceat(end, first),
+            lost_ms_per_s=np.maximum.reduceat(np.nan_to_num(moments.lost_ms_per_s[order]), first),
+            worst=np.minimum.reduceat(np.clip(moments.worst[order], 0, none), first),
+            began=np.minimum.reduceat(np.clip(moments.began[order], 0, none), first),
+        )
+        return Index(moments.window_id[order], host, start, end, moment, times)
+
+    @property
+    def hosts(self) -> list[int]:
+        """All hosts, by their numbers in the file."""
+        return [int(one) for one in np.unique(self.host)]
+
+
+def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
+    """The number of the moment of each window, from 0; windows are sorted by their ends."""
+    if len(np.unique(host)) == 1:
+        return np.arange(len(end))
+    found = np.zeros(len(end), np.int64)
+    number, until = -1, -np.inf
+    seen: set[int] = set()
+    for at, (one, ended, length) in enumerate(
+        zip(host.tolist(), end.tolist(), (end - start).tolist(), strict=True)
+    ):
+        if one in seen or ended > until:
+            number, until, seen = number + 1, ended + length / 2, set()
+        seen.add(one)
+        found[at] = number
+    return found
+
+
+class Recording:
+    """A recording that is looked at."""
+
+    def __init__(self, file: File, *, most_bytes: int = DEFAULT_BYTES) -> None:
+        """``most_bytes`` bounds the memory of windows that were read, and are kept to look at again."""
+        self._file = file
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._read: OrderedDict[int, Packed] = OrderedDict()
+        self._bytes = 0
+        self._keys: dict[RowKey, RowKey] = {}
+        self._damaged: dict[int, str] = {}
+        self._closed = False
+
+    def look(self) -> InFile:
+        """What the file holds now. Raises Told where it has no window."""
+        with self._lock:
+            return InFile(self, Index.of(self._file.moments))
+
+    def changed(self) -> bool:
+        """Whether there is more, or other, to look at."""
+        with self._lock:
+            return not self._closed and self._file.changed()
+
+    def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
+        """A window, put away; None where it cannot be read. ``keep``: it may soon be wanted again."""
+        with self._lock:
+            found = self._read.get(window_id)
+            if found is not None:
+                self._read.move_to_end(window_id)
+            if found is not None or window_id in self._damaged or self._closed:
+                return found
+            try:
+                window = self._file.window(window_id)
+            except Told as told:
+                self._damaged[window_id] = str(told).partition("\n")[0]
+                return None
+            found = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))
+            if keep:
+                self._keep(window_id, found)
+            return found
+
+    def at_hand(self, window_id: int) -> Packed | None:
+        """A window that was read already, if it is still kept."""
+        return self._read.get(window_id)
+
+    def _keep(self, window_id: int, found: Packed) -> None:
+        self._read[window_id] = found
+        self._bytes += found.bytes
+        while self._bytes > self._most_bytes and len(self._read) > 1:
+            self._bytes -= self._read.popitem(last=False)[1].bytes
+        if len(self._keys) > 65_536:
+            self._keys = {key: key for packed in self._read.values() for key in packed.keys}
+
+    def is_damaged(self, window_id: int) -> bool:
+        """Whether the window was asked for and cannot be read."""
+        return window_id in self._damaged
+
+    @property
+    def damaged(self) -> dict[int, str]:
+        """Windows that were asked for and cannot be read, and why."""
+        return dict(self._damaged)
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._file.close()
+
+
+class InFile:
+    """The past that a file holds: ``tui.kept.Kept``."""
+
+    def __init__(self, recording: Recording, index: Index, parts: Sequence[Packed] = ()) -> None:
+        self._recording = recording
+        self._index = index
+        self.parts = parts
+        self._several = len(index.hosts) > 1
+
+    def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
+        """The same, with the windows before its end as ``parts``: those at hand; with ``fetch`` all that a page
+        draws, which takes up to seconds."""
+        parts = self.before(self.end, stale) if fetch else None
+        return InFile(self._recording, self._index, self.at_hand(self.end) if parts is None else parts)
+
+    @property
+    def end(self) -> float:
+        """When the newest moment ended."""
+        return float(self._index.times.end[-1])
+
+    @property
+    def stretch(self) -> Stretch:
+        """The times of all moments; what is known to be damaged has no height."""
+        damaged = self._recording.damaged
+        times = self._index.times
+        if not damaged:
+            return times
+        lost = times.lost_ms_per_s.copy()
+        lost[self._index.moment[np.isin(self._index.window_id, list(damaged))]] = np.nan
+        return Stretch(times.start, times.end, lost, times.worst, times.began)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of it was asked for and cannot be read."""
+        damaged = self._recording.damaged
+        which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
+        if not len(which):
+            return ()
+        start, end = (
+            figures.moment(float(at))[:19] for at in (self._index.start[which[0]], self._index.end[which[-1]])
+        )
+        count = f"{len(which)} windows" if len(which) > 1 else "a window"
+        why = damaged[int(self._index.window_id[which[0]])]
+        return (f"the file is damaged: {count} from {start} to {end} left out ({why})",)
+
+    # ---- windows
+
+    def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
+        """See ``Kept``. Where all of that stretch is damaged, a window without rows that says so."""
+        last = self._upto(at)
+        found: list[Window] = []
+        for host in self._index.hosts:
+            which = self._of(host, last, length)
+            window = self._whole(which, stale) if length is None else self._sum(which, length, stale)
+            if stale():
+                return None
+            if window is not None:
+                found.append(window)
+        if not found:
+            return self._nothing(last)
+        return fleet(found) if self._several else found[0]
+
+    def at_hand(self, at: float) -> Sequence[Packed]:
+        """See ``Kept``."""
+        return self._leading(self._upto(at), self._recording.at_hand)
+
+    def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
+        """See ``Kept``. The newest come first: what was fetched is there the next time."""
+        last = self._upto(at)
+        for window_id in reversed(self._ids(last)):
+            if stale():
+                return None
+            self._recording.packed(window_id)
+        return self._leading(last, self._recording.at_hand)
+
+    def _upto(self, at: float) -> int:
+        """The moment that ended at ``at`` or before, or was put together since and holds ``at`` in its later
+        half."""
+        times = self._index.times
+        return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
+
+    def _ids(self, last: int) -> list[int]:
+        """The windows of the moments that lead to ``last``."""
+        first, after = np.searchsorted(self._index.moment, (last - BEFORE + 1, last + 1))
+        return [int(one) for one in self._index.window_id[first:after]]
+
+    def _leading(self, last: int, get: Callable[[int], Packed | None]) -> tuple[Packed, ...]:
+        """What led to the moment ``last``, as far as ``get`` has it."""
+        if not self._several:
+            return tuple(part for part in map(get, self._ids(last)) if part is not None)
+        parts = []
+        for moment in range(max(last - BEFORE + 1, 0), last + 1):
+            first, after = np.searchsorted(self._index.moment, (moment, moment + 1))
+            windows = [get(int(one)) for one in self._index.window_id[first:after]]
+            there = [one for one in windows if one is not None]
+            if there:
+                peak = Peak.highest([one.peak for one in there])
+                parts.append(pack(fleet([one.unpack() for one in there]), peak=peak))
+        return tuple(parts)
+
+    def _of(self, host: int, last: int, length: float | None) -> list[int]:
+        """The windows of ``host`` that make the one of ``length`` seconds that ends with the moment
+        ``last``; none where the host was not seen then."""
+        index = self._index
+        which = np.flatnonzero(index.host == host)
+        which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
+        if not len(which):
+            return []
+        if length is not None:
+            if index.end[which[-1]] < index.times.start[last] - max(HOLE_SECONDS, length):
+                return []
+            wanted = length - 1e-6
+            seconds = (index.end - index.start)[which][::-1].cumsum()
+            which = which[-(int(np.searchsorted(seconds, wanted)) + 1) :]
+            holes = np.flatnonzero(index.start[which][1:] - index.end[which][:-1] > HOLE_SECONDS)
+            which = which[int(holes[-1]) + 1 :] if len(holes) else which
+        return [int(one) for one in index.window_id[which]]
+
+    def _parts(self, ids: Iterable[int], stale: Stale, *, keep: bool = True) -> list[Packed]:
+        parts = []
+        for window_id in ids:
+            if stale():
+                return []
+            part = self._recording.packed(window_id, keep=keep)
+            if part is not None:
+                parts.append(part)
+        return parts
+
+    def _sum(self, ids: Sequence[int], length: float, stale: Stale) -> Window | None:
+        parts = self._parts(ids, stale)
+        return Sliding(length, parts).window if parts else None
+
+    def _whole(self, ids: Sequence[int], stale: Stale) -> Window | None:
+        whole, some = Sliding(None), False
+        # Some at a time: unpacked, a day would take gigabytes.
+        for first in range(0, len(ids), _AT_ONCE):
+            parts = self._parts(ids[first : first + _AT_ONCE], stale, keep=False)
+            if parts:
+                whole.take_in(merge([part.unpack() for part in parts]))
+                some = True
+        return whole.window if some else None
+
+    def _nothing(self, moment: int) -> Window:
+        times = self._index.times
+        start, end = float(times.start[moment]), float(times.end[moment])
+        return Window(start, end - start, "", Rows.empty(), coverage=Coverage(tracing=DAMAGED))
