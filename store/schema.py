@@ -224,7 +224,7 @@ SHARED: Final = (
 
 ABOUT: Final = Table(
     "about",
-    "What the file is: `kind` (window or recording), `program` (name and version of what made it).",
+    "What the file is: `kind` is `window` (one that was saved) or `recording`.",
     (_c("name", TEXT, ""), _c("value", TEXT, "")),
     key=("name",),
 )
@@ -281,6 +281,8 @@ COUNTS: Final = _part(
     _c("total_ns", INTEGER, "time in them"),
     _c("max_ns", INTEGER, "the longest"),
     *(_c(f"{name}_ns", INTEGER, f"of total_ns: {name}", null=True) for name in SPLITS),
+    _c("normal_p50_ns", INTEGER, "p50 that was learned to be normal", null=True),
+    _c("normal_p99_ns", INTEGER, "p99 that was learned to be normal", null=True),
 )
 HISTOGRAMS: Final = _part(
     "histograms",
@@ -397,7 +399,7 @@ RECORDS: Final = (
     _part(
         "events",
         "What happened at one moment.",
-        _c("time", REAL, "Unix time, s"),
+        _c("time", REAL, "Unix time, s", null=True),
         _c("kind", TEXT, "oom_kill, xid, gpu_lost …"),
         _PROCESS,
         _c("text", TEXT, "one line for a person"),

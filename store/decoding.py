@@ -1,0 +1,265 @@
+"""A window out of the rows of a file, which may come from anywhere: every value is checked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast, get_type_hints
+
+import numpy as np
+
+from model.calls import Calls
+from model.device import Devices
+from model.evidence import Evidence
+from model.merging import merge_rows
+from model.tenant import Tenant
+from model.window import SPLITS, Coverage, RowKey, Rows, Window
+from outputs import bounds, hdr_payload, plain
+from store import schema
+from store.records import codecs
+from store.values import Sql, checksum, read_flag, read_integer, reading
+from store.writing import MOST_ROWS, sealed
+
+_TABLES: Final = {table.name: table for table in schema.SHARED}
+_CODECS: Final = codecs(schema.RECORDS)
+_KNOWN: Final = 1 << 16
+"""Rows of each shared table that are remembered."""
+_WINDOW: Final = f"SELECT {', '.join(schema.WINDOWS.names[1:])} FROM windows WHERE window_id = ?"
+_PARTS: Final = {
+    table.name: f"SELECT {', '.join(table.names[1:])} FROM {table.name} WHERE window_id = ?"
+    f" ORDER BY place LIMIT {MOST_ROWS + 1}"
+    for table in schema.PARTS
+}
+_SHARED: Final = {
+    table.name: f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {table.key[0]} = ?"
+    for table in schema.SHARED
+}
+_EVIDENCE: Final = {
+    "charges": "charges",
+    "block_io": "block_io",
+    "tenants": "tenant_use",
+    "processes": "process_use",
+    "ranks": "ranks",
+    "events": "events",
+}
+"""Lists of ``Evidence`` and their tables."""
+_TENANT: Final = {
+    name: reading(hint, f"tenants.{name}")
+    for name, hint in get_type_hints(Tenant, include_extras=True).items()
+}
+_COVERAGE_HINTS: Final = get_type_hints(Coverage, include_extras=True) | {
+    "driver": str,
+    "devices_unavailable": str,
+    "unknown": tuple[str, ...],
+    "tenants": tuple[int, ...],
+}
+_COVERAGE: Final = {
+    name: reading(hint, f"coverage.{name}")
+    for name, hint in _COVERAGE_HINTS.items()
+    if name != "cost_percent"
+}
+
+
+class Decoder:
+    """Reads windows of one file by their numbers. What they share is read once, when it is needed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, dict[Sql, Any]] = {table.name: {} for table in schema.SHARED}
+        self._keys: dict[Sql, RowKey] = {}
+
+    def window(self, number: int) -> Window:
+        """The window of that number. Raises KeyError without one, ValueError where something in it is wrong,
+        and sqlite3.Error where the file cannot be read there."""
+        found = self._connection.execute(_WINDOW, (number,)).fetchone()
+        if found is None:
+            raise KeyError(number)
+        *values, expected = found
+        parts: dict[str, list[Sequence[Sql]]] = {}
+        for name, select in _PARTS.items():
+            rows = parts[name] = self._connection.execute(select, (number,)).fetchall()
+            if len(rows) > MOST_ROWS:
+                raise ValueError(f"{name} has too many rows")
+        if sealed(values, parts) != expected:
+            raise ValueError("its checksum is another one")
+        return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
+
+    def values(self, table: str, number: Sql) -> Sequence[Any]:
+        """What the row of that number in a shared table stands for: see ``store.records.Resolving``."""
+        known = self._known[table]
+        found = known.get(number)
+        if found is None:
+            row = self._row(table, number)
+            decode = _DECODE.get(table)
+            if len(known) >= _KNOWN:
+                known.clear()
+            found = known[number] = row if decode is None else decode(self, row)
+        return cast(Sequence[Any], found)
+
+    def key(self, number: Sql) -> RowKey:
+        """The series of that number."""
+        found = self._keys.get(number)
+        if found is None:
+            if len(self._keys) >= _KNOWN:
+                self._keys.clear()
+            host = self._row("series", number)[0]
+            found = self._keys[number] = RowKey(self.values("hosts", host)[0], *self.values("series", number))
+        return found
+
+    def _row(self, table: str, number: Sql) -> tuple[Sql, ...]:
+        """The row as it is stored, without its number and checksum."""
+        if type(number) is not int:
+            raise ValueError(f"{table}: a number is none")
+        found = self._connection.execute(_SHARED[table], (number,)).fetchone()
+        if found is None:
+            raise ValueError(f"row {number} of {table} is missing")
+        if checksum([found[:-1]]) != found[-1]:
+            raise ValueError(f"row {number} of {table} is damaged")
+        return tuple(found[1:-1])
+
+    def tenant(self, number: Sql) -> Tenant:
+        """The tenant of that number."""
+        _, tenant_id, _, *others = self._row("tenants", number)
+        names = _TABLES["tenants"].names[4:-1]
+        values = {"id": tenant_id} | dict(zip(names, others, strict=True))
+        return Tenant(**{name: _TENANT[name](value) for name, value in values.items()})
+
+    def chain_text(self, number: Sql) -> tuple[str, str, str, str, str]:
+        """Of what a chain says: id, cause, title, host and tenant."""
+        chain_id, cause, title, _, process, *_ = self.values("chain_texts", number)
+        tenant = self._row("processes", process)[0]
+        host = self._row("tenants", tenant)[0]
+        return (
+            *(plain.text(chain_id, "chain_texts.id"), plain.text(cause, "chain_texts.cause")),
+            *(plain.text(title, "chain_texts.title"), self.values("hosts", host)[0]),
+            self.values("tenants", tenant)[0],
+        )
+
+    def _window(self, head: Mapping[str, Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> Window:
+        lists = {
+            name: tuple([codec.record(row[1:], self) for row in parts[name]])
+            for name, codec in _CODECS.items()
+        }
+        start, seconds = plain.number(head["start"], "start"), plain.number(head["seconds"], "seconds")
+        bounds.check_span(start, seconds)
+        told, tenants = self.values("coverage", head["coverage_id"])
+        said: dict[str, Any] = dict(told)
+        driver, unavailable, unknown = (
+            said.pop(name) for name in ("driver", "devices_unavailable", "unknown")
+        )
+        evidence = Evidence(
+            **{name: lists[table] for name, table in _EVIDENCE.items()},
+            swap_in_bytes=read_integer(head["swap_in_bytes"], "swap_in_bytes"),
+            swap_out_bytes=read_integer(head["swap_out_bytes"], "swap_out_bytes"),
+            unknown=unknown,
+        )
+        bounds.check_evidence(evidence)
+        bounds.check_chains(lists["chains"])
+        bounds.check_kernels(lists["kernel_counts"])
+        bounds.check_calls(lists["calls"])
+        cost = head["cost_percent"]
+        rows = self._counts(parts, read_flag(head["split"], "split"))
+        return Window(
+            start=start,
+            seconds=seconds,
+            host=self.values("hosts", head["host_id"])[0],
+            rows=rows,
+            tenants={tenant.id: tenant for tenant in tenants},
+            open_calls=lists["open_calls"],
+            devices=Devices(lists["devices"], unavailable, driver),
+            system=lists["system"][0] if lists["system"] else None,
+            loss={
+                plain.text(name, "losses.name"): read_integer(count, "losses.count")
+                for _, name, count in parts["losses"]
+            },
+            coverage=Coverage(
+                **said, cost_percent=0.0 if cost is None else plain.number(cost, "cost_percent")
+            ),
+            simulated=read_flag(head["simulated"], "simulated"),
+            evidence=evidence,
+            chains=lists["chains"],
+            kernels=lists["kernel_counts"],
+            calls=Calls(lists["calls"], read_integer(head["calls_passed_over"], "calls_passed_over")),
+            normals=self._normals(parts["counts"]),
+        )
+
+    def _normals(self, counts: Sequence[Sequence[Sql]]) -> dict[RowKey, tuple[int, int]]:
+        return {
+            self.key(row[1]): (
+                read_integer(row[-2], "counts.normal_p50_ns"),
+                read_integer(row[-1], "counts.normal_p99_ns"),
+            )
+            for row in counts
+            if row[-2] is not None
+        }
+
+    def _counts(self, parts: Mapping[str, Sequence[Sequence[Sql]]], split: bool) -> Rows:
+        counts, payloads = parts["counts"], parts["histograms"]
+        if [row[0] for row in counts] != [row[0] for row in payloads]:
+            raise ValueError("histograms do not fit the counts")
+        n, width = len(counts), 5 + (len(SPLITS) if split else 0)
+        keys = tuple([self.key(row[1]) for row in counts])
+        figures = [figure for row in counts for figure in row[2 : 2 + width]]
+        if set(map(type, figures)) - {int}:
+            raise ValueError("counts: a count is none")
+        table = np.array(figures, np.int64).view(np.uint64).reshape(n, width)
+        calls, errors, moved, total, longest = (np.ascontiguousarray(column) for column in table.T[:5])
+        rows = Rows(
+            *(keys, calls, errors, moved, total, longest),
+            histograms=hdr_payload.histograms([cast(bytes, payload) for _, payload in payloads]),
+            split_ns=np.ascontiguousarray(table[:, 5:]) if split else None,
+        )
+        if len(set(keys)) == n:
+            return rows
+        # Names that differ only in what is not printable.
+        return merge_rows([rows.take(np.arange(1)), rows.take(np.arange(1, n))])
+
+
+def _host(_: Decoder, row: tuple[Sql, ...]) -> tuple[str]:
+    return (plain.text(row[0], "hosts.name"),)
+
+
+def _kernel(_: Decoder, row: tuple[Sql, ...]) -> tuple[str]:
+    return (plain.text(row[0], "kernels.name"),)
+
+
+def _tenant_id(_: Decoder, row: tuple[Sql, ...]) -> tuple[str]:
+    return (plain.text(row[1], "tenants.id"),)
+
+
+def _process(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[str, int, str]:
+    tenant, pid, process = row
+    return (
+        decoder.values("tenants", tenant)[0],
+        read_integer(pid, "processes.pid"),
+        plain.text(process, "processes.process"),
+    )
+
+
+def _series(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[Any, ...]:
+    _, tenant, pid, process, layer, operation, nested = row
+    return (
+        decoder.values("tenants", tenant)[0],
+        read_integer(pid, "series.pid"),
+        plain.text(process, "series.process"),
+        plain.text(layer, "series.layer"),
+        plain.text(operation, "series.operation"),
+        read_flag(nested, "series.nested"),
+    )
+
+
+def _coverage(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[dict[str, Any], list[Tenant]]:
+    names = _TABLES["coverage"].names[1:-1]
+    said = {name: _COVERAGE[name](value) for name, value in zip(names, row, strict=True)}
+    return said, [decoder.tenant(number) for number in said.pop("tenants")]
+
+
+_DECODE: Final[dict[str, Callable[[Decoder, tuple[Sql, ...]], Sequence[Any]]]] = {
+    "hosts": _host,
+    "kernels": _kernel,
+    "tenants": _tenant_id,
+    "processes": _process,
+    "series": _series,
+    "coverage": _coverage,
+}
+"""What a row stands for, where that is not the row itself."""

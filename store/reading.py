@@ -1,0 +1,356 @@
+"""Windows out of a file, which may be a stranger's, damaged, or being written at this moment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.chain import SEVERITIES, Severity
+from model.errors import BadUsage
+from model.merging import merge
+from model.window import Missing, Window
+from outputs import saved
+from store import schema
+from store.decoding import Decoder
+from store.writing import Writer, create
+
+_HEAD_BYTES: Final = 100
+"""Of SQLite's header."""
+_SQLITE: Final = b"SQLite format 3\0"
+_MOST_VALUE_BYTES: Final = 16 << 20
+"""Longest text or payload that is read."""
+_AT_ONCE: Final = 64
+"""Windows that are added up together."""
+_MOST_WARNINGS: Final = 100
+_KEY: Final = "the key w saves windows; their names end in .stalltop"
+
+
+class Damaged(BadUsage):
+    """A file, or a window of it, that cannot be read as what it was."""
+
+
+class Host(NamedTuple):
+    """A host that windows of a file are of."""
+
+    host_id: int
+    name: str
+    clock_offset_ns: int | None
+    """Its clock minus that of the file's first host; None where it was not estimated."""
+    clock_error_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """The windows of a file, oldest first: element i of every array belongs to one window."""
+
+    window_id: NDArray[np.int64]
+    host_id: NDArray[np.int64]
+    start: NDArray[np.float64]
+    """Unix time in seconds."""
+    seconds: NDArray[np.float64]
+    level: NDArray[np.int64]
+    """0: as it came; 10, 60: put together to windows of at least so many seconds."""
+    lost_ms_per_s: NDArray[np.float64]
+    """What open chains cost together: see ``model.packing.Peak``."""
+    worst: NDArray[np.int64]
+    """Severity of the worst open chain, as ``model.packing.Peak.worst``."""
+    began: NDArray[np.int64]
+    """The same of the chains that began within."""
+
+    def __len__(self) -> int:
+        return len(self.window_id)
+
+    @property
+    def end(self) -> NDArray[np.float64]:
+        """Unix time in seconds."""
+        return self.start + self.seconds
+
+
+class ChainSpan(NamedTuple):
+    """A chain from when it was first seen to when it was last seen."""
+
+    id: str
+    cause: str
+    severity: Severity
+    """The worst that it was."""
+    title: str
+    host: str
+    tenant: str
+    since: float
+    """Unix time in seconds, as ``seen``."""
+    seen: float
+
+
+class Recorded:
+    """An open file of windows. Used by one thread at a time; ``close`` it, or use it with ``with``."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int) -> None:
+        self.path = path
+        self.connection = connection
+        """Reads only."""
+        self.version = version
+        """Of the format that the file has."""
+        self.warnings: list[str] = []
+        """What could not be read, one line each."""
+        self._decoder = Decoder(connection)
+        self._moments: Moments | None = None
+        self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
+        """What the file says of itself."""
+
+    def __enter__(self) -> Recorded:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @property
+    def kind(self) -> Literal["window", "recording"]:
+        """Whether it is one saved window."""
+        return "window" if self.about.get("kind") == "window" and len(self.moments) == 1 else "recording"
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """All hosts, in the order of their numbers."""
+        rows = self._all("SELECT host_id, clock_offset_ns, clock_error_ns FROM hosts ORDER BY host_id")
+        with self._guarded("its hosts"):
+            return tuple(
+                Host(number, self._decoder.values("hosts", number)[0], offset, error)
+                for number, offset, error in rows
+            )
+
+    @property
+    def moments(self) -> Moments:
+        """All windows, oldest first: as they were at first, or at the last ``refresh``."""
+        if self._moments is None:
+            self._moments = self._read_moments()
+        return self._moments
+
+    def refresh(self) -> bool:
+        """Look whether windows came or went since; what ``moments`` gives is new then."""
+        before, self._moments = self._moments, self._read_moments()
+        return before is None or not np.array_equal(before.window_id, self._moments.window_id)
+
+    def window(self, window_id: int) -> Window:
+        """The window of that number. Raises Damaged where it cannot be read, and KeyError without one."""
+        with self._guarded(f"window {window_id}"), self._snapshot():
+            return self._decoder.window(int(window_id))
+
+    def windows(
+        self, start: float = -np.inf, end: float = np.inf, host: str | None = None
+    ) -> Iterator[Window]:
+        """Windows that overlap ``start`` to ``end`` (Unix time in seconds), of one host or of all, oldest
+        first. What cannot be read is left out, with a line in ``warnings``."""
+        moments = self.moments
+        chosen = (moments.start < end) & (moments.end > start)
+        if host is not None:
+            numbers = [known.host_id for known in self.hosts if known.name == host]
+            chosen &= np.isin(moments.host_id, numbers)
+        for at in np.flatnonzero(chosen).tolist():
+            try:
+                yield self.window(moments.window_id[at])
+            except KeyError:
+                continue  # put together to a longer one meanwhile
+            except Damaged as damaged:
+                self._warn(damaged.reason)
+
+    def between(self, start: float, end: float, host: str | None = None) -> list[Window]:
+        """``windows`` as a list."""
+        return list(self.windows(start, end, host))
+
+    def whole(self) -> Window:
+        """All windows added up. What could not be read is named in its coverage. Raises Damaged where
+        nothing can be read."""
+        found: list[Window] = []
+        for window in self.windows():
+            found.append(window)
+            if len(found) == _AT_ONCE:
+                found = [merge(found)]
+        if not found:
+            raise Damaged(
+                f"{self.path}: {self.warnings[0]}" if self.warnings else f"{self.path} has no windows"
+            )
+        window = merge(found)
+        gaps = tuple(Missing(str(self.path), warning) for warning in self.warnings)
+        coverage = window.coverage
+        return (
+            replace(window, coverage=replace(coverage, missing=gaps + coverage.missing)) if gaps else window
+        )
+
+    def chain_spans(self) -> list[ChainSpan]:
+        """Every chain of all windows, each time that it was open, the first seen first."""
+        rows = self._all(
+            "SELECT chain_text_id, severity, since, MAX(seen) FROM chains"
+            " GROUP BY chain_text_id, severity, since"
+        )
+        spans: dict[tuple[str, float], ChainSpan] = {}
+        with self._guarded("its chains"), self._snapshot():
+            for text, severity, since, seen in rows:
+                if severity not in SEVERITIES or not isinstance(since, float) or not isinstance(seen, float):
+                    raise ValueError("a chain is none")
+                found = self._decoder.chain_text(text)
+                span = ChainSpan(*found[:2], severity, *found[2:], since, seen)
+                before = spans.get((span.id, since))
+                if before is not None:
+                    worst = min(before.severity, span.severity, key=SEVERITIES.index)
+                    span = before._replace(severity=worst, seen=max(before.seen, seen))
+                spans[span.id, since] = span
+        return sorted(spans.values(), key=lambda span: (span.since, span.id))
+
+    def _read_moments(self) -> Moments:
+        rows = self._all(
+            "SELECT window_id, host_id, level, worst, began, start, seconds, coalesce(lost_ms_per_s, 0.0)"
+            " FROM windows ORDER BY start, window_id"
+        )
+        with self._guarded("its list of windows"):
+            kinds = set(map(type, (value for row in rows for value in row[:5])))
+            if kinds - {int} or {type(value) for row in rows for value in row[5:]} - {float}:
+                raise ValueError("a number is none")
+            whole = np.array([row[:5] for row in rows], np.int64).reshape(-1, 5).T
+            real = np.array([row[5:] for row in rows], np.float64).reshape(-1, 3).T
+            window_id, host_id, level, worst, began = whole
+            return Moments(window_id, host_id, real[0], real[1], level, real[2], worst, began)
+
+    def _all(self, query: str) -> list[tuple[Any, ...]]:
+        with self._guarded("it"):
+            return self.connection.execute(query).fetchall()
+
+    @contextlib.contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        with _guarded(self.path, what):
+            yield
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """All reads see the file at one moment, whatever a recorder does meanwhile."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.rollback()
+
+    def _warn(self, line: str) -> None:
+        if line not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(line)
+
+
+@contextlib.contextmanager
+def _guarded(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, ValueError, RecursionError, OverflowError) as error:
+        raise Damaged(f"{path} is damaged: {what} cannot be read ({error})") from None
+
+
+def load(path: Path) -> Window:
+    """The window saved in ``path``, or all windows of a recording added up.
+
+    Raises BadUsage, with the reason, where that is no such file.
+    """
+    with open_file(path) as recorded:
+        return recorded.whole()
+
+
+def open_file(path: Path) -> Recorded:
+    """Open a saved window or a recording, of any version so far, to read. It is never changed.
+
+    Raises BadUsage, with the reason, where that is no such file.
+    """
+    head, wal = _head(path)
+    if not head.startswith(_SQLITE):
+        return _first_version(path)
+    (application,) = struct.unpack_from(">I", head, 68)
+    (version,) = struct.unpack_from(">I", head, 60)
+    if application != schema.APPLICATION_ID or version < 2:
+        raise _refused(path, "it is a database (SQLite) of another program")
+    if version > schema.VERSION:
+        raise BadUsage(
+            f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})",
+            "update stalltop",
+        )
+    with _guarded(path, "it"):
+        connection = _connected(path, live=wal)
+        try:
+            _check_schema(connection)
+            return Recorded(path, connection, version)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of the file, and whether a log stands beside it that belongs to it."""
+    try:
+        # Without O_NONBLOCK a pipe of that name would be waited on for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadUsage(f"{path} is no regular file")
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        return head, os.stat(f"{path}-wal").st_size > 0
+    except OSError:
+        return head, False
+
+
+def _connected(path: Path, *, live: bool) -> sqlite3.Connection:
+    """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing is
+    made beside it, and no lock is taken."""
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    connection = sqlite3.connect(
+        uri if live else f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False
+    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    # A stranger's schema can call no functions, and cells are checked before they are used.
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _check_schema(connection: sqlite3.Connection) -> None:
+    """Raise ValueError where the file has other tables than ours, or anything that could run."""
+    expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
+    expected |= {statement.split()[2]: ("index", statement) for statement in schema.INDEXES}
+    found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
+    others = [name for name, *_ in found if name not in expected and not str(name).startswith("sqlite_stat")]
+    if others:
+        raise ValueError(f"it has a {others[0]!r} that no such file has")
+    missing = set(expected) - {name for name, *_ in found}
+    if missing:
+        raise ValueError(f"it has no {min(missing)}")
+    for name, kind, sql in found:
+        if name in expected and (kind, sql) != expected[name]:
+            raise ValueError(f"its {name!r} is another one")
+
+
+def _first_version(path: Path) -> Recorded:
+    """A file of version 1, which was JSON, as one of now in memory."""
+    window = saved.load(path)
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    create(connection, "window")
+    Writer(connection).add(window)
+    return Recorded(path, connection, 1)
+
+
+def _refused(path: Path, why: str) -> BadUsage:
+    return BadUsage(f"{path} is no window saved by stalltop, or damaged: {why}", _KEY)
