@@ -12,6 +12,7 @@ from model.calls import Calls
 from model.device import Devices
 from model.evidence import Evidence
 from model.merging import merge_rows
+from model.packing import Peak
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, RowKey, Rows, Window
 from outputs import bounds, hdr_payload, plain
@@ -25,6 +26,7 @@ _CODECS: Final = codecs(schema.RECORDS)
 _KNOWN: Final = 1 << 16
 """Rows of each shared table that are remembered."""
 _WINDOW: Final = f"SELECT {', '.join(schema.WINDOWS.names[1:])} FROM windows WHERE window_id = ?"
+_PEAK: Final = "SELECT lost_ms_per_s, worst, began FROM windows WHERE window_id = ?"
 _PARTS: Final = {
     table.name: f"SELECT {', '.join(table.names[1:])} FROM {table.name} WHERE window_id = ?"
     f" ORDER BY place LIMIT {MOST_ROWS + 1}"
@@ -83,6 +85,16 @@ class Decoder:
         if sealed(values, parts) != expected:
             raise ValueError("its checksum is another one")
         return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
+
+    def peak(self, number: int) -> Peak:
+        """How bad that window was, or those it was put together from. Raises as ``window``."""
+        found = self._connection.execute(_PEAK, (number,)).fetchone()
+        if found is None:
+            raise KeyError(number)
+        lost, worst, began = found
+        return Peak(
+            plain.number(lost or 0.0, "lost"), plain.integer(worst, "worst"), plain.integer(began, "began")
+        )
 
     def values(self, table: str, number: Sql) -> Sequence[Any]:
         """What the row of that number in a shared table stands for: see ``store.records.Resolving``."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from model.chain import SEVERITIES, Severity
 from model.errors import BadUsage
 from model.merging import merge
+from model.packing import Peak
 from model.window import Missing, Window
 from outputs import saved
 from store import schema
@@ -341,6 +342,16 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     for name, kind, sql in found:
         if name in expected and (kind, sql) != expected[name]:
             raise ValueError(f"its {name!r} is another one")
+
+
+def read_window(connection: sqlite3.Connection, window_id: int) -> Window:
+    """A window of a file that is open already: see ``Decoder.window``."""
+    return Decoder(connection).window(window_id)
+
+
+def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
+    """How bad it was: see ``Decoder.peak``."""
+    return Decoder(connection).peak(window_id)
 
 
 def _first_version(path: Path) -> Recorded:
