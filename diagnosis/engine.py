@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,6 +36,8 @@ MOST_CLOSED: Final = 50
 """Closed chains that windows still show."""
 MOST_FOLLOWED: Final = 1000
 """Suspicions followed at a time."""
+_ROWS_KEPT: Final = 1024
+"""Rows without a call now whose normals are told, at least."""
 
 
 @dataclass(slots=True)
@@ -68,12 +70,15 @@ class Diagnosis:
         self._parts: list[Window] = []
         """Windows shorter than ``NEWEST_SECONDS`` that wait for more."""
         self._recent: deque[Window] = deque()
+        self._normals_seen: dict[RowKey, tuple[int, int]] = {}
+        """What is normal for the rows of the last windows, those that had no call lately too."""
         self._followed: dict[str, _Followed] = {}
         self._closed: dict[str, Chain] = {}
         """By id."""
 
     def add(self, window: Window) -> Window:
-        """``window``, the newest one, with the chains open at its end and those that closed before.
+        """``window``, the newest one, with the chains open at its end and those that closed before, and with
+        what is normal for its rows.
 
         An id occurs once: when a chain opens anew, what it was before stays under ``ID@SINCE``. Open ones
         come first, the worst of them first; then those that closed, the last one first.
@@ -83,7 +88,7 @@ class Diagnosis:
             newest = _joined(self._parts)
             self._parts.clear()
             self._look(newest)
-        return replace(window, chains=self._chains())
+        return replace(window, chains=self._chains(), normals=self._normals_seen)
 
     def _look(self, newest: Window) -> None:
         if self._recent and newest.host != self._recent[-1].host:
@@ -91,6 +96,7 @@ class Diagnosis:
             self._recent.clear()
             self._followed.clear()
             self._closed.clear()
+            self._normals_seen = {}
             self._series = Series()
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
@@ -100,12 +106,18 @@ class Diagnosis:
             self._recent.popleft()
         self._series.add(newest)
         facts = self._facts(newest)
+        self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
         # Where no window shows anything by itself, all together do not: most looks end here.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent)), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
+
+    def _tell(self, normal: Mapping[RowKey, tuple[int, int]]) -> None:
+        """Take in what is normal for the rows of the newest window; windows hold the dict from before."""
+        seen = {**self._normals_seen, **normal}
+        self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
     def _facts(self, window: Window) -> Facts:
         normal = _normal(self.normals, window)

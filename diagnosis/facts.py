@@ -79,7 +79,8 @@ class Facts:
         self._process = {use.pid: use for use in evidence.processes}
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
-        self._normal = normal or {}
+        self.normal = normal or {}
+        """p50 and p99 (ns) of rows whose normal is known."""
         self._longest_ns = longest_ns
 
     @property
@@ -159,7 +160,7 @@ class Facts:
         for other, longest_ns in self._longest_ns.items():
             if other.pid == call.pid:
                 known[other] = max(longest_ns, known.get(other, 0))
-        normal_ns = self._normal[key][1] if key in self._normal else 0
+        normal_ns = self.normal[key][1] if key in self.normal else 0
         if normal_ns or key in known:
             return max(normal_ns, known.get(key, 0))
         family = kind_of(call.layer, call.operation).family

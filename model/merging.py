@@ -102,6 +102,7 @@ def fleet(hosts: Sequence[Window]) -> Window:
         evidence=_all_evidence([window.evidence for window in parts]),
         chains=tuple(sorted((chain for window in parts for chain in window.chains), key=worst_first)),
         kernels=added_kernels(window.kernels for window in parts),
+        normals={key: found for window in parts for key, found in window.normals.items()},
         calls=added_calls(window.calls for window in parts),
     )
 
@@ -145,6 +146,7 @@ def _with_host(window: Window) -> Window:
             )
             for chain in window.chains
         ),
+        normals={key._replace(tenant=full(key.tenant)): found for key, found in window.normals.items()},
         kernels=with_kernel_tenants(window.kernels, full),
         calls=with_call_tenants(window.calls, full),
     )

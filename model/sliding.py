@@ -111,6 +111,7 @@ class Sliding:
             devices=self._devices.sum(self._last.devices),
             evidence=self._evidence.sum(),
             chains=self._last.chains,
+            normals=self._last.normals,
             kernels=self._kernels.sum(),
             calls=self._later_calls(),
         )

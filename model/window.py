@@ -202,6 +202,9 @@ class Window:
     """Outermost launches by kernel, each kernel of a row once; those in none are of unknown kernels."""
     calls: Calls = field(default_factory=Calls)
     """Some calls one by one: the slowest, and a few taken at random."""
+    normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
+    """p50 and p99 (ns) that are normal for rows, as far as that was learned when the window ended. Of windows
+    put together the last one's; windows that are put away have none."""
 
     @property
     def end(self) -> float:

@@ -18,7 +18,7 @@ from outputs.sheet import Sheet, SheetRow, columns_of
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """What a formula begins with; the wide forms are taken for the same by some programs."""
 
-_OTHERS: Final = ("bytes", "p99_against_median", "processes")
+_OTHERS: Final = ("bytes", "p99_against_median", "p99_against_normal", "processes")
 """Figures of a row that printed tables have no room for."""
 
 

@@ -106,6 +106,7 @@ def _plain_window(window: Window) -> dict[str, Any]:
             "splits": None if rows.split_ns is None else list(SPLITS),
             "split_ns": None if rows.split_ns is None else rows.split_ns.tolist(),
         },
+        "normals": [window.normals.get(key) for key in rows.keys],
         "tenants": to_plain(list(window.tenants.values())),
         "open_calls": to_plain(window.open_calls),
         "devices": to_plain(window.devices),
@@ -184,11 +185,13 @@ def _window(plain: Mapping[str, Any]) -> Window:
     simulated = plain.get("simulated")
     if not isinstance(simulated, bool):
         raise ValueError("simulated is neither true nor false")
+    rows = _rows(_object(plain.get("rows"), "rows"))
     return Window(
         start=start,
         seconds=seconds,
         host=text(plain.get("host"), "host"),
-        rows=_rows(_object(plain.get("rows"), "rows")),
+        rows=rows,
+        normals=_normals(plain.get("normals", []), rows),
         tenants={tenant.id: tenant for tenant in tenants},
         open_calls=tuple(
             from_plain(OpenCall, item, f"open_calls[{at}]")
@@ -207,6 +210,18 @@ def _window(plain: Mapping[str, Any]) -> Window:
         kernels=_kernels(plain.get("kernels", [])),
         calls=_calls(plain.get("calls", {})),
     )
+
+
+def _normals(plain: object, rows: Rows) -> dict[RowKey, tuple[int, int]]:
+    """p50 and p99 of each row, null where none is known; older files have no list."""
+    found: dict[RowKey, tuple[int, int]] = {}
+    for at, (key, item) in enumerate(zip(rows.keys, _list(plain, "normals"), strict=False)):
+        if item is None:
+            continue
+        if len(_list(item, f"normals[{at}]")) != 2:
+            raise ValueError(f"normals[{at}] is no pair")
+        found[key] = integer(item[0], f"normals[{at}]"), integer(item[1], f"normals[{at}]")
+    return found
 
 
 def _evidence(plain: object) -> Evidence:

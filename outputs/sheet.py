@@ -58,6 +58,8 @@ class SheetRow:
     p99_before_ns: int | None = None
     p99_against_median: float | None = None
     """p99 against the median of the row's own in the windows before; None where those are few."""
+    p99_against_normal: float | None = None
+    """p99 against what was learned to be normal; None where nothing was."""
     processes: int | None = None
     """Those that made the calls; None where only the screen counts them."""
     split_ns: tuple[int, ...] | None = None

@@ -30,12 +30,12 @@ TABLES_BY = ("container", "namespace", "pod", "process", "operation", "layer", "
 # fmt: off
 COLUMNS = (
     "beside", "calls", "p50", "p95", "p99", "max", "total", "share", "bar", "split", "open", "errors",
-    "bytes", "n", "trend", "change", "procs", "device",
+    "bytes", "n", "trend", "change", "normal", "procs", "device",
 )
 """Columns that a table may have beside the name."""
 SORTS = (
-    "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "procs",
-    "device",
+    "name", "calls", "p50", "p95", "p99", "max", "total", "open", "errors", "bytes", "change", "normal",
+    "procs", "device",
 )
 """Columns that rows can be sorted by. These three are named here for the same reason as the themes."""
 # fmt: on

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.difference import Difference, Side
-from model.pivot import Dimension, Groups, Naming, pivot
+from model.pivot import Dimension, Groups, Naming, bounded, pivot
 from model.placing import Indices, placement
 from model.window import OpenCall, RowKey, Window
 
@@ -134,6 +134,26 @@ class Grouped:
             rows = np.arange(len(known))
             usual[known] = (ordered[rows, (number - 1) // 2] + ordered[rows, number // 2]) / 2
         return self.of(self.groups.p99_ns) / np.where(usual > 0, usual, np.nan)
+
+    @cached_property
+    def against_normal(self) -> NDArray[np.float64]:
+        """p99 of each row against what was learned to be normal; NaN where nothing was.
+
+        Normals are learned by process and operation. A row that holds several of these has the mean of their
+        ratios (geometric: twice as slow and twice as fast is as ever), weighted by their time.
+        """
+        rows, normals, group = self.window.rows, self.window.normals, self.groups.group_of_row
+        normal_ns = np.array([normals.get(key, (0, 0))[1] for key in rows.keys], np.float64)
+        told = np.flatnonzero((normal_ns > 0) & (group >= 0) & (rows.calls > 0))
+        sums = np.zeros((2, len(self.groups)))
+        if len(told):
+            found = bounded(rows.histograms.take(told).percentiles((99.0,)), rows.max_ns[told])[:, 0]
+            logs = np.log(np.maximum(found, 1) / normal_ns[told])
+            weights = rows.total_ns[told] + 1.0
+            np.add.at(sums[0], group[told], weights * logs)
+            np.add.at(sums[1], group[told], weights)
+        ratios = np.exp(sums[0] / np.where(sums[1] > 0, sums[1], np.nan))
+        return self.of(ratios)
 
 
 def _picked(column: NDArray[np.integer] | NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.float64]:

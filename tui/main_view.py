@@ -294,7 +294,9 @@ class MainView(Screen[None]):
             window.devices, self._layout.devices, self._devices_before(window)
         )
         past = () if self.stalltop.options.still else self.past
-        self.tables.show(window, self.panel.found.open, self.moments.against, past)
+        newest = self.moments.newest
+        normals = newest.newest.normals if newest is not None else {}
+        self.tables.show(window, self.panel.found.open, self.moments.against, past, normals)
 
     def _devices_before(self, window: Window) -> list[Devices]:
         """The devices in what is kept up to the end of ``window``, oldest first, where that is drawn."""

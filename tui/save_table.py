@@ -63,7 +63,12 @@ def _row(line: Line, names: int, own: int) -> SheetRow:
     row = SheetRow(label, own, open_ns=open_ns or None)
     if at >= 0:
         row = row_of(rows.groups, at, names=label, own=own, open_ns=open_ns, whole_ns=rows.whole_ns)
-        row = replace(row, p99_against_median=float(rows.changes[i]), processes=int(rows.processes[i]))
+        row = replace(
+            row,
+            p99_against_median=float(rows.changes[i]),
+            p99_against_normal=float(rows.against_normal[i]),
+            processes=int(rows.processes[i]),
+        )
     return _compared(row, rows, i)
 
 

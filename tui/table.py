@@ -99,6 +99,8 @@ def available(window: Window, against: Window | None = None, past: Past = NO_PAS
         have.add("split")
     if past is not NO_PAST:
         have.add("past")
+    if window.normals:
+        have.add("normals")
     if against is not None:
         have.add("baseline")
     return have

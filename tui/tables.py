@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from textual import on
@@ -14,7 +14,7 @@ from textual.widget import Widget
 from model.chain import Chain
 from model.packing import Packed
 from model.pivot import Dimension
-from model.window import Window
+from model.window import RowKey, Window
 from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Key, Step
@@ -27,6 +27,8 @@ from tui.status import changes_text
 from tui.table import steps_to, table
 from tui.view import View
 from widgets.table import HEAD_LINES, Cell, Table, TableData
+
+_NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
 class GroupTable(Table, can_focus=True):
@@ -99,14 +101,18 @@ class Tables(Vertical):
         chains: Sequence[Chain],
         against: Picture | None = None,
         past: Sequence[Packed] = (),
+        normals: Mapping[RowKey, tuple[int, int]] = _NO_NORMALS,
     ) -> None:
         """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
-        first) speak of are marked. ``past``: windows to look back at, oldest first, if any."""
+        first) speak of are marked. ``past``: windows to look back at, oldest first, if any; ``normals``: what
+        is normal for rows, for a window of the past, which does not say."""
         if (against is None) != (self._against is None):
             # Another order of rows: where nobody is, its top is what matters.
             for widget in (self.main, self.second):
                 if not widget.has_focus:
                     widget.put_cursor(None)
+        if window is not None and not window.normals:
+            window = replace(window, normals=normals)
         self._window, self._chains, self._against = window, tuple(chains), against
         self._looks_back = bool(past)
         if window is not None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.pivot import DIMENSIONS
+from model.pivot import DIMENSIONS, Dimension
+from model.window import RowKey, Window
 from tests.tui.test_tree import figures, look
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
@@ -22,7 +23,7 @@ from tui.groups import Step
 from tui.view import View
 from widgets.table import TableData
 
-ALL: tuple[Need, ...] = ("split", "past")
+ALL: tuple[Need, ...] = ("split", "past", "normals")
 
 
 def test_every_column_has_an_id_of_its_own_a_help_line_and_something_to_sort_by() -> None:
@@ -216,3 +217,35 @@ def test_nothing_to_compare_says_so() -> None:
     data: TableData = pair_table(replace(window()), pair(steps("a"), steps("b")), width=80)
     assert not data.rows
     assert "Neither" in data.empty[0]
+
+
+def normal_window(normals: dict[RowKey, tuple[int, int]]) -> Window:
+    """One tenant with two operations, of which one takes three times as much time as the other."""
+    calls = [Calls(key("a"), [3_000_000] * 200), Calls(key("b"), [1_000_000] * 200)]
+    return replace(window(calls), normals=normals)
+
+
+def against_normal(one: Window, by: Dimension) -> list[str]:
+    data = look(one, View(by=by, sort="normal"), chosen=("normal",))
+    return [f"{row.label} {row.cells[-1].text.strip()}" for row in data.rows]
+
+
+def test_rows_are_told_against_what_is_normal_for_them_and_sorted_by_it() -> None:
+    one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 400_000)})
+    assert against_normal(one, "operation") == ["b 2.50", "a 1.00"]
+
+
+def test_a_row_of_several_operations_has_the_mean_of_their_ratios_by_time() -> None:
+    # b is twice as slow, with a quarter of the time: 2 ** 0.25
+    one = normal_window({key("a"): (1, 3_000_000), key("b"): (1, 500_000)})
+    assert against_normal(one, "container") == ["train 1.19"]
+    # What was not learned yet does not count.
+    assert against_normal(normal_window({key("b"): (1, 500_000)}), "container") == ["train 2.00"]
+
+
+def test_what_is_not_learned_is_a_dash_and_nothing_learned_is_no_column() -> None:
+    assert against_normal(normal_window({key("b"): (1, 500_000)}), "operation") == ["b 2.00", "a –"]
+    assert [column.id for column in look(normal_window({}), View(), chosen=("normal", "n")).columns] == [
+        "name",
+        "n",
+    ]

@@ -43,7 +43,7 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         return offered((*middle, "open", "errors", "split", *beside, "bytes", "n"), have)
     # A container beside leaves no room for bars on 120 cells.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
-    changes = ("trend", "change") if width >= WIDER else ()
+    changes = ("trend", "change", "normal") if width >= WIDER else ()
     last: tuple[str, ...] = ()
     if width >= WIDER:
         last = tuple(one for one in ("procs", "device") if one != by and (one, by) != ("procs", "process"))

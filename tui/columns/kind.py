@@ -14,9 +14,9 @@ from tui.groups import Grouped
 from widgets.table import Cell
 
 Values = NDArray[np.float64]
-Need = Literal["", "split", "past", "baseline"]
+Need = Literal["", "split", "past", "baseline", "normals"]
 """What a column cannot do without: splits that were measured, the windows before this one, another window to
-compare with (``Grouped.before``)."""
+compare with (``Grouped.before``), what is normal for some of the rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,10 +169,19 @@ def _change_values(rows: Grouped) -> Values:
     return rows.changes
 
 
-def _change(rows: Grouped, i: int, look: Look) -> Cell:
-    value = float(rows.changes[i])
-    role: Role = "warn" if value >= 2 and _calls(rows, i) >= 100 else "dim" if not value > 1.2 else ""
-    return Cell(ratio(value, unicode=look.unicode), role)
+def _normal_values(rows: Grouped) -> Values:
+    return rows.against_normal
+
+
+def _against(values: Callable[[Grouped], Values]) -> Callable[[Grouped, int, Look], Cell]:
+    """A p99 against another one; marked where it is far above and enough calls support it."""
+
+    def made(rows: Grouped, i: int, look: Look) -> Cell:
+        value = float(values(rows)[i])
+        role: Role = "warn" if value >= 2 and _calls(rows, i) >= 100 else "dim" if not value > 1.2 else ""
+        return Cell(ratio(value, unicode=look.unicode), role)
+
+    return made
 
 
 def _column(name: str) -> Callable[[Grouped], Values]:
@@ -211,7 +220,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("trend", "P99 TREND", TREND_WINDOWS, "p99 of each of the ten newest windows, on a scale of its own",
          _trend, sort="change", right=False, needs="past", uncounted=BLANK),
     Kind("change", "P99/MED", 7, "p99 against the median of the row's own in the last 10 to 60 windows",
-         _change, _change_values, needs="past"),
+         _against(_change_values), _change_values, needs="past"),
+    Kind("normal", "P99/NORM", 8, "p99 against what is normal for it, learned while nothing was wrong",
+         _against(_normal_values), _normal_values, needs="normals"),
     Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
     Kind("device", "GPU", 5, "devices on which its processes hold a context, as the driver lists them",
          _devices, _device_values, uncounted=BLANK),

@@ -1,0 +1,69 @@
+"""What is normal for rows, told with the windows: for those who look at rows against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from diagnosis.engine import Diagnosis
+from diagnosis.normals import KNOWN_WINDOWS
+from model.merging import merge
+from model.packing import pack
+from model.sliding import Sliding
+from model.window import Window
+from outputs.saved import dump, parse
+from tests.unit.windows import Calls, key, window
+
+ROW = key()
+LATE = key("cudaMalloc")
+
+
+def at(number: int, *calls: Calls, host: str = "gpu7") -> Window:
+    return window(calls or [Calls(ROW, [1_000_000] * 200)], start=1_000.0 + number, host=host)
+
+
+def learned(diagnosis: Diagnosis, windows: int = KNOWN_WINDOWS + 1) -> Window:
+    found = at(0)
+    for number in range(windows):
+        found = diagnosis.add(at(number))
+    return found
+
+
+def test_nothing_is_told_before_it_is_learned() -> None:
+    assert learned(Diagnosis(), KNOWN_WINDOWS - 1).normals == {}
+
+
+def test_what_was_learned_is_told_with_each_window() -> None:
+    p50_ns, p99_ns = learned(Diagnosis()).normals[ROW]
+    assert 990_000 < p50_ns <= p99_ns < 1_010_000
+
+
+def test_it_is_told_of_rows_without_a_call_just_now_and_of_no_other_host() -> None:
+    diagnosis = Diagnosis()
+    learned(diagnosis)
+    later = diagnosis.add(at(40, Calls(LATE, [5_000])))
+    assert set(later.normals) == {ROW}
+    assert diagnosis.add(at(41, Calls(key("cudaFree", host="gpu8"), [5_000]), host="gpu8")).normals == {}
+
+
+def test_windows_put_together_say_what_the_last_one_says() -> None:
+    first, last = (replace(at(number), normals={ROW: (1, number)}) for number in (1, 2))
+    assert merge([first, last]).normals == {ROW: (1, 2)}
+    sliding = Sliding(10.0)
+    sliding.push(first)
+    assert sliding.push(last).normals == {ROW: (1, 2)}
+    assert pack(last).unpack().normals == {}
+
+
+def test_hosts_side_by_side_keep_theirs_under_the_names_of_their_tenants() -> None:
+    other = replace(at(0, Calls(key(host="gpu8"), [5])), host="gpu8", normals={key(host="gpu8"): (3, 4)})
+    fleet = merge([replace(at(0), normals={ROW: (1, 2)}), other])
+    assert fleet.normals == {
+        ROW._replace(tenant="gpu7/docker:aa"): (1, 2),
+        key(host="gpu8", tenant="gpu8/docker:aa"): (3, 4),
+    }
+    assert set(fleet.normals) == set(fleet.rows.keys)
+
+
+def test_a_saved_window_says_it_too() -> None:
+    one = replace(at(0, Calls(ROW, [5]), Calls(LATE, [7])), normals={LATE: (1_000, 2_000)})
+    assert parse(dump(one)).normals == one.normals
