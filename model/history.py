@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from model.chain import Chain
 from model.merging import merge
 from model.packing import Packed, Peak, pack
 from model.window import RowKey, Window
@@ -31,6 +32,8 @@ class History:
         self._levels: list[deque[Packed]] = [deque() for _ in LEVELS]
         self._keys: dict[RowKey, RowKey] = {}
         self._bytes = 0
+        self._chains: tuple[Chain, ...] | None = None
+        """Those of the newest window."""
 
     def __len__(self) -> int:
         return sum(len(level) for level in self._levels)
@@ -48,7 +51,8 @@ class History:
     def add(self, window: Window) -> Packed:
         """Keep ``window``, the newest one, and return it put away; older ones are merged or dropped as age
         and memory demand."""
-        packed = self._append(0, pack(window, self._shared(window)))
+        packed = self._append(0, pack(window, self._shared(window), Peak.of(window, self._chains)))
+        self._chains = window.chains
         newer = 0.0
         for number in range(len(LEVELS)):
             newer += self._seconds(number)

@@ -129,7 +129,7 @@ class Packed:
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
-    """``window`` put away, but for what is normal, which is much and hardly changes.
+    """``window`` put away.
 
     ``keys`` are equal to its keys, where the caller holds objects to share; ``peak`` is that of the windows
     it was merged from, as its own chains only tell how it ended.
@@ -161,7 +161,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.coverage.missing)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty(), calls=Calls(), normals={}, **_NOTHING._asdict()),
+        window=replace(window, rows=Rows.empty(), calls=Calls(), **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from model.chain import Chain
 from model.errors import Told
 from model.merging import merge_rows
 from model.packing import Peak
@@ -49,6 +50,8 @@ class Writer:
         self._connection = connection
         self._clocks = clocks or {}
         self._shared: dict[str, _Shared] = {}
+        self._chains: dict[str, Sequence[Chain]] = {}
+        """Those of the newest window of each host."""
         self.forget()
 
     def forget(self) -> None:
@@ -74,8 +77,10 @@ class Writer:
             *(host, _real(window.start) or 0.0, _real(window.seconds) or 0.0, level, int(window.simulated)),
             int(window.rows.split_ns is not None),
             numbers.coverage(window),
-            *_figures(window, Peak.of(window) if peak is None else peak),
+            *_figures(window, Peak.of(window, self._chains.get(window.host)) if peak is None else peak),
         ]
+        if peak is None:
+            self._chains[window.host] = window.chains
         sums = sealed(values, parts)
         names = schema.WINDOWS.names[1:]
         number = self._connection.execute(

@@ -188,3 +188,16 @@ def test_what_is_no_fault_or_over_is_no_peak() -> None:
     over = replace(CHAINS[0], severity="high", open=False)
     assert pack(replace(ticks(1)[0], chains=(info, over))).peak == Peak()
     assert Peak.highest([]) == Peak()
+
+
+def test_a_chain_begins_in_the_first_window_that_shows_it() -> None:
+    windows = ticks(5)
+    sure = replace(CHAINS[0], since=windows[0].start, open=True, severity="high")
+    over = replace(sure, open=False)
+    shown = ((), (), (sure,), (over,), (sure,))
+    history = History()
+    began = [
+        history.add(replace(one, chains=chains)).peak.began
+        for one, chains in zip(windows, shown, strict=True)
+    ]
+    assert began == [5, 5, 1, 5, 5]
