@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The maps. SLOTS, THREADS and CPUS are given when the programs are compiled. */
+/* The maps. SLOTS, THREADS, CPUS and RING_PAGES are given when the programs are compiled. */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
 
@@ -46,6 +46,10 @@ BPF_QUEUE(free_heaps, u32, HEAPS);
 BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);
 BPF_QUEUE(free_members, u32, MEMBERS);
+
+/* Calls kept one by one, and how many may be. */
+BPF_RINGBUF_OUTPUT(kept_calls, RING_PAGES);
+BPF_F_TABLE("array", u32, struct keeping, keeping_of, 1, BPF_F_MMAPABLE);
 
 BPF_F_TABLE("array", u32, struct losses, losses, 1, BPF_F_MMAPABLE);
 

@@ -205,7 +205,39 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 	}
 }
 
+/* `level`, above 0, where it holds something, else 0. */
+INLINE u32 used_level(const struct thread *thread, u32 level)
+{
+	return thread->off_levels >> level & 1 ? level : 0;
+}
+
+/* What `level`, as used_level() gave it, held before it was taken away: nothing writes there until it is next in use. */
+INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
+{
+	u32 index = thread->index, i;
+	struct off_cpu *off = level ? off_cpu.lookup(&index) : NULL;
+	const u64 *own = off ? parts_at(off, level) : NULL;
+
+#pragma unroll
+	for (i = 0; i < SPLITS; i++)
+		parts[i] = own ? own[i] : 0;
+}
+
 #else /* calls are not split */
+
+INLINE u32 used_level(const struct thread *thread, u32 level)
+{
+	return 0;
+}
+
+INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
+{
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < SPLITS; i++)
+		parts[i] = 0;
+}
 
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {

@@ -15,6 +15,7 @@
 #include "gaps.h"
 #include "switches.h"
 #include "objects.h"
+#include "kept.h"
 
 static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
@@ -160,7 +161,7 @@ int call_returns(struct pt_regs *ctx)
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
 	u64 sp = SP_AT_RETURN(ctx), ns;
-	u32 cookie, depth;
+	u32 cookie, depth, off;
 	struct frame *frame;
 	struct slot *slot;
 
@@ -194,11 +195,14 @@ int call_returns(struct pt_regs *ctx)
 	if (depth == 1)
 		begin_gap(thread, now);
 	/* Parts before the total, which the monitor reads in the other order: see probes/slots.py. */
+	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
-	if (slot)
+	if (slot) {
 		count(slot, frame, ns, RETURNED(ctx));
-	else
+		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
+	} else {
 		LOSE(no_slot, 1);
+	}
 	return 0;
 }
 

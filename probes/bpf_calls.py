@@ -191,8 +191,10 @@ def _elements(
             return np.concatenate(keys), np.concatenate(values)
 
 
-def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:
-    """The memory of an array map made with BPF_F_MMAPABLE, ``size`` bytes of it, for reading and writing.
+def map_memory(
+    map_fd: int, size: int, *, offset: int = 0, writable: bool = True
+) -> ctypes.Array[ctypes.c_ubyte]:
+    """The memory of an array map made with BPF_F_MMAPABLE or of a ring, ``size`` bytes of it from ``offset``.
 
     It stays mapped as long as the result is referred to, and needs the descriptor no more: Python's own mmap
     would keep a copy of it. Raises OSError.
@@ -200,10 +202,10 @@ def map_memory(map_fd: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:
     address = _LIBC.mmap(
         None,
         ctypes.c_size_t(size),
-        ctypes.c_int(mmap.PROT_READ | mmap.PROT_WRITE),
+        ctypes.c_int(mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)),
         ctypes.c_int(mmap.MAP_SHARED),
         ctypes.c_int(map_fd),
-        ctypes.c_long(0),
+        ctypes.c_long(offset),
     )
     if address in (None, _MAP_FAILED):
         code = ctypes.get_errno()

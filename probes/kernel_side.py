@@ -19,9 +19,10 @@ from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
+from probes.kept_calls import KeptCalls
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
-from probes.programs import Programs, check_host, explained, load
-from probes.raw import RawCharge, RawHeld, RawRank
+from probes.programs import RING_BYTES, Programs, check_host, explained, load
+from probes.raw import RawCharge, RawHeld, RawKeptCall, RawRank
 from probes.slots import Counts, SlotKey, Slots
 from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
@@ -63,7 +64,8 @@ class KernelSide:
     ``attach`` may be used from another thread than the rest. ``slots`` is how many histograms there are
     (16 KiB each, one for every operation of every process), ``threads`` how many threads may be traced at
     once, ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
-    threads on the host. Raises CannotTrace, having left nothing behind.
+    threads on the host, ``ring_bytes`` the room for calls that are kept one by one until they are read.
+    Raises CannotTrace, having left nothing behind.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class KernelSide:
         way: Way = "auto",
         functions: Sequence[Function] = FUNCTIONS,
         splits: bool = True,
+        ring_bytes: int = RING_BYTES,
     ) -> None:
         self.functions = tuple(functions)
         """The functions that cookies may name."""
@@ -86,6 +89,7 @@ class KernelSide:
         self._attaching = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
+        self._ring_bytes = ring_bytes
         self._attachments: list[Attachment] = []
         check_host()
         ways = ("multi", "perf") if way == "auto" else (way,)
@@ -119,7 +123,7 @@ class KernelSide:
 
     def _begin(self, slots: int, threads: int, way: str, task: TaskOffsets | None) -> None:
         self.way = way
-        self._programs = load(slots, threads, multi=way == "multi", task=task)
+        self._programs = load(slots, threads, multi=way == "multi", task=task, ring_bytes=self._ring_bytes)
         self._tracepoints: list[int] = []
         self._own: Attachment | None = None
         try:
@@ -127,6 +131,7 @@ class KernelSide:
             self._fill_functions()
             fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
+            self._kept = KeptCalls(self._programs, splits=task is not None)
             self._charges = _charges(self._programs)
             self._allocations = Allocations(self._programs)
             self._communicators = Communicators(self._programs)
@@ -146,7 +151,17 @@ class KernelSide:
     def read(self) -> Counts:
         """What was counted since the previous read. Costs little where nothing was."""
         with self._reading:
-            return self._slots.read()
+            counts = self._slots.read()
+            self._kept.adapt(self._slots.risen)
+            return counts
+
+    def kept_calls(self, end_ns: int) -> list[RawKeptCall]:
+        """Calls kept one by one that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told before.
+
+        What ``read`` tells as passed over is what was not kept of those that were slow.
+        """
+        with self._reading:
+            return [] if self._closed else self._kept.read(end_ns)
 
     def charges(self) -> list[RawCharge]:
         """Who took the time of calls, gaps and followed threads since the previous call of this."""
@@ -276,6 +291,7 @@ class KernelSide:
             self.no_splits = CannotTrace(f"the kernel refused to tell of its scheduler: {error.strerror}")
             with self._reading:
                 self._slots.leave_splits_out()
+                self._kept.leave_splits_out()
                 self._charges = None
         else:
             self._tracepoints += followed
@@ -328,6 +344,7 @@ class KernelSide:
         ):
             raise CannotTrace(f"counting does not work here: {probed.calls} calls made, {counted} counted")
         self._slots.release(os.getpid())
+        self._kept.read(time.monotonic_ns())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)
 
 

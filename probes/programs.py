@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ import bpf
 from model.errors import CannotTrace
 from probes import layout, load_programs
 from probes.bpf_calls import UPROBE_MULTI, map_memory
+from probes.ring import Ring
 from probes.task_offsets import TaskOffsets
 
 SOURCE: Final = Path(bpf.__file__).parent
@@ -28,6 +30,8 @@ OLDEST_KERNEL: Final = (5, 15)
 """The first with attach cookies for probes (bpf_get_attach_cookie)."""
 LOAD_SECONDS: Final = 60.0
 """How long compiling may take before it counts as hung; it takes well under a second."""
+RING_BYTES: Final = 512 << 10
+"""Room for calls that are kept one by one until they are read: 2,700, which is what ten seconds bring."""
 INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
 
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
@@ -69,6 +73,8 @@ class Programs:
     charges: NDArray[np.void] | None
     heaps: NDArray[np.void]
     members: NDArray[np.void]
+    keeping: NDArray[np.void]
+    kept_calls: Ring
 
     def close(self) -> None:
         """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
@@ -100,6 +106,7 @@ class Programs:
 _MAPS: Final = (
     *("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses"),
     *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
+    *("keeping_of", "kept_calls"),
 )
 _PROBES: Final = ("call_begins", "call_returns")
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
@@ -128,13 +135,22 @@ def source_text(name: str = "trace.c") -> str:
     return "\n".join(lines_of(name)) + "\n"
 
 
-def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = None) -> Programs:
+def load(
+    slots: int,
+    threads: int,
+    *,
+    multi: bool,
+    task: TaskOffsets | None = None,
+    ring_bytes: int = RING_BYTES,
+) -> Programs:
     """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
     ``task`` tells where the kernel keeps what splitting the time of calls needs; without it, none is split.
-    Raises CannotTrace with the reason and the remedy.
+    ``ring_bytes`` is the room for calls that are kept one by one: a power of two, and whole pages. Raises
+    CannotTrace with the reason and the remedy.
     """
     flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *pid_namespace()]
+    flags += [f"-DRING_PAGES={ring_bytes // mmap.PAGESIZE}", f"-DPAGE_SIZE={mmap.PAGESIZE}"]
     if task is not None:
         flags += ["-DWITH_SPLITS", f"-DCPUS={possible_cpus()}", *task.definitions()]
     request: dict[str, object] = {
@@ -174,6 +190,8 @@ def load(slots: int, threads: int, *, multi: bool, task: TaskOffsets | None = No
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
             heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
             members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
+            keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
+            kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )
     except BaseException as error:
         for fd in fds.values():
@@ -197,6 +215,14 @@ def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
     try:
         memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
         return memory.view(dtype)
+    finally:
+        os.close(fd)
+
+
+def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
+    """The ring of a map, the same way."""
+    try:
+        return Ring(fd, size, record)
     finally:
         os.close(fd)
 

@@ -25,6 +25,29 @@ class RawCharge(NamedTuple):
     times: int
 
 
+class RawKeptCall(NamedTuple):
+    """One call kept by itself."""
+
+    tgid: int
+    tid: int
+    cgroup_id: int
+    operation: int
+    nested: bool
+    function: int
+    """``Function.id``."""
+    start_ns: int
+    """CLOCK_MONOTONIC."""
+    duration_ns: int
+    bytes: int
+    returned: int
+    slow: bool
+    """Else it was taken at random."""
+    split_ns: tuple[int, ...] | None
+    """By ``model.window.SPLITS``: adds up to ``duration_ns``. None: not measured."""
+    arguments: tuple[int, ...]
+    """The first ones, as whole registers."""
+
+
 class RawHeld(NamedTuple):
     """Device memory of one process in one cgroup. Counts are since the previous read, what is held is now."""
 

@@ -10,7 +10,7 @@ an ended one keeps counting into the slots it found, and nothing is lost or give
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +60,8 @@ class Counts:
     histograms: Histograms
     split_ns: U64 | None = None
     """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
+    passed_over: int = 0
+    """Slow calls, of all keys, that were not kept one by one."""
 
     def take(self, keep: Callable[[SlotKey], bool]) -> Counts:
         """Only what is counted under keys that ``keep`` says yes to."""
@@ -73,6 +75,7 @@ class Counts:
             self.max_ns[rows],
             self.histograms.take(rows),
             None if self.split_ns is None else self.split_ns[rows],
+            self.passed_over,
         )
 
 
@@ -97,6 +100,9 @@ class Slots:
         self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
         self._counters = np.zeros((n, COUNTERS), np.uint32)
         self._released = np.zeros(n, np.bool_)
+        self._passed_over = np.zeros(n, np.uint64)
+        self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
+        """What the latest read found, by slot."""
         fill_queue(self._queue, range(n))
 
     def read(self) -> Counts:
@@ -112,9 +118,13 @@ class Slots:
             self._read_part(changed[first : first + _ROWS_AT_ONCE])
             for first in range(0, len(changed), _ROWS_AT_ONCE)
         ]
+        passed_over = self._slots["passed_over"][used]
+        newly = int((passed_over - self._passed_over[used]).sum())
+        self._passed_over[used] = passed_over
+        self.risen = [(part.slots, part.histograms) for part in parts]
         if threads is not None:
             self._free(released[~np.isin(owners["tgid"][released], threads)])
-        return _joined(owners, parts)
+        return replace(_joined(owners, parts), passed_over=newly)
 
     def leave_splits_out(self) -> None:
         """The programs cannot count where time goes after all."""
@@ -138,6 +148,7 @@ class Slots:
             self._memory[slot] = 0
             self._counters[slot] = 0
         self._calls[slots] = 0
+        self._passed_over[slots] = 0
         self._totals[slots] = 0
         if self._off is not None:
             self._off[slots] = 0
@@ -168,7 +179,7 @@ class Slots:
         self._totals[slots] += added
         splits = None
         if self._off is not None and off is not None:
-            splits = _split(added[:, 2], off - self._off[slots])
+            splits = split_up(added[:, 2], off - self._off[slots])
             self._off[slots] += splits[:, 1:]
 
         # Two CPUs may have raced for the maximum, or one with its reset: the histogram knows it within 0.8 %.
@@ -206,7 +217,7 @@ class _Part:
     split_ns: U64 | None
 
 
-def _split(total_ns: U64, off_ns: U64) -> U64:
+def split_up(total_ns: U64, off_ns: U64) -> U64:
     """``total_ns`` (n,) as parts: first what is left of it by the others, ``off_ns`` (n, SPLITS - 1).
 
     Where calls that are not in the total yet have parts already, only as much of these as fits in it.

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Calls kept one by one: those of each slot that are slow, by the threshold that the monitor sets there, and a few
+ * taken at random. They lie in a ring until the monitor takes them; a storm of slow calls meets limits before it
+ * meets the ring. Histograms count every call, kept or not.
+ */
+#ifndef STALLTOP_KEPT_H
+#define STALLTOP_KEPT_H
+
+#include "maps.h"
+#include "schedule.h"
+#include "threads.h"
+
+#define SECOND_NS 1000000000ULL
+#define SAMPLE_EVERY 1024   /* calls of a slot, on average, until the monitor says how many */
+#define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor looks by itself */
+#define SLOW_MEANS 4        /* until the monitor sets a threshold, calls of so many means are slow */
+
+/* Whether a second has gone by since `since_ns`; another CPU's clock may be a little ahead. */
+INLINE int second_over(u64 now, u64 since_ns)
+{
+	return (s64)(now - since_ns) >= (s64)SECOND_NS;
+}
+
+INLINE int is_slow(const struct slot *slot, u64 ns)
+{
+	u64 slow_ns = slot->slow_ns;
+
+	if (slow_ns)
+		return ns >= slow_ns;
+	/* ns > SLOW_MEANS * total_ns / calls, without a division; nothing of it outgrows 64 bits for years. */
+	return (ns >> 8) * slot->calls > (slot->total_ns >> 8) * SLOW_MEANS;
+}
+
+/* Whether there is room for one more slow call this second: in all, and for this slot. */
+INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
+{
+	if (second_over(now, slot->kept_since_ns)) {
+		slot->kept_since_ns = now;
+		slot->kept = 0;
+	}
+	if (slot->kept >= keeping->most_of_slot || keeping->slow >= keeping->most_slow)
+		return 0;
+	__sync_fetch_and_add(&slot->kept, 1);
+	__sync_fetch_and_add(&keeping->slow, 1);
+	return 1;
+}
+
+/* The same for a call taken at random; says when the next one is. */
+INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
+{
+	u64 every = slot->sample_every;
+
+	if (!every)
+		every = SAMPLE_EVERY;
+	/* From 1 to 2 * every - 1, each as likely: no rhythm of the program's calls meets it all the time. */
+	slot->sample_at = slot->calls + 1 + ((u64)bpf_get_prandom_u32() * (2 * every - 1) >> 32);
+	if (keeping->samples >= keeping->most_samples)
+		return 0;
+	__sync_fetch_and_add(&keeping->samples, 1);
+	return 1;
+}
+
+/* The call of `frame`, which is over, took `ns`; it was off the CPU at level `off`, or never, where that is 0. */
+INLINE void keep_call(struct thread *thread, const struct frame *frame, struct slot *slot, u64 ns, u32 off,
+		      u32 returned)
+{
+	u32 only = 0, slow = is_slow(slot, ns), i;
+	u64 now = frame->start_ns + ns;
+	struct keeping *keeping;
+	struct kept_call *call;
+
+	if (!slow && slot->calls < slot->sample_at)
+		return;
+	keeping = keeping_of.lookup(&only);
+	if (!keeping)
+		return;
+	if (second_over(now, keeping->since_ns)) {
+		keeping->since_ns = now;
+		keeping->slow = 0;
+		keeping->samples = 0;
+	}
+	if (slow ? !room_for_slow(keeping, slot, now) : !room_for_sample(keeping, slot)) {
+		if (slow)
+			__sync_fetch_and_add(&slot->passed_over, 1);
+		return;
+	}
+	call = kept_calls.ringbuf_reserve(sizeof(*call));
+	if (!call) {
+		if (slow)
+			__sync_fetch_and_add(&slot->passed_over, 1);
+		LOSE(no_ring, 1);
+		return;
+	}
+	call->start_ns = frame->start_ns;
+	call->duration_ns = ns;
+	call->bytes = frame->bytes;
+	call->cgroup_id = thread->cgroup_id;
+	call->tgid = thread->tgid;
+	call->tid = thread->shown_tid;
+	call->operation = frame->operation;
+	call->function = frame->function;
+	call->returned = returned;
+	call->why = slow ? WHY_SLOW : WHY_SAMPLE;
+#pragma unroll
+	for (i = 0; i < TOLD; i++)
+		call->arguments[i] = frame->arguments[i];
+	copy_level(thread, off, call->split_ns);
+	kept_calls.ringbuf_submit(call, NO_WAKEUP);
+}
+
+#endif
