@@ -7,6 +7,8 @@
 #include "layout.h"
 #include "numbers.h"
 
+static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
+
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 
 #define REGISTER_ARGUMENTS 6

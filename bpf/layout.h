@@ -7,6 +7,7 @@
 #define STALLTOP_LAYOUT_H
 
 #include <linux/types.h>
+#include "launches.h"
 
 #define COUNTERS 3968       /* of one histogram: see hdr.h */
 #define SPLITS 10           /* where the time of a call can go */
@@ -70,7 +71,7 @@ struct frame {
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
 	__u64 object;           /* what the call makes or frees, as enum object says; 0 where it does not */
-	__u64 kept;             /* of a call that frees: the bytes that are freed */
+	__u64 kept;             /* of a call that frees: the bytes; of an outermost launch: the function, else 0 */
 	__u64 arguments[TOLD];
 };
 
@@ -100,9 +101,10 @@ struct thread {
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u32 scratch;          /* for forgotten() */
-	__u32 reserved;
+	__u32 reuses;           /* of functions, which `kernels` is not older than */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
+	struct cached_kernel kernels[CACHED_KERNELS];
 	struct frame frames[DEPTH];
 };
 
@@ -196,6 +198,7 @@ enum object {
 	OBJECT_SPLITS = 6,          /* a communicator: points to where the handle of the part is put */
 	OBJECT_LEAVES = 7,          /* a communicator: its handle */
 	OBJECT_ENTERS = 8,          /* a collective: the communicator's handle */
+	OBJECT_LAUNCHES = 9,        /* a kernel: its function or handle */
 };
 
 /* The device memory of one process, since it runs its program. */

@@ -31,6 +31,13 @@ INLINE u32 new_slot(struct slot_key *key)
 	return winner ? *winner : NO_SLOT;
 }
 
+/* Where a thread remembers the slot of `operation`. */
+INLINE u32 cache_place(u32 operation)
+{
+	/* The nested bit takes part, so that a call and its alias inside do not push each other out. */
+	return (operation ^ (operation >> 12)) & (CACHED - 1);
+}
+
 /* The number of the slot of `operation` for this thread, or NO_SLOT where none is free. */
 INLINE u32 slot_number(struct thread *thread, u32 operation)
 {
@@ -44,12 +51,16 @@ INLINE u32 slot_number(struct thread *thread, u32 operation)
 	return found ? *found : new_slot(&key);
 }
 
+/* The number of the slot that find_slot() has just found for this thread. */
+INLINE u32 slot_of_operation(struct thread *thread, u32 operation)
+{
+	return thread->cached[cache_place(operation)].slot;
+}
+
 /* The slot of `operation` for this thread, or NULL where none is free. */
 INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 {
-	/* The nested bit takes part, so that a call and its alias inside do not push each other out. */
-	u32 place = (operation ^ (operation >> 12)) & (CACHED - 1);
-	struct cached_slot *cached = &thread->cached[place];
+	struct cached_slot *cached = &thread->cached[cache_place(operation)];
 	u32 slot;
 
 	if (cached->operation == operation) {

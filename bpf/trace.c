@@ -15,9 +15,8 @@
 #include "gaps.h"
 #include "switches.h"
 #include "objects.h"
+#include "kernels.h"
 #include "kept.h"
-
-static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
 /* Frames of `thread` that are still alive when a call begins at `sp`. */
 INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth, u64 sp)
@@ -104,6 +103,7 @@ int call_begins(struct pt_regs *ctx)
 	frame->function = cookie;
 	frame->operation = depth ? operation | NESTED : operation;
 	frame->object = 0;
+	frame->kept = 0;
 	tell_arguments(ctx, frame->arguments);
 	if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
@@ -198,6 +198,8 @@ int call_returns(struct pt_regs *ctx)
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
 	if (slot) {
+		if (depth == 1 && frame->kept && !frame->object)
+			count_kernel(thread, frame, ns, RETURNED(ctx));
 		count(slot, frame, ns, RETURNED(ctx));
 		keep_call(thread, frame, slot, ns, off, RETURNED(ctx));
 	} else {
@@ -209,7 +211,11 @@ int call_returns(struct pt_regs *ctx)
 /* Raw tracepoint sched_process_exit: runs in the thread that ends. */
 int thread_ends(void *ctx)
 {
-	drop_thread(bpf_get_current_pid_tgid());
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+
+	drop_thread(pid_tgid);
+	if ((u32)pid_tgid == pid_tgid >> 32)
+		forget_told_program();
 	return 0;
 }
 
@@ -221,5 +227,6 @@ int program_begins(struct bpf_raw_tracepoint_args *ctx)
 {
 	drop_thread(ctx->args[1]);
 	drop_heap();
+	forget_told_program();
 	return 0;
 }

@@ -41,6 +41,10 @@ class Attachment:
         self._close = close
         self._lock = threading.Lock()
 
+    def joined(self, other: Attachment) -> Attachment:
+        """Both as one, made in the same way; ``count`` and ``failed`` are this one's."""
+        return Attachment(self.count, self.failed, [*self.take(), *other.take()], self._close)
+
     @property
     def attached(self) -> bool:
         """Whether there are probes that were not removed."""

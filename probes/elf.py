@@ -35,6 +35,8 @@ _MAX_SYMBOLS: Final = 16_000_000
 """Far above any real library (libtorch_cuda.so has some hundred thousand)."""
 _MAX_NAME_BYTES: Final = 128
 """Longer names are none of ours."""
+_MAX_SYMBOL_BYTES: Final = 4096
+"""Read of the name of any function."""
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
 """Tables are read by pieces: the monitor's memory does not grow with the largest library on the host."""
@@ -91,6 +93,43 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
     ``machine`` is the one to read for, this host's by default. Raises ``Unreadable``, also for files of
     another machine, and OSError where reading fails.
     """
+    wanted = machine or platform.machine()
+    segments, tables = _parts(fd, wanted)
+    found: dict[int, FoundFunction] = {}
+    for symbols, names in tables:
+        for name, address, length in _named(fd, symbols, names, _starts(layers)):
+            _add(found, name, address, length, layers, segments)
+    return Image(wanted, tuple(found[offset] for offset in sorted(found)))
+
+
+def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the functions lie that the file at ``fd`` defines, rising, and where in it their names do.
+
+    Of several names of one function, one is given. Raises ``Unreadable``, and OSError where reading fails.
+    """
+    segments, tables = _parts(fd, platform.machine())
+    offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for symbols, names in tables:
+        defined = _defined_functions(fd, symbols)
+        defined = defined[defined["name"] < names.size]
+        for segment in segments:
+            inside = (defined["value"] >= segment.address) & (
+                defined["value"] - np.uint64(segment.address) < segment.size_bytes
+            )
+            into = (defined["value"][inside] - np.uint64(segment.address)).astype(np.int64)
+            offsets.append(into + segment.offset)
+            names_at.append(defined["name"][inside].astype(np.int64) + names.offset)
+    places, first = np.unique(np.concatenate(offsets), return_index=True)
+    return places, np.concatenate(names_at)[first]
+
+
+def symbol_name(fd: int, at: int) -> bytes:
+    """The name that begins at byte ``at`` of the file; cut where it is longer than any should be."""
+    return os.pread(fd, _MAX_SYMBOL_BYTES, at).partition(b"\0")[0].partition(b"@")[0]
+
+
+def _parts(fd: int, wanted: str) -> tuple[list[Segment], list[tuple[_Section, _Section]]]:
+    """Executable segments, and symbol tables with their string tables, of a file for machine ``wanted``."""
     size = os.fstat(fd).st_size
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:4] != b"\x7fELF":
@@ -100,19 +139,13 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
     built_for, _, _, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = struct.unpack_from(
         "<HIQQQIHHHHHH", header, 18
     )
-    wanted = machine or platform.machine()
     if _MACHINES.get(built_for) != wanted:
         name = _MACHINES.get(built_for) or _OTHERS.get(built_for) or f"machine type {built_for}"
         raise Unreadable(f"built for {name}, this host is {wanted}")
     segments = list(_segments(fd, size, phoff, phentsize, phnum))
     if not segments:
         raise Unreadable("no executable part")
-    found: dict[int, FoundFunction] = {}
-    tables = _symbol_tables(fd, size, shoff, shentsize, shnum)
-    for symbols, names in tables:
-        for name, address, length in _named(fd, symbols, names, _starts(layers)):
-            _add(found, name, address, length, layers, segments)
-    return Image(wanted, tuple(found[offset] for offset in sorted(found)))
+    return segments, _symbol_tables(fd, size, shoff, shentsize, shnum)
 
 
 def _segments(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[Segment]:
@@ -155,8 +188,8 @@ def _symbol_tables(
 
 
 def _starts(layers: Sequence[str]) -> tuple[bytes, ...]:
-    starts = {"driver": b"cu", "runtime": b"cuda", "nccl": b"nccl"}
-    return tuple(starts[layer] for layer in layers)
+    starts = {"driver": (b"cu",), "runtime": (b"cuda", b"__cuda"), "nccl": (b"nccl",)}
+    return tuple(start for layer in layers for start in starts[layer])
 
 
 def _named(

@@ -20,6 +20,7 @@ from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
 from probes.kept_calls import KeptCalls
+from probes.kernels import Kernels, RawKernel, inherited_name
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import RING_BYTES, Programs, check_host, explained, load
 from probes.raw import RawCharge, RawHeld, RawKeptCall, RawRank
@@ -91,6 +92,8 @@ class KernelSide:
         self._closed = False
         self._ring_bytes = ring_bytes
         self._attachments: list[Attachment] = []
+        self._launches: list[RawKernel] = []
+        """Read and not yet told."""
         check_host()
         ways = ("multi", "perf") if way == "auto" else (way,)
         task = self._task() if splits else None
@@ -127,11 +130,14 @@ class KernelSide:
         self._tracepoints: list[int] = []
         self._own: Attachment | None = None
         try:
-            self._attacher = _attacher(self._programs, way)
+            self._attacher = _attacher(way, self._programs.entry, self._programs.returns)
+            self._naming = _attacher(way, self._programs.naming, self._programs.named)
             self._fill_functions()
             fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
             self._kept = KeptCalls(self._programs, splits=task is not None)
+            self._kernels = Kernels(self._programs)
+            self._slots.before_free = self._kernels.let_go
             self._charges = _charges(self._programs)
             self._allocations = Allocations(self._programs)
             self._communicators = Communicators(self._programs)
@@ -153,7 +159,22 @@ class KernelSide:
         with self._reading:
             counts = self._slots.read()
             self._kept.adapt(self._slots.risen)
+            self._launches += self._kernels.read(self._slots.risen)
             return counts
+
+    def launches(self) -> list[RawKernel]:
+        """Launches by kernel, of the outermost calls that were counted by the latest read and before."""
+        with self._reading:
+            launches, self._launches = self._launches, []
+            return launches
+
+    def inherited_name(self, tgid: int, function: int) -> int:
+        """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it.
+
+        A program that forks first and launches then has told its kernels' names before. 0 where it has not.
+        """
+        with self._reading:
+            return 0 if self._closed else inherited_name(self._programs, tgid, function)
 
     def kept_calls(self, end_ns: int) -> list[RawKeptCall]:
         """Calls kept one by one that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told before.
@@ -258,7 +279,11 @@ class KernelSide:
                 self._follow_threads()
             # Two names of one function would be two calls at one place.
             places = {point.offset: point for point in reversed(points)}
-            attachment = self._attacher.attach(path, [*reversed(places.values())])
+            chosen = [*reversed(places.values())]
+            counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
+            # Names first: a kernel that is launched from now on has one.
+            names = self._naming.attach(path, [point for point in chosen if point not in counted])
+            attachment = self._attacher.attach(path, counted).joined(names)
             self._attachments = [other for other in self._attachments if other.attached] + [attachment]
             return attachment
 
@@ -363,9 +388,8 @@ def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawO
     )
 
 
-def _attacher(programs: Programs, way: str) -> Attacher:
-    kind = MultiAttacher if way == "multi" else PerfAttacher
-    return kind(programs.entry, programs.returns)
+def _attacher(way: str, entry: int, returns: int) -> Attacher:
+    return (MultiAttacher if way == "multi" else PerfAttacher)(entry, returns)
 
 
 def _charges(programs: Programs) -> Charges | None:

@@ -29,6 +29,13 @@ MEMBERS: Final = 1024
 """Ranks of NCCL communicators that are known at once."""
 ENTRIES: Final = 256
 """Entries into collectives that each of them keeps."""
+KERNELS: Final = 16384
+"""Counts by kernel, of all processes."""
+NAME_BYTES: Final = 256
+"""Kept of a kernel's name, with the zero byte at its end."""
+BUCKETS: Final = 128
+"""Of a kernel's durations: those of ``model.kernels``, and four that are never reached."""
+CACHED_KERNELS: Final = 16
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
 HOST_GAP: Final = 510
@@ -96,9 +103,10 @@ THREAD: Final = np.dtype(
         ("link", "u4"),
         ("follows", "u4"),
         ("scratch", "u4"),
-        ("reserved", "u4"),
+        ("reuses", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
+        ("kernels", [("function", "u8"), ("operation", "u4"), ("kernel", "u4")], (CACHED_KERNELS,)),
         ("frames", FRAME, (DEPTH,)),
     ]
 )
@@ -158,6 +166,38 @@ PIECE: Final = np.dtype([("address", "u8"), ("heap", "u8")])
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
 """What is known of a piece."""
 
+LAUNCHED: Final = np.dtype([("function", "u8"), ("slot", "u4"), ("generation", "u4")])
+"""``struct launched``: whose launches of what are counted; slot 0 says that the record is free."""
+
+KERNEL: Final = np.dtype(
+    [
+        ("calls", "u8"),
+        ("total_ns", "u8"),
+        ("errors", "u8"),
+        ("max_ns", "u8"),
+        ("name_at", "u8"),
+        ("name_bytes", "u4"),
+        ("reserved", "u4"),
+        ("counters", "u4", (BUCKETS,)),
+        ("name", f"S{NAME_BYTES}"),
+    ]
+)
+"""``struct kernel``: launches of one kernel."""
+
+TOLD_PROGRAM: Final = np.dtype([("born_ns", "u8"), ("unloads", "u8")])
+"""``struct told_program``: a program that has told of kernels."""
+
+FUNCTION_KEY: Final = np.dtype([("function", "u8"), ("born_ns", "u8")])
+"""``struct function_key``: a function of a program."""
+
+REGISTERED: Final = np.dtype([("name_at", "u8"), ("unloads", "u8")])
+"""``struct registered``: a kernel that a program has brought along."""
+
+LOOKED_UP: Final = np.dtype(
+    [("name_at", "u8"), ("name_bytes", "u4"), ("reserved", "u4"), ("name", f"S{NAME_BYTES}")]
+)
+"""``struct looked_up``: a kernel that a program looked up by its name."""
+
 HANDLE: Final = np.dtype([("handle", "u8"), ("tgid", "u8")])
 """``struct handle``: by which a process knows a communicator."""
 
@@ -178,6 +218,19 @@ MEMBER: Final = np.dtype(
     ]
 )
 """``struct member``: one rank of a communicator."""
+
+
+NAMINGS: Final = 8
+"""Attach cookies that one such function takes: more than there are values of ``Naming``."""
+
+
+class Naming(IntEnum):
+    """``enum naming``: how a function tells of kernels, in the lower three bits of its attach cookie."""
+
+    REGISTERS = 1
+    UNLOADS = 2
+    LOOKS_UP = 3
+    CONVERTS = 4
 
 
 class MemberState(IntEnum):

@@ -17,6 +17,7 @@ from model.device import Devices
 from model.errors import CannotTrace
 from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
+from model.kernels import KernelCount, added_kernels
 from model.merging import longest_ended
 from model.tenant import Tenant
 from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
@@ -24,7 +25,9 @@ from probes import operations
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
 from probes.host import HostReader
+from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
+from probes.kernels import RawKernel
 from probes.libraries import Libraries
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
@@ -72,12 +75,14 @@ class Monitor:
         self._devices = DeviceReader()
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
+        self._kernel_names = KernelNames()
         self._libraries: Libraries | None = None
         self._looker: threading.Thread | None = None
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         try:
             self._kernel = KernelSide(slots=options.slots, threads=options.threads, way=options.attach)
+            self._kernel_names = KernelNames(self._kernel.inherited_name)
             self._libraries = Libraries(self._kernel.attach)
             # The first window begins with the first probe, whose calls it counts.
             self._clock = time.monotonic()
@@ -104,6 +109,7 @@ class Monitor:
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
         evidence = Evidence()
+        kernels: tuple[KernelCount, ...] = ()
         if self._kernel is not None:
             # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
             self._watch.watch(self._kernel.tgids())
@@ -120,6 +126,7 @@ class Monitor:
             # First, under the names that they had: a process that lives on may run another program now.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
+            kernels = self._launches(self._kernel.launches())
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
         seconds = max(clock - self._clock, 1e-6)
@@ -142,6 +149,7 @@ class Monitor:
             loss=loss,
             coverage=coverage,
             evidence=evidence,
+            kernels=kernels,
         )
         self._clock = clock
         self._let_go(ended)
@@ -187,6 +195,20 @@ class Monitor:
         }
         keys = [self._row_key(key, *callers[key.tgid, key.cgroup_id]) for key in counts.keys]
         return added_up(keys, counts)
+
+    def _launches(self, launches: Iterable[RawKernel]) -> tuple[KernelCount, ...]:
+        found: dict[tuple[RowKey, str], KernelCount] = {}
+        for raw in launches:
+            key = raw.key
+            row = self._row_key(key, self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id)
+            name = self._kernel_names.name(raw)
+            count = KernelCount(
+                *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested, name),
+                *(raw.calls, raw.errors, raw.total_ns, raw.max_ns, raw.buckets),
+            )
+            before = found.get((row, name))
+            found[row, name] = count if before is None else added_kernels(((before,), (count,)))[0]
+        return tuple(found.values())
 
     def _row_key(self, key: SlotKey, name: str, tenant: str) -> RowKey:
         known = self._keys.setdefault(key.tgid, {})
@@ -250,6 +272,7 @@ class Monitor:
                 gone.add(tgid)
                 self._kernel.release(tgid)
                 self._names.forget(tgid)
+                self._kernel_names.forget(tgid)
                 self._evidence.forget(tgid)
             self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}

@@ -73,6 +73,8 @@ class Object(IntEnum):
     """A communicator: its handle."""
     ENTERS = 8
     """A collective: the handle of its communicator."""
+    LAUNCHES = 9
+    """A kernel: its function or handle."""
 
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
@@ -111,10 +113,11 @@ class Function:
     """One traced function; its variants share it."""
 
     id: int
-    """The attach cookie, 1 to 1,023."""
+    """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels."""
     symbol: str
     """The name without its variant."""
     operation: int
+    """0 where its calls are not counted."""
     layer: str
     size: Size = Size.NONE
     a: int = 0
@@ -270,6 +273,13 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
         (Object.ENTERS, 4, "ncclAllGather ncclAlltoAll ncclBcast"),
         (Object.ENTERS, 5, "ncclAllReduce ncclReduceScatter ncclBroadcast ncclGather ncclScatter"),
         (Object.ENTERS, 6, "ncclReduce"),
+        (
+            Object.LAUNCHES,
+            0,
+            "cuLaunchKernel cuLaunchCooperativeKernel cuLaunch cuLaunchGrid cuLaunchGridAsync",
+        ),
+        (Object.LAUNCHES, 1, "cuLaunchKernelEx cudaLaunchKernelExC"),
+        (Object.LAUNCHES, 0, "cudaLaunchKernel cudaLaunchCooperativeKernel"),
     )
     for symbol in symbols.split()
 }
@@ -294,7 +304,17 @@ structs is not read: nothing that calls them is still built."""
 
 _OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
 
-_SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
+_NAMING: Final[tuple[tuple[str, layout.Naming, str], ...]] = (
+    (RUNTIME, layout.Naming.REGISTERS, "__cudaRegisterFunction"),
+    (RUNTIME, layout.Naming.UNLOADS, "__cudaUnregisterFatBinary"),
+    (RUNTIME, layout.Naming.LOOKS_UP, "cudaLibraryGetKernel"),
+    (RUNTIME, layout.Naming.CONVERTS, "cudaGetKernel cudaGetFuncBySymbol"),
+    (DRIVER, layout.Naming.LOOKS_UP, "cuModuleGetFunction cuLibraryGetKernel"),
+    (DRIVER, layout.Naming.CONVERTS, "cuKernelGetFunction"),
+)
+"""Functions that tell the names of kernels. They are not counted, so they have no operation."""
+
+_SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
 
 
 def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tuple[str, bool], Function]]:
@@ -334,6 +354,11 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             if symbol in _OLD:
                 size = _OLD_SIZES.get(rule.size, Size.NONE)
                 add(symbol, first, layer, replace(rule, size=size), old=True)
+    cookie = layout.FUNCTIONS
+    for layer, naming, symbols in _NAMING:
+        for symbol in symbols.split():
+            index[symbol, False] = Function(cookie + naming, symbol, 0, layer)
+            cookie += layout.NAMINGS
     return tuple(operations), tuple(functions), index
 
 

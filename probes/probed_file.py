@@ -153,6 +153,8 @@ class ProbedFile:
     def _count(self, chosen: Iterable[Place]) -> None:
         for place in chosen:
             layer = place.found.function.layer
+            if not place.found.function.operation:
+                continue
             self.functions[layer] = self.functions.get(layer, 0) + 1
 
     def _missing(self, reason: str, remedy: str) -> None:

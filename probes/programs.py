@@ -65,6 +65,12 @@ class Programs:
     free_heaps: int
     member_of: int
     free_members: int
+    naming: int
+    named: int
+    kernel_of: int
+    free_kernels: int
+    told_programs: int
+    registered: int
     slots: NDArray[np.void]
     """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
     owners: NDArray[np.void]
@@ -73,6 +79,8 @@ class Programs:
     charges: NDArray[np.void] | None
     heaps: NDArray[np.void]
     members: NDArray[np.void]
+    kernels: NDArray[np.void]
+    launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
 
@@ -97,6 +105,12 @@ class Programs:
             self.free_heaps,
             self.member_of,
             self.free_members,
+            self.naming,
+            self.named,
+            self.kernel_of,
+            self.free_kernels,
+            self.told_programs,
+            self.registered,
         ):
             if fd >= 0:
                 with contextlib.suppress(OSError):
@@ -106,9 +120,10 @@ class Programs:
 _MAPS: Final = (
     *("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses"),
     *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
+    *("kernels", "launched", "kernel_of", "free_kernels", "told_programs", "registered"),
     *("keeping_of", "kept_calls"),
 )
-_PROBES: Final = ("call_begins", "call_returns")
+_PROBES: Final = ("call_begins", "call_returns", "naming_begins", "naming_returns")
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 """Raw tracepoints that are there only where calls are split, as the next maps."""
@@ -183,6 +198,12 @@ def load(
             free_heaps=fds["free_heaps"],
             member_of=fds["member_of"],
             free_members=fds["free_members"],
+            naming=fds["naming_begins"],
+            named=fds["naming_returns"],
+            kernel_of=fds["kernel_of"],
+            free_kernels=fds["free_kernels"],
+            told_programs=fds["told_programs"],
+            registered=fds["registered"],
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
@@ -190,6 +211,8 @@ def load(
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
             heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
             members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
+            kernels=_mapped(fds.pop("kernels"), layout.KERNEL, layout.KERNELS),
+            launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )

@@ -103,6 +103,8 @@ class Slots:
         self._passed_over = np.zeros(n, np.uint64)
         self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
         """What the latest read found, by slot."""
+        self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
+        """Called with slots in which nobody counts any more, before they are given back."""
         fill_queue(self._queue, range(n))
 
     def read(self) -> Counts:
@@ -144,6 +146,7 @@ class Slots:
             self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
 
     def _free(self, slots: NDArray[np.intp]) -> None:
+        self.before_free(slots)
         for slot in slots:
             self._memory[slot] = 0
             self._counters[slot] = 0
@@ -215,6 +218,10 @@ class _Part:
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None
+
+
+def _nothing(slots: NDArray[np.intp]) -> None:
+    """Nobody else keeps anything of these slots."""
 
 
 def split_up(total_ns: U64, off_ns: U64) -> U64:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from model import kernels
 from model.evidence import LONGEST_GAP_NS
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.window import LOSSES, SPLITS
 from probes import layout
-from probes.layout import MemberState, Why
+from probes.layout import MemberState, Naming, Why
 from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
 from probes.programs import SOURCE, source_text
 
@@ -32,6 +33,12 @@ STRUCTS = {
     "piece": layout.PIECE,
     "handle": layout.HANDLE,
     "member": layout.MEMBER,
+    "launched": layout.LAUNCHED,
+    "kernel": layout.KERNEL,
+    "told_program": layout.TOLD_PROGRAM,
+    "function_key": layout.FUNCTION_KEY,
+    "registered": layout.REGISTERED,
+    "looked_up": layout.LOOKED_UP,
     "kept_call": layout.KEPT_CALL,
     "keeping": layout.KEEPING,
 }
@@ -66,6 +73,7 @@ def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
     found = run_c(tmp_path, '#include "layout.h"', "\n".join(lines))
     assert list(map(int, found)) == expected
     assert layout.SLOT.itemsize == 16384
+    assert kernels.BUCKETS <= layout.BUCKETS
     assert len(SPLITS) == layout.SPLITS
 
 
@@ -86,10 +94,21 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "HEAPS": layout.HEAPS,
         "ALLOCATIONS": layout.ALLOCATIONS,
         "MEMBERS": layout.MEMBERS,
+        "KERNELS": layout.KERNELS,
+        "BUCKETS": layout.BUCKETS,
+        "NAME_BYTES": layout.NAME_BYTES,
+        "CACHED_KERNELS": layout.CACHED_KERNELS,
         "ENTRIES": layout.ENTRIES,
         "LONGEST_GAP_NS": LONGEST_GAP_NS,
     }
-    kinds = {"SIZE": Size, "DIRECTION": Direction, "OBJECT": Object, "MEMBER": MemberState, "WHY": Why}
+    kinds = {
+        "SIZE": Size,
+        "DIRECTION": Direction,
+        "OBJECT": Object,
+        "MEMBER": MemberState,
+        "WHY": Why,
+        "NAMING": Naming,
+    }
     enums = [f"{prefix}_{value.name}" for prefix, kind in kinds.items() for value in kind]
     values = [*known.values(), *(int(value) for kind in kinds.values() for value in kind)]
     body = "\n".join(f'printf("%lld ", (long long){name});' for name in [*known, *enums])

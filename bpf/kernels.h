@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Launches counted by kernel, besides being counted in the slot of their operation. The record of a kernel is
+ * made at its first launch, with its name where the program has told that; it lives as long as the slot.
+ */
+#ifndef STALLTOP_KERNELS_H
+#define STALLTOP_KERNELS_H
+
+#include "hdr.h"
+#include "maps.h"
+#include "names.h"
+#include "slots.h"
+#include "threads.h"
+
+#define NO_KERNEL (~0U)
+
+/* Counts by kernel, and whose they are. The queue holds the free records; the monitor fills it. */
+BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
+BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
+BPF_QUEUE(free_kernels, u32, KERNELS);
+
+/* Write down the name of `function`, where the current program has told it. */
+INLINE void name_kernel(struct kernel *kernel, u64 function)
+{
+	struct told_program *program = told_program();
+	struct function_key key = {.function = function};
+	struct looked_up *copy;
+	struct registered *registration;
+	long length;
+
+	kernel->name_at = 0;
+	kernel->name_bytes = 0;
+	if (!program)
+		return;
+	key.born_ns = program->born_ns;
+	copy = looked_up.lookup(&key);
+	if (copy) {
+		__builtin_memcpy(kernel->name, copy->name, NAME_BYTES);
+		kernel->name_at = copy->name_at;
+		kernel->name_bytes = copy->name_bytes;
+		return;
+	}
+	registration = registered.lookup(&key);
+	if (!registration)
+		return;
+	kernel->name_at = registration->name_at;
+	length = bpf_probe_read_user_str(kernel->name, NAME_BYTES, (void *)kernel->name_at);
+	/* Not read where its page is not in memory: then the monitor reads it. */
+	kernel->name_bytes = length > 0 ? length : 0;
+}
+
+INLINE u32 generation(u64 function)
+{
+	struct told_program *program = told_program();
+	struct function_key key = {.function = function};
+	u32 *found;
+
+	if (!program)
+		return 0;
+	key.born_ns = program->born_ns;
+	found = generation_of.lookup(&key);
+	return found ? *found : 0;
+}
+
+INLINE u32 new_kernel(struct launched *key)
+{
+	struct launched *owner;
+	struct kernel *kernel;
+	u32 index, *winner;
+
+	if (free_kernels.pop(&index))
+		return NO_KERNEL;
+	owner = launched.lookup(&index);
+	kernel = kernels.lookup(&index);
+	if (!owner || !kernel)
+		return NO_KERNEL;
+	name_kernel(kernel, key->function);
+	owner->function = key->function;
+	owner->generation = key->generation;
+	BARRIER();
+	owner->slot = key->slot;
+	if (!kernel_of.insert(key, &index))
+		return index;
+	/* Another thread of the process was first: its record is the one. */
+	owner->slot = 0;
+	free_kernels.push(&index, 0);
+	winner = kernel_of.lookup(key);
+	return winner ? *winner : NO_KERNEL;
+}
+
+/* The record of a function that is launched by an operation whose slot the thread has just found, or NULL. */
+INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
+{
+	u64 place = function * 0x9e3779b97f4a7c15ULL >> 48;
+	u32 only = 0, *reused = reuses.lookup(&only), *found, i;
+	struct cached_kernel *cached;
+	struct launched key = {.function = function};
+
+	if (!reused)
+		return NULL;
+	if (thread->reuses != *reused) {
+		thread->reuses = *reused;
+#pragma unroll
+		for (i = 0; i < CACHED_KERNELS; i++)
+			thread->kernels[i].function = 0;
+	}
+	/* The bound is in assembly, as in frame_at(). */
+	__asm__ volatile("%0 &= %1" : "+r"(place) : "i"(CACHED_KERNELS - 1));
+	cached = &thread->kernels[place];
+	if (cached->function != function || cached->operation != operation) {
+		u32 index;
+
+		key.slot = slot_of_operation(thread, operation) + 1;
+		if (*reused)
+			key.generation = generation(function);
+		found = kernel_of.lookup(&key);
+		index = found ? *found : new_kernel(&key);
+		if (index == NO_KERNEL)
+			return NULL;
+		cached->kernel = index;
+		cached->operation = operation;
+		cached->function = function;
+	}
+	return kernels.lookup(&cached->kernel);
+}
+
+/* Count the launch of a frame by its kernel, before it is counted in its slot. */
+INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
+{
+	struct kernel *kernel = find_kernel(thread, frame->kept, frame->operation);
+	u64 bucket;
+
+	if (!kernel) {
+		LOSE(no_kernel, 1);
+		return;
+	}
+	if (failed)
+		__sync_fetch_and_add(&kernel->errors, 1);
+	__sync_fetch_and_add(&kernel->total_ns, ns);
+	if (ns > kernel->max_ns)
+		kernel->max_ns = ns;
+	bucket = counter_of(ns > HIGHEST_NS ? HIGHEST_NS : ns) >> BUCKET_SHIFT;
+	/* The bound is in assembly, as in frame_at(). */
+	__asm__ volatile("%0 &= %1" : "+r"(bucket) : "i"(BUCKETS - 1));
+	__sync_fetch_and_add(&kernel->counters[bucket], 1);
+	__sync_fetch_and_add(&kernel->calls, 1);
+}
+
+#endif

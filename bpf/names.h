@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Names of kernels. A program tells them when a library with kernels is loaded, and when it looks one up; then
+ * it launches them by address or handle. What is told long before is forgotten first, should room run out: by
+ * then the kernel has been launched and its record has the name, or it never will be.
+ */
+#ifndef STALLTOP_NAMES_H
+#define STALLTOP_NAMES_H
+
+#include "arguments.h"
+#include "maps.h"
+
+BPF_F_TABLE("lru_hash", u32, struct told_program, told_programs, TOLD_PROGRAMS, 0);
+BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGISTERED, 0);
+BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP, 0);
+BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
+BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
+/* How often a function has become another kernel's: what threads remember is of one such count. */
+BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
+
+/* The program of the current process, or NULL where it has told of no kernel. By the kernel's own number. */
+INLINE struct told_program *told_program(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	return told_programs.lookup(&tgid);
+}
+
+INLINE struct told_program *new_told_program(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct told_program fresh = {.born_ns = bpf_ktime_get_ns()}, *found = told_programs.lookup(&tgid);
+
+	if (found)
+		return found;
+	told_programs.insert(&tgid, &fresh);
+	return told_programs.lookup(&tgid);
+}
+
+/* The current process ends, or begins another program. */
+INLINE void forget_told_program(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	told_programs.delete(&tgid);
+}
+
+/* The function is another kernel's from now on. */
+INLINE void function_is_reused(struct function_key *key)
+{
+	u32 only = 0, first = 1, *generation = generation_of.lookup(key), *count = reuses.lookup(&only);
+
+	if (generation)
+		__sync_fetch_and_add(generation, 1);
+	else
+		generation_of.update(key, &first);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+INLINE void register_function(struct function_key *key, u64 name_at, u64 unloads)
+{
+	struct registered fresh = {.name_at = name_at, .unloads = unloads}, *before = registered.lookup(key);
+
+	if (before && (before->name_at != name_at || before->unloads != unloads))
+		function_is_reused(key);
+	registered.update(key, &fresh);
+}
+
+INLINE int same_name(const struct looked_up *one, const struct looked_up *other)
+{
+	const u64 *words = (const u64 *)one->name, *others = (const u64 *)other->name;
+	u64 difference = 0;
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < NAME_BYTES / 8; i++)
+		difference |= words[i] ^ others[i];
+	return !difference;
+}
+
+INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
+{
+	struct looked_up *before = looked_up.lookup(key);
+
+	if (before && same_name(before, fresh))
+		return;
+	if (before)
+		function_is_reused(key);
+	looked_up.update(key, fresh);
+}
+
+/* Entry of all functions that tell of kernels; the attach cookie says how. */
+int naming_begins(struct pt_regs *ctx)
+{
+	struct lookup_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};
+	struct function_key function = {};
+	struct told_program *program;
+	struct lookup lookup = {};
+	u64 arguments[ARGUMENTS] = {};
+
+	keep_arguments(ctx, arguments);
+	switch (key.cookie & NAMING_MASK) {
+	case NAMING_REGISTERS:
+		program = new_told_program();
+		if (!program)
+			return 0;
+		function.function = arguments[1];
+		function.born_ns = program->born_ns;
+		register_function(&function, arguments[3], program->unloads);
+		break;
+	case NAMING_UNLOADS:
+		program = told_program();
+		if (program)
+			__sync_fetch_and_add(&program->unloads, 1);
+		break;
+	case NAMING_LOOKS_UP:
+		lookup.result_at = arguments[0];
+		lookup.given = arguments[2];
+		lookups.update(&key, &lookup);
+		break;
+	case NAMING_CONVERTS:
+		lookup.result_at = arguments[0];
+		lookup.given = arguments[1];
+		lookups.update(&key, &lookup);
+		break;
+	}
+	return 0;
+}
+
+int naming_returns(struct pt_regs *ctx)
+{
+	struct lookup_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};
+	struct lookup *found = lookups.lookup(&key), lookup;
+	struct function_key function = {}, other = {};
+	struct looked_up fresh = {}, *known;
+	struct registered *registration;
+	struct told_program *program;
+	long length;
+
+	if (!found)
+		return 0;
+	lookup = *found;
+	lookups.delete(&key);
+	if ((u32)RETURNED(ctx) ||
+	    bpf_probe_read_user(&function.function, sizeof(function.function), (void *)lookup.result_at) ||
+	    !function.function)
+		return 0;
+	program = new_told_program();
+	if (!program)
+		return 0;
+	function.born_ns = program->born_ns;
+	if ((key.cookie & NAMING_MASK) == NAMING_LOOKS_UP) {
+		length = bpf_probe_read_user_str(fresh.name, sizeof(fresh.name), (void *)lookup.given);
+		if (length <= 0)
+			return 0;
+		fresh.name_bytes = length;
+		fresh.name_at = lookup.given;
+		look_up_function(&function, &fresh);
+		return 0;
+	}
+	other.function = lookup.given;
+	other.born_ns = program->born_ns;
+	known = looked_up.lookup(&other);
+	if (known) {
+		fresh = *known;
+		look_up_function(&function, &fresh);
+		return 0;
+	}
+	registration = registered.lookup(&other);
+	if (registration)
+		register_function(&function, registration->name_at, registration->unloads);
+	return 0;
+}
+
+#endif

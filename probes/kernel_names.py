@@ -1,0 +1,100 @@
+"""What kernels are called: as the program told the kernel side, else as its symbols say.
+
+A program launches kernels by address (the function that stands for the kernel in the program) or by a handle
+of the driver. Programs that are older than the probes have told their names to nobody: an address is then
+looked up in the symbols of the file that is mapped there; a handle stays unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+from probes.code_symbols import CodeSymbols
+from probes.demangle import demangled
+from probes.kernels import RawKernel
+from probes.operations import RUNTIME, operation
+from probes.text import ELLIPSIS, clean
+
+MOST_NAME_BYTES: Final = 4096
+"""Read of a name, mangled; longer ones are cut."""
+MOST_NAME: Final = 1024
+"""Characters shown of a name, demangled."""
+_STUB: Final = "__device_stub__"
+"""What compilers may put before the name of the function that stands for a kernel in the program."""
+
+Inherited = Callable[[int, int], int]
+"""Process and function: where the name lies in its memory as the parent told it, 0 where it did not."""
+
+
+class KernelNames:
+    """Names by process and function. Used from one thread."""
+
+    def __init__(self, inherited: Inherited = lambda tgid, function: 0) -> None:
+        self._inherited = inherited
+        self._symbols = CodeSymbols()
+        self._names: dict[int, dict[tuple[int, int], str]] = {}
+        self._demangled: dict[bytes, str] = {}
+
+    def name(self, raw: RawKernel) -> str:
+        """The name to show, demangled; empty where nobody knows it."""
+        known = self._names.setdefault(raw.key.tgid, {})
+        name = known.get((raw.function, raw.generation))
+        if name is None:
+            name = known[raw.function, raw.generation] = self._find(raw)
+        return name
+
+    def known(self, tgid: int, function: int) -> str:
+        """The name that `name` gave last for this function of a process; empty where it was not asked."""
+        names = self._names.get(tgid, {})
+        generation = max((at for what, at in names if what == function), default=0)
+        return names.get((function, generation), "")
+
+    def forget(self, tgid: int) -> None:
+        """The process has ended, and all that was counted of it was read."""
+        self._names.pop(tgid, None)
+
+    def _find(self, raw: RawKernel) -> str:
+        tgid = raw.key.tgid
+        name, cut = raw.name, raw.cut
+        if cut or not name:
+            at = raw.name_at or (0 if name else self._inherited(tgid, raw.function))
+            whole = _read(tgid, at) if at else b""
+            if whole.startswith(name):
+                name, cut = whole, len(whole) >= MOST_NAME_BYTES
+        if not name and operation(raw.key.operation).layer == RUNTIME:
+            name = self._symbols.name(tgid, raw.function)
+        return self._shown(name) + (ELLIPSIS if cut and name else "")
+
+    def _shown(self, name: bytes) -> str:
+        """Processes of one program share their kernels' names: each is worked out once."""
+        shown = self._demangled.get(name)
+        if shown is None:
+            if len(self._demangled) > 65536:
+                self._demangled.clear()
+            shown = self._demangled[name] = clean(demangled(_without_stub(name)), MOST_NAME)
+            shown = self._demangled[name] = shown.replace(_STUB, "")
+        return shown
+
+
+def _without_stub(name: bytes) -> bytes:
+    """``__device_stub__Z5scalePf`` is the stub of ``_Z5scalePf``."""
+    return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
+
+
+def _read(tgid: int, address: int) -> bytes:
+    """The text at ``address`` in a process's memory, up to its zero byte; empty where it cannot be read."""
+    with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
+        found = b""
+        # By pages: the next one may not be there.
+        while len(found) < MOST_NAME_BYTES:
+            at = address + len(found)
+            piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)
+            text, end, _ = piece.partition(b"\0")
+            found += text
+            if end or not piece:
+                break
+        return found
+    return b""

@@ -1,0 +1,189 @@
+"""Reads the launches that the kernel counts by what is launched.
+
+A record belongs to a slot, the one in which its launches are counted too, and is given back with it. The
+programs count a launch here before they count it in the slot; what is here without being there yet is left
+for the next read, so that no window has more launches of kernels than launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.histograms import Histograms
+from model.kernels import BUCKETS as KNOWN_BUCKETS
+from model.kernels import bucket_highest_ns, bucket_lowest_ns
+from probes.bpf_calls import delete_all, fill_queue, get
+from probes.layout import BUCKETS, FUNCTION_KEY, KERNELS, NAME_BYTES, NESTED, REGISTERED, TOLD_PROGRAM
+from probes.programs import Programs
+from probes.slots import SlotKey
+
+_LOWEST: Final = np.array([bucket_lowest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
+_HIGHEST: Final = np.array([bucket_highest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
+
+
+class RawKernel(NamedTuple):
+    """Launches of one function by one operation of a process, since the previous read."""
+
+    key: SlotKey
+    function: int
+    """What the launching call got: a function of the program, or a handle."""
+    generation: int
+    """Tells it from other kernels that had the same function before."""
+    name: bytes
+    """As the program told it, mangled; empty where it did not, or its memory could not be read."""
+    cut: bool
+    """Whether ``name`` is only the beginning."""
+    name_at: int
+    """Where the name lies in the process's memory; 0 where the program has not told it."""
+    calls: int
+    errors: int
+    total_ns: int
+    max_ns: int
+    buckets: tuple[tuple[int, int], ...]
+    """As in ``model.kernels.KernelCount``."""
+
+
+class Kernels:
+    """The kernels of ``bpf/kernels.h``. Used from one thread at a time."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._kernels = programs.kernels
+        self._launched = programs.launched
+        self._owners = programs.owners
+        self._kernel_of = programs.kernel_of
+        self._queue = programs.free_kernels
+        # What was told so far of what the records hold now.
+        self._calls = np.zeros(KERNELS, np.uint64)
+        self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
+        self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
+        self._left: list[RawKernel] = []
+        """What records held that were given back since the latest read."""
+        fill_queue(self._queue, range(KERNELS))
+
+    def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
+        """What was launched since the previous read. ``risen``: what the slots rose by, read just before."""
+        found, self._left = self._left, []
+        changed = self._changed()
+        if not len(changed):
+            return found
+        counted = np.zeros(len(self._owners), np.int64)
+        for slots, histograms in risen:
+            counted[slots] = histograms.totals()
+        return found + self._read(changed, counted)
+
+    def let_go(self, slots: NDArray[np.intp]) -> None:
+        """These slots are about to be given back, and nobody counts any more in them or in their kernels."""
+        used = np.flatnonzero(self._launched["slot"])
+        gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
+        if not len(gone):
+            return
+        late = gone[self._kernels["calls"][gone] != self._calls[gone]]
+        if len(late):
+            self._left += self._read(late, None)
+        delete_all(self._kernel_of, self._launched[gone])
+        self._kernels["calls"][gone] = 0
+        for name in ("total_ns", "errors", "max_ns", "counters"):
+            self._kernels[name][gone] = 0
+        self._calls[gone] = 0
+        self._totals[gone] = 0
+        self._counters[gone] = 0
+        self._launched[gone] = np.zeros(1, self._launched.dtype)
+        fill_queue(self._queue, gone.tolist())
+
+    def _changed(self) -> NDArray[np.intp]:
+        used = np.flatnonzero(self._launched["slot"])
+        changed: NDArray[np.intp] = used[self._kernels["calls"][used] != self._calls[used]]
+        return changed
+
+    def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
+        """What ``records`` rose by; no more of each slot than was ``counted`` in it, where that is given."""
+        # Counters before totals, as in probes/slots.py.
+        now = self._kernels["counters"][records]
+        rise = (now - self._counters[records]).astype(np.int64)  # modulo 2^32, as the counters
+        totals = np.stack([self._kernels[name][records] for name in ("errors", "total_ns")], axis=1)
+        highest = self._kernels["max_ns"][records].astype(np.int64)
+        self._kernels["max_ns"][records] = 0
+        owners = self._launched[records]
+        added = (totals - self._totals[records]).astype(np.int64)
+        if counted is not None:
+            added[:, 1] -= _hold_back(rise, owners["slot"].astype(np.int64) - 1, counted)
+        calls = rise.sum(axis=1)
+        added[:, 0] = np.minimum(added[:, 0], calls)
+        added[:, 1] = np.maximum(added[:, 1], 0)
+        seen = np.flatnonzero(calls)
+        found = []
+        for row in seen.tolist():
+            record = records[row]
+            buckets = np.flatnonzero(rise[row])
+            top = int(buckets[-1])
+            kernel, launched = self._kernels[record], owners[row]
+            known = int(kernel["name_bytes"])
+            longest = max(min(int(highest[row]), int(_HIGHEST[top])), int(_LOWEST[top]))
+            found.append(
+                RawKernel(
+                    _key(self._owners[int(launched["slot"]) - 1]),
+                    int(launched["function"]),
+                    int(launched["generation"]),
+                    bytes(kernel["name"])[: max(known - 1, 0)],
+                    known >= NAME_BYTES,
+                    int(kernel["name_at"]),
+                    int(calls[row]),
+                    int(added[row, 0]),
+                    int(added[row, 1]),
+                    longest,
+                    tuple(zip(buckets.tolist(), rise[row, buckets].tolist(), strict=True)),
+                )
+            )
+        told = records[seen]
+        self._calls[told] += calls[seen].astype(np.uint64)
+        self._totals[told] += added[seen].astype(np.uint64)
+        self._counters[told] += rise[seen].astype(np.uint32)
+        return found
+
+
+def inherited_name(programs: Programs, tgid: int, function: int) -> int:
+    """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it; else 0.
+
+    A program that forks first and launches then has told its kernels' names before.
+    """
+    try:
+        with open(f"/proc/{tgid}/stat", "rb") as file:
+            parent = int(file.read().rpartition(b")")[2].split()[1])
+        told = np.frombuffer(
+            get(programs.told_programs, np.uint32(parent).tobytes(), TOLD_PROGRAM.itemsize), TOLD_PROGRAM
+        )
+        key = np.array([(function, told["born_ns"][0])], FUNCTION_KEY)
+        found = np.frombuffer(get(programs.registered, key.tobytes(), REGISTERED.itemsize), REGISTERED)
+        return int(found["name_at"][0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _key(owner: np.void) -> SlotKey:
+    operation = int(owner["operation"])
+    return SlotKey(
+        int(owner["cgroup_id"]), int(owner["tgid"]), operation & (NESTED - 1), operation & NESTED != 0
+    )
+
+
+def _hold_back(
+    rise: NDArray[np.int64], slots: NDArray[np.int64], counted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Take from ``rise`` what is more, in a slot, than was counted in it; the least time that this took."""
+    calls = rise.sum(axis=1)
+    sums = np.zeros(len(counted), np.int64)
+    np.add.at(sums, slots, calls)
+    held_ns = np.zeros(len(rise), np.int64)
+    for slot in np.flatnonzero(sums > counted).tolist():
+        excess = int(sums[slot] - counted[slot])
+        for row in np.flatnonzero(slots == slot).tolist():
+            for bucket in np.flatnonzero(rise[row]).tolist():
+                some = min(excess, int(rise[row, bucket]))
+                rise[row, bucket] -= some
+                held_ns[row] += some * int(_LOWEST[bucket])
+                excess -= some
+    return held_ns
