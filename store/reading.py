@@ -7,7 +7,7 @@ import os
 import sqlite3
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.chain import SEVERITIES, Severity
-from model.errors import BadUsage
+from model.errors import BadUsage, Told
 from model.merging import merge
 from model.packing import Peak
 from model.window import Missing, Window
@@ -42,6 +42,10 @@ class Damaged(BadUsage):
     """A file, or a window of it, that cannot be read as what it was."""
 
 
+class Gone(Told):
+    """A window that was put together with others to a longer one, or dropped, since the file was listed."""
+
+
 class Host(NamedTuple):
     """A host that windows of a file are of."""
 
@@ -54,7 +58,10 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """The windows of a file, oldest first: element i of every array belongs to one window."""
+    """The windows of a file, oldest first: element i of every array belongs to one window.
+
+    They are in the order in which they came: where the clock was set back, ``start`` falls.
+    """
 
     window_id: NDArray[np.int64]
     host_id: NDArray[np.int64]
@@ -97,7 +104,7 @@ class ChainSpan(NamedTuple):
 class Recorded:
     """An open file of windows. Used by one thread at a time; ``close`` it, or use it with ``with``."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, version: int) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int, *, live: bool) -> None:
         self.path = path
         self.connection = connection
         """Reads only."""
@@ -105,7 +112,9 @@ class Recorded:
         """Of the format that the file has."""
         self.warnings: list[str] = []
         """What could not be read, one line each."""
+        self._live = live
         self._decoder = Decoder(connection)
+        self._data_version = _pragma(self.connection, "data_version")
         self._moments: Moments | None = None
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
         """What the file says of itself."""
@@ -139,20 +148,35 @@ class Recorded:
 
     @property
     def moments(self) -> Moments:
-        """All windows, oldest first: as they were at first, or at the last ``refresh``."""
+        """All windows, oldest first, as they were when ``changed`` last said so."""
         if self._moments is None:
             self._moments = self._read_moments()
         return self._moments
 
-    def refresh(self) -> bool:
-        """Look whether windows came or went since; what ``moments`` gives is new then."""
-        before, self._moments = self._moments, self._read_moments()
-        return before is None or not np.array_equal(before.window_id, self._moments.window_id)
+    def changed(self) -> bool:
+        """Whether another program has written since this was asked last; ``moments`` is new then."""
+        with self._guarded("it"):
+            if not self._live and _has_log(self.path):
+                # A recorder took it up: from now on it is read together with what the recorder has not put
+                # into it yet.
+                self.connection.close()
+                (self.connection, warnings), self._live = _connected(self.path, live=True), True
+                self.warnings += warnings
+                self._decoder = Decoder(self.connection)
+                self._data_version = -1
+            before, self._data_version = self._data_version, _pragma(self.connection, "data_version")
+        if before == self._data_version:
+            return False
+        self._moments = None
+        return True
 
     def window(self, window_id: int) -> Window:
-        """The window of that number. Raises Damaged where it cannot be read, and KeyError without one."""
-        with self._guarded(f"window {window_id}"), self._snapshot():
-            return self._decoder.window(int(window_id))
+        """The window of that number. Raises Damaged where it cannot be read, and Gone without one."""
+        try:
+            with self._guarded(f"window {window_id}"), self._snapshot():
+                return self._decoder.window(int(window_id))
+        except KeyError:
+            raise Gone(f"window {window_id} is no longer in {self.path}") from None
 
     def windows(
         self, start: float = -np.inf, end: float = np.inf, host: str | None = None
@@ -167,8 +191,8 @@ class Recorded:
         for at in np.flatnonzero(chosen).tolist():
             try:
                 yield self.window(moments.window_id[at])
-            except KeyError:
-                continue  # put together to a longer one meanwhile
+            except Gone:
+                continue
             except Damaged as damaged:
                 self._warn(damaged.reason)
 
@@ -176,11 +200,15 @@ class Recorded:
         """``windows`` as a list."""
         return list(self.windows(start, end, host))
 
-    def whole(self) -> Window:
-        """All windows added up. What could not be read is named in its coverage. Raises Damaged where
-        nothing can be read."""
+    def whole(
+        self, start: float = -np.inf, end: float = np.inf, each: Callable[[Window], object] = bool
+    ) -> Window:
+        """All windows that overlap ``start`` to ``end`` (Unix time in seconds) added up; ``each`` gets every
+        one of them on the way. What could not be read is named in its coverage. Raises Damaged where nothing
+        can be read."""
         found: list[Window] = []
-        for window in self.windows():
+        for window in self.windows(start, end):
+            each(window)
             found.append(window)
             if len(found) == _AT_ONCE:
                 found = [merge(found)]
@@ -218,7 +246,7 @@ class Recorded:
     def _read_moments(self) -> Moments:
         rows = self._all(
             "SELECT window_id, host_id, level, worst, began, start, seconds, coalesce(lost_ms_per_s, 0.0)"
-            " FROM windows ORDER BY start, window_id"
+            " FROM windows ORDER BY window_id"
         )
         with self._guarded("its list of windows"):
             kinds = set(map(type, (value for row in rows for value in row[:5])))
@@ -274,52 +302,85 @@ def open_file(path: Path) -> Recorded:
 
     Raises BadUsage, with the reason, where that is no such file.
     """
-    head, wal = _head(path)
+    head, live = _head(path), _has_log(path)
     if not head.startswith(_SQLITE):
         return _first_version(path)
-    (application,) = struct.unpack_from(">I", head, 68)
-    (version,) = struct.unpack_from(">I", head, 60)
-    if application != schema.APPLICATION_ID or version < 2:
+    if len(head) < _HEAD_BYTES:
+        raise _refused(path, "its end is missing")
+    if not live:
+        # Looked at here, so that nothing of another program's is opened.
+        _check_version(path, *struct.unpack_from(">I", head, 68), *struct.unpack_from(">I", head, 60))
+    with _guarded(path, "it"):
+        connection, warnings = _connected(path, live=live)
+        try:
+            if live:
+                _check_version(
+                    path, _pragma(connection, "application_id"), _pragma(connection, "user_version")
+                )
+            _check_schema(connection)
+            recorded = Recorded(path, connection, schema.VERSION, live=live)
+        except BaseException:
+            connection.close()
+            raise
+        recorded.warnings += warnings
+        return recorded
+
+
+def _check_version(path: Path, application: int, version: int) -> None:
+    if application != schema.APPLICATION_ID or version < schema.VERSION:
         raise _refused(path, "it is a database (SQLite) of another program")
     if version > schema.VERSION:
         raise BadUsage(
             f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})",
             "update stalltop",
         )
-    with _guarded(path, "it"):
-        connection = _connected(path, live=wal)
-        try:
-            _check_schema(connection)
-            return Recorded(path, connection, version)
-        except BaseException:
-            connection.close()
-            raise
 
 
-def _head(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of the file, and whether a log stands beside it that belongs to it."""
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of the file."""
     try:
         # Without O_NONBLOCK a pipe of that name would be waited on for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BadUsage(f"{path} is no regular file")
-            head = file.read(_HEAD_BYTES)
+            return file.read(_HEAD_BYTES)
     except OSError as error:
         raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _has_log(path: Path) -> bool:
+    """Whether windows stand beside the file that are not in it yet."""
     try:
-        return head, os.stat(f"{path}-wal").st_size > 0
+        return os.stat(f"{path}-wal").st_size > 0
     except OSError:
-        return head, False
+        return False
 
 
-def _connected(path: Path, *, live: bool) -> sqlite3.Connection:
-    """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing is
-    made beside it, and no lock is taken."""
+def _connected(path: Path, *, live: bool) -> tuple[sqlite3.Connection, list[str]]:
+    """A connection that reads only, and what is to be said of it. A file without a log is taken as one that
+    nobody writes: then nothing is made beside it, and no lock is taken."""
     uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    connection = sqlite3.connect(
-        uri if live else f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False
-    )
+    if live:
+        connection = _prepared(uri)
+        try:
+            _pragma(connection, "schema_version")
+            return connection, []
+        except sqlite3.OperationalError:
+            # The log's index is missing, and this user may not make it.
+            connection.close()
+            warning = f"{path}-wal cannot be read: the newest windows are missing"
+            return _prepared(f"{uri}&immutable=1"), [warning]
+    return _prepared(f"{uri}&immutable=1"), []
+
+
+def _prepared(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     # A stranger's schema can call no functions, and cells are checked before they are used.
@@ -331,7 +392,6 @@ def _connected(path: Path, *, live: bool) -> sqlite3.Connection:
 def _check_schema(connection: sqlite3.Connection) -> None:
     """Raise ValueError where the file has other tables than ours, or anything that could run."""
     expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
-    expected |= {statement.split()[2]: ("index", statement) for statement in schema.INDEXES}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
     others = [name for name, *_ in found if name not in expected and not str(name).startswith("sqlite_stat")]
     if others:
@@ -360,7 +420,7 @@ def _first_version(path: Path) -> Recorded:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     create(connection, "window")
     Writer(connection).add(window)
-    return Recorded(path, connection, 1)
+    return Recorded(path, connection, 1, live=True)
 
 
 def _refused(path: Path, why: str) -> BadUsage:

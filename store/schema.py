@@ -495,7 +495,6 @@ RECORDS: Final = (
 PARTS: Final = (COUNTS, HISTOGRAMS, *RECORDS, LOSSES)
 """All tables of what belongs to one window."""
 TABLES: Final = (ABOUT, *SHARED, WINDOWS, *PARTS)
-INDEXES: Final = ("CREATE INDEX windows_start ON windows (start)",)
 
 
 def statements() -> Iterator[str]:
@@ -503,4 +502,3 @@ def statements() -> Iterator[str]:
     yield f"PRAGMA application_id = {APPLICATION_ID}"
     yield f"PRAGMA user_version = {VERSION}"
     yield from (table.ddl for table in TABLES)
-    yield from INDEXES

@@ -28,6 +28,7 @@ _KNOWN: Final = 1 << 16
 _KNOWN_TEXTS: Final = 512
 """The same, of tables with long texts that change often."""
 _TEXTS: Final = ("coverage", "chain_texts")
+_ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
 _CODECS: Final = codecs(schema.RECORDS)
 _real = storing(float)
 
@@ -58,11 +59,14 @@ class Writer:
         """Look anew at what the file holds: to be called after a rollback, and after rows were removed."""
         self._shared = {table.name: _Shared(self._connection, table) for table in schema.SHARED}
 
-    def add(self, window: Window, level: int = 0, peak: Peak | None = None) -> int:
+    def add(
+        self, window: Window, level: int = 0, peak: Peak | None = None, window_id: int | None = None
+    ) -> int:
         """Write ``window`` and return its number.
 
         ``level`` is the shortest length in seconds of its tier; ``peak`` how bad the windows were that it was
-        put together from. Raises Told where it is too large, and sqlite3.Error.
+        put together from; ``window_id`` a number that is free, else the next one. Numbers tell the order of
+        windows. Raises Told where it is too large, and sqlite3.Error.
         """
         numbers = _Numbers(self._shared, self._clocks, window)
         host = numbers.host(window.host)
@@ -82,10 +86,7 @@ class Writer:
         if peak is None:
             self._chains[window.host] = window.chains
         sums = sealed(values, parts)
-        names = schema.WINDOWS.names[1:]
-        number = self._connection.execute(
-            f"INSERT INTO windows ({', '.join(names)}) VALUES ({_marks(len(names))})", (*values, sums)
-        ).lastrowid
+        number = self._connection.execute(_ADD_WINDOW, (window_id, *values, sums)).lastrowid
         assert number is not None
         for table in schema.PARTS:
             rows = parts[table.name]

@@ -92,7 +92,7 @@ def content(shown: Shown, chosen: Format) -> bytes:
     """What the file holds. Raises Told where it cannot be made."""
     window = shown.window
     if chosen.kind == "window":
-        from outputs.saved import dump
+        from store.saving import dump
 
         return dump(window)
     if chosen.kind == "text":

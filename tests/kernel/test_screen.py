@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from outputs.saved import load
+from store.reading import load
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from model.tenant import Tenant
 from outputs.html_page import html_page
-from outputs.saved import load
+from store.reading import load
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import many, numbered

@@ -18,7 +18,7 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from outputs.saved import load
+from store.reading import load
 from tests.tui.screen import Screen, running
 from tui.app import RunOptions
 from tui.theme import NAMES

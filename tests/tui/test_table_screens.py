@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outputs.saved import load
+from store.reading import load
 from tests.tui.screen import running
 from tests.tui.test_details import with_devices
 from tui.app import RunOptions

@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print every cause that was found; 0 also where there is none, 3 where this host cannot be traced."""
     if options.file is not None:
-        from outputs.saved import load
+        from store.reading import load
 
         _print(load(options.file), as_json=options.json)
         return 0

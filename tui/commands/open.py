@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the saved window, or print it where stdout is not a terminal."""
-    from outputs.saved import load
+    from store.reading import load
 
     window = load(options.file)
     if options.json or not sys.stdout.isatty():
