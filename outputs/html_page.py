@@ -31,6 +31,13 @@ _LETTERS: Final = dict(zip(SPLITS, "Rqdmlgnpso", strict=True))
 def html_page(window: Window, shown: Sheet | None = None) -> str:
     """The page of ``window``, with the table that was looked at before the others."""
     title = f"stalltop {window.host} {figures.moment(window.start)}"
+    return framed(
+        title, STYLE, _head(window), _wrong(window), _tables(window, shown), remark_sections(window), _foot()
+    )
+
+
+def framed(title: str, style: str, *body: str) -> str:
+    """A whole page, with the policy that keeps it from loading or running anything."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -38,10 +45,9 @@ def html_page(window: Window, shown: Sheet | None = None) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("title", title),
-        Html(f"<style>{STYLE}</style>"),
+        Html(f"<style>{style}</style>"),
     )
-    body = tag("body", _head(window), _wrong(window), _tables(window, shown), _remarks(window), _foot())
-    return f'<!DOCTYPE html>\n<html lang="en">{head}\n{body}</html>\n'
+    return f'<!DOCTYPE html>\n<html lang="en">{head}\n{tag("body", *body)}</html>\n'
 
 
 def _head(window: Window) -> Html:
@@ -56,7 +62,8 @@ def _head(window: Window) -> Html:
     return tag("header", tag("h1", f"stalltop {window.host}"), *lines)
 
 
-def _section(title: str, *children: str) -> Html:
+def section(title: str, *children: str) -> Html:
+    """A part of a page below its title."""
     return joined(Html("\n"), tag("section", tag("h2", title), *children))
 
 
@@ -66,13 +73,14 @@ def _section(title: str, *children: str) -> Html:
 def _wrong(window: Window) -> Html:
     chains = sorted(window.chains, key=worst_first)
     if not chains:
-        return _section("What is wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
+        return section("What is wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
     faults = any(chain.severity != "info" for chain in chains)
     title = "What is wrong" if faults else "Worth knowing"
-    return _section(title, *(_chain(chain, window) for chain in chains))
+    return section(title, *(chain_article(chain, window) for chain in chains))
 
 
-def _chain(chain: Chain, window: Window) -> Html:
+def chain_article(chain: Chain, window: Window) -> Html:
+    """A chain in full: its steps, and what helps. ``window`` has its tenants."""
     course = ", ".join(chain_text.course(chain, unicode=True))
     title = tag("h3", tag("span", chain.severity, class_="severity"), chain.summary or chain.title)
     lines = [tag("p", f"{course}; {chain_text.about(chain, unicode=True)}", class_="dim")]
@@ -115,11 +123,12 @@ def _fix(fix: Fix) -> Html:
 def _tables(window: Window, shown: Sheet | None) -> Html:
     sheets = [*([shown] if shown is not None else []), *others(window, shown)]
     measured = any(row.split_ns for table in sheets for row in table.rows)
-    tables = [_table(table, None if table is shown else MOST_ROWS, split=measured) for table in sheets]
-    return joined(*([_key()] if measured else []), *tables)
+    tables = [sheet_table(table, None if table is shown else MOST_ROWS, split=measured) for table in sheets]
+    return joined(*([split_key()] if measured else []), *tables)
 
 
-def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
+def sheet_table(table: Sheet, most: int | None, *, split: bool) -> Html:
+    """The first ``most`` rows of a table, all without it; ``split``: with where their time went."""
     heads = [tag("th", name, class_="name") for name in table.by]
     columns = columns_of(table)
     heads += [tag("th", column.head) for column in columns]
@@ -130,7 +139,7 @@ def _table(table: Sheet, most: int | None, *, split: bool) -> Html:
     rest = [tag("p", f"and {more} more", class_="dim")] if more else []
     if not rows:
         rest.append(tag("p", "no row", class_="dim"))
-    return _section(table.title, tag("div", content, class_="scroll"), *rest)
+    return section(table.title, tag("div", content, class_="scroll"), *rest)
 
 
 def _row(row: SheetRow, columns: Sequence[Column], *, split: bool) -> Html:
@@ -140,11 +149,12 @@ def _row(row: SheetRow, columns: Sequence[Column], *, split: bool) -> Html:
         text = column.shown(getattr(row, column.field), True).strip()
         cells.append(tag("td", text, class_="bad" if wrong else ""))
     if split:
-        cells.append(tag("td", _bar(row), class_="name"))
+        cells.append(tag("td", split_bar(row), class_="name"))
     return joined(Html("\n"), tag("tr", *cells, class_="inside" if row.inside else ""))
 
 
-def _bar(row: SheetRow) -> Html:
+def split_bar(row: SheetRow) -> Html:
+    """Where the time of a row went; nothing where that is not known."""
     found = parts(row)
     if not found:
         return Html()
@@ -155,7 +165,8 @@ def _bar(row: SheetRow) -> Html:
     return tag("div", *pieces, class_="bar", role="img", title=told, aria_label=told)
 
 
-def _key() -> Html:
+def split_key() -> Html:
+    """What the colours of bars mean."""
     pieces = [tag("span", tag("i", _LETTERS[name], class_=name), f" {name}") for name in SPLITS]
     return joined(Html("\n"), tag("p", *pieces, class_="key"))
 
@@ -163,9 +174,10 @@ def _key() -> Html:
 # ---- the rest
 
 
-def _remarks(window: Window) -> Html:
+def remark_sections(window: Window) -> Html:
+    """What is to be said besides tables and chains."""
     found: Sequence[list[str]] = [part for part in remarks(window, _WIDE) if part]
-    return joined(*(_section(title.capitalize(), _list(lines)) for title, *lines in found))
+    return joined(*(section(title.capitalize(), _list(lines)) for title, *lines in found))
 
 
 def _list(lines: Sequence[str]) -> Html:

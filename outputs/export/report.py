@@ -1,0 +1,188 @@
+"""A recording, or one window, as one page for a browser: what was wrong and when, pictures, tables.
+
+The page is one file without scripts that loads nothing: it is written for somebody who has only a browser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from model.chain import SEVERITIES
+from model.merging import merge
+from model.pivot import pivot
+from model.window import Window
+from outputs import figures
+from outputs.export.axes import Axis, time_axis
+from outputs.export.course import Course, courses
+from outputs.export.episodes import Episode, Episodes
+from outputs.export.report_charts import containers, latency, machine
+from outputs.export.report_style import REPORT_STYLE
+from outputs.export.report_tables import kernels, slow_calls
+from outputs.html_page import (
+    chain_article,
+    framed,
+    remark_sections,
+    section,
+    sheet_table,
+    split_key,
+)
+from outputs.html_text import Html, tag
+from outputs.sheet import others
+from outputs.style import Style
+from outputs.text import host
+
+POINTS: Final = 240
+"""Stretches that a line over time has at most."""
+MOST_ROWS: Final = 100
+"""Rows of a table."""
+MOST_CHAINS: Final = 30
+"""Chains that are told in full, the worst ones."""
+OPEN_CHAINS: Final = 3
+"""Of these, how many are unfolded."""
+MOST_HOSTS: Final = 8
+"""Hosts that have charts."""
+_TICKS: Final = 7
+_WIDE: Final = Style(width=100_000, colour=False, unicode=True)
+
+
+def page(windows: Iterable[Window], start: float, end: float) -> str:
+    """The page of ``windows``, which come in order of time and lie between ``start`` and ``end`` (Unix
+    seconds). Raises ValueError without any."""
+    found, episodes = courses(windows, max((end - start) / POINTS, 1e-3))
+    if not found:
+        raise ValueError("no windows to tell of")
+    wholes = [course.window(episodes) for course in found]
+    whole = merge(wholes)
+    start = min(course.stretches[0].start for course in found)
+    end = max(stretch.end for course in found for stretch in course.stretches)
+    times = time_axis(start, end, _TICKS)
+    moving = any(len(course.stretches) > 1 for course in found)
+    parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, episodes)]
+    parts += [_wrong(episodes, wholes, times if moving else None, start, end)]
+    for course, one in zip(found[:MOST_HOSTS], wholes, strict=False):
+        of = f" of {course.host}" if len(found) > 1 else ""
+        parts += [latency(course, one, times if moving else None, of)]
+        if moving:
+            parts += [containers(course, one, times, of), machine(course, times, of)]
+    tables = others(whole, None)
+    measured = any(row.split_ns for table in tables for row in table.rows)
+    parts += [split_key()] if measured else []
+    parts += [sheet_table(table, MOST_ROWS, split=measured) for table in tables]
+    parts += [slow_calls(whole), kernels(whole), remark_sections(whole), _foot()]
+    title = f"stalltop {whole.host} {figures.moment(start)}"
+    return framed(title, REPORT_STYLE, *(part for part in parts if part))
+
+
+# ---- what there is
+
+
+def _head(whole: Window, found: Sequence[Course], start: float, end: float, *, moving: bool) -> Html:
+    covered = max(course.covered_s for course in found)
+    when = f"{figures.moment(start)} to {figures.moment(end)}"
+    lines = [tag("p", f"{when}, {_seconds(covered)} of it recorded")]
+    if whole.simulated:
+        lines.append(tag("p", "SIMULATED: no such tenants were traced", class_="warn"))
+    if whole.coverage.tracing:
+        lines.append(tag("p", f"not tracing: {whole.coverage.tracing}", class_="warn"))
+    if not moving:
+        lines += [tag("p", re.sub(" {2,}", " · ", line.strip())) for line in host(whole, _WIDE)]
+    return tag("header", tag("h1", f"stalltop {whole.host}"), *lines)
+
+
+def _seconds(seconds: float) -> str:
+    return figures.duration(seconds * 1e9).strip()
+
+
+def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html:
+    """The figures that one looks for first."""
+    groups = pivot(whole, ())
+    keys = [key for key in whole.rows.keys if key.outermost]
+    faults = {(one.host, one.chain.id) for one in episodes.all() if one.chain.severity != "info"}
+    tiles = [
+        ("calls", figures.count(int(groups.calls[0]))),
+        ("errors", figures.count(int(groups.errors[0]))),
+        ("not counted", figures.count(whole.lost)),
+        ("found wrong", figures.count(len(faults))),
+        ("containers", figures.count(len({key.tenant for key in keys}))),
+        ("processes", figures.count(len({(key.host, key.pid) for key in keys}))),
+        ("operations", figures.count(len({(key.layer, key.operation) for key in keys}))),
+        ("GPUs", figures.count(len(whole.devices.devices))),
+        ("windows", figures.count(sum(course.windows for course in found))),
+    ]
+    boxes = [tag("div", tag("b", text.strip()), tag("span", name)) for name, text in tiles]
+    return tag("div", *boxes, class_="tiles")
+
+
+# ---- what is wrong
+
+
+def _wrong(
+    episodes: Episodes, wholes: Sequence[Window], times: Axis | None, start: float, end: float
+) -> Html:
+    """Every chain as bars over time, then each in full, the worst first."""
+    windows = {window.host: window for window in wholes}
+    runs: dict[tuple[str, str], list[Episode]] = {}
+    for episode in episodes.all():
+        runs.setdefault((episode.host, episode.chain.id), []).append(episode)
+    ordered = sorted(runs.values(), key=lambda run: _rank(run[-1]))
+    if not ordered:
+        return section("What was wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
+    faults = any(run[-1].chain.severity != "info" for run in ordered)
+    parts: list[Html] = []
+    if times is not None:
+        rows = [_run(number, run, times, start, end) for number, run in enumerate(ordered[:MOST_CHAINS])]
+        ticks = [
+            tag("i", tick.label, style=f"left:{100 * tick.at:.2f}%") for tick in times.ticks if tick.at < 0.97
+        ]
+        parts.append(tag("div", *rows, tag("div", *ticks, class_="ticks"), class_="runs"))
+    for number, run in enumerate(ordered[:MOST_CHAINS]):
+        last = run[-1]
+        times_told = f", {len(run)} times, the last one:" if len(run) > 1 else ""
+        head = tag(
+            "summary", tag("b", last.chain.severity), f" {last.chain.summary or last.chain.title}{times_told}"
+        )
+        # A link to what is inside opens it.
+        inside = tag("div", chain_article(last.chain, windows[last.host]), id=f"chain-{number}")
+        unfolded = {"open": "open"} if number < OPEN_CHAINS else {}
+        parts.append(tag("details", head, inside, class_=last.chain.severity, **unfolded))
+    more = len(ordered) - MOST_CHAINS
+    parts += [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
+    return section("What was wrong" if faults else "Worth knowing", *parts)
+
+
+def _rank(episode: Episode) -> tuple[int, float, str]:
+    """By severity, then by loss, whether it still goes on or not: a report is of the past."""
+    chain = episode.chain
+    return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s, chain.id
+
+
+def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: float) -> Html:
+    chain = run[-1].chain
+    bars = []
+    for episode in run:
+        left, right = times.place(episode.chain.since), times.place(episode.end)
+        if episode.end < start or episode.chain.since > end:
+            continue
+        told = f"{figures.moment(episode.chain.since)} for {_seconds(episode.end - episode.chain.since)}"
+        bars.append(
+            tag(
+                "i",
+                title=told,
+                class_=episode.chain.severity,
+                style=f"left:{100 * left:.2f}%;width:{100 * max(right - left, 0.002):.2f}%",
+            )
+        )
+    text = chain.summary or chain.title
+    link = tag("a", tag("b", chain.severity), f" {text}", href=f"#chain-{number}", title=text)
+    return tag("div", link, tag("div", *bars, class_="track"), class_="run")
+
+
+def _foot() -> Html:
+    text = (
+        "Written by stalltop. (name): made inside another traced call, part of that call's time. Percentiles "
+        "are of HdrHistograms with two significant digits; those of a stretch of time are of all its calls: "
+        "nothing is averaged. Lines have gaps where nothing was recorded or nothing returned."
+    )
+    return tag("footer", tag("p", text))

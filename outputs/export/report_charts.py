@@ -1,0 +1,220 @@
+"""Pictures of a report: calls over time, how they spread, containers, host and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from model.calls import KeptCall
+from model.device import Device
+from model.pivot import PERCENTS, Groups, bounded, pivot
+from model.window import Window
+from outputs import figures
+from outputs.export.axes import Axis, duration_axis, linear_axis
+from outputs.export.charts import Point, Series, distribution, over_time
+from outputs.export.course import Course, Figures, Name, Stretch
+from outputs.html_page import section
+from outputs.html_text import Html, tag
+
+MOST_CHARTS: Final = 6
+"""Operations, and containers, that have charts: those that took the most time."""
+MOST_DEVICES: Final = 8
+"""GPUs that have charts."""
+_DOTS: Final = 150
+"""Slow calls that are dots of a chart."""
+
+
+def _card(title: str, about: str, chart: Html, *legend: tuple[str, str]) -> Html:
+    named = [tag("span", tag("i", class_=style), name) for style, name in legend]
+    return tag(
+        "figure",
+        tag("figcaption", tag("b", title), tag("span", about), tag("span", *named, class_="legend")),
+        chart,
+    )
+
+
+def _grid(title: str, cards: Sequence[Html]) -> Html:
+    return section(title, tag("div", *cards, class_="cards")) if cards else Html()
+
+
+_LINES: Final = (("max", "longest"), ("p99", "p99"), ("p50", "p50"))
+
+
+def _durations(points: Sequence[tuple[float, float, Figures | None]]) -> tuple[list[Series], Axis]:
+    """Median, p99 and longest as lines, and an axis that they fit."""
+    known = [one for _, _, one in points if one is not None and one.p50_ns is not None]
+    low = min((one.p50_ns or 1 for one in known), default=1)
+    high = max((one.max_ns or 1 for one in known), default=1)
+
+    def line(name: str, style: str, get: Callable[[Figures], int | None]) -> Series:
+        return Series(name, style, [Point(a, b, None if one is None else get(one)) for a, b, one in points])
+
+    series = [
+        line("longest", "max", lambda one: one.max_ns),
+        line("p99", "p99", lambda one: one.p99_ns),
+        line("p50", "p50", lambda one: one.p50_ns),
+    ]
+    return series, duration_axis(float(low), float(high))
+
+
+def _told(groups: Groups, at: int) -> str:
+    """The figures of a group in a line."""
+    p50, p99 = int(groups.p50_ns[at]), int(groups.p99_ns[at])
+    return (
+        f"{figures.count(int(groups.calls[at])).strip()} calls, p50 {figures.duration(p50).strip()}, "
+        f"p99 {figures.duration(p99).strip()}, longest {figures.duration(int(groups.max_ns[at])).strip()}"
+    )
+
+
+def _most(groups: Groups) -> list[int]:
+    """The groups of outermost calls that took the most time."""
+    order = np.argsort(groups.total_ns)[::-1].tolist()
+    return [at for at in order if groups.calls[at] and not groups.nested[at]][:MOST_CHARTS]
+
+
+def latency(course: Course, whole: Window, times: Axis | None, of: str) -> Html:
+    """All calls together, then the operations that took the most time: over time, and how they spread."""
+    cards = [] if times is None else _together(course, times)
+    groups = pivot(whole, ("operation", "layer"))
+    for at in _most(groups):
+        name: Name = groups.keys[at]
+        title, about = f"{name[0]} ({name[1]})", _told(groups, at)
+        if times is not None:
+            points = [(one.start, one.end, one.operations.get(name)) for one in course.stretches]
+            series, axis = _durations(points)
+            dots = _dots(whole, name)
+            chart = over_time(series, times, axis, told=f"{title} over time: {about}", dots=dots)
+            kept = [("dot", "kept calls")] if dots else []
+            cards.append(_card(title, about, chart, *_LINES, *kept))
+        else:
+            cards.append(_card(title, about, _spread(groups, at, f"{title}: {about}"), *_MARKS))
+    return _grid(("How long calls took" if times is None else "Calls over time") + of, cards)
+
+
+def _dots(whole: Window, name: Name) -> list[tuple[float, float, str]]:
+    calls = [call for call in whole.calls.kept if (call.operation, call.layer) == name]
+    calls = sorted(calls, key=lambda call: -call.duration_ns)[:_DOTS]
+    return [(call.start_ns / 1e9, call.duration_ns, _call_told(call)) for call in calls]
+
+
+def _call_told(call: KeptCall) -> str:
+    who = f"{call.process} {call.pid}, thread {call.tid}"
+    return f"{figures.clock(call.start_ns / 1e9)}  {figures.duration(call.duration_ns).strip()}  {who}"
+
+
+_MARKS: Final = (("p50", "p50"), ("p95", "p95"), ("p99", "p99"), ("max", "longest"))
+
+
+def _spread(groups: Groups, at: int, told: str) -> Html:
+    row = groups.histograms.take(np.array([at]))
+    percentiles = bounded(row.percentiles(PERCENTS), groups.max_ns[at : at + 1])[0].tolist()
+    values = [*percentiles, int(groups.max_ns[at])]
+    marks = [(name, float(value)) for (name, _), value in zip(_MARKS, values, strict=True)]
+    return distribution(row.index, row.count, marks, told=told)
+
+
+def _together(course: Course, times: Axis) -> list[Html]:
+    """Calls a second, and how long all of them took."""
+    stretches = course.stretches
+    rates = [Point(one.start, one.end, one.outermost.calls_per_s) for one in stretches]
+    axis = linear_axis(max((one.value or 0.0 for one in rates), default=0.0), 4, figures.rate)
+    chart = over_time([Series("calls", "area", rates)], times, axis, told="calls a second over time")
+    cards = [_card("calls a second", "outermost calls of all containers", chart)]
+    series, durations = _durations([(one.start, one.end, one.outermost) for one in stretches])
+    chart = over_time(series, times, durations, told="how long calls took over time")
+    return [*cards, _card("how long all calls took", "logarithmic", chart, *_LINES)]
+
+
+def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
+    """How long the calls of the containers took that spent the most time in them."""
+    groups = pivot(whole, ("container",))
+    cards = []
+    for at in _most(groups):
+        points = [(one.start, one.end, one.containers.get(groups.keys[at])) for one in course.stretches]
+        series, axis = _durations(points)
+        title, about = groups.labels[at][0], _told(groups, at)
+        cards.append(
+            _card(title, about, over_time(series, times, axis, told=f"{title} over time: {about}"), *_LINES)
+        )
+    return _grid("Containers over time" + of, cards)
+
+
+def _line(stretches: Sequence[Stretch], get: Callable[[Stretch], float | None]) -> list[Point]:
+    return [Point(one.start, one.end, get(one)) for one in stretches]
+
+
+def machine(course: Course, times: Axis, of: str) -> Html:
+    """CPUs, memory and every GPU."""
+    stretches = course.stretches
+    cards: list[Html] = []
+
+    def card(title: str, about: str, points: list[Point], most: float, shown: Callable[[float], str]) -> None:
+        known = [point.value for point in points if point.value is not None]
+        if not known:
+            return
+        axis = linear_axis(max(most, *known), 4, shown)
+        last = f"{shown(min(known)).strip()} to {shown(max(known)).strip()}"
+        chart = over_time([Series(title, "area", points)], times, axis, told=f"{title} over time: {last}")
+        cards.append(_card(title, f"{last}{about}", chart))
+
+    systems = [one.system for one in stretches if one.system is not None]
+    if systems:
+        last = systems[-1]
+        points = _line(stretches, lambda one: None if one.system is None else one.system.cpu_percent)
+        card("CPUs busy", f", of {last.cpus} CPUs", points, 100.0, figures.percent)
+        points = _line(stretches, lambda one: None if one.system is None else one.system.memory_used_bytes)
+        card(
+            "memory used",
+            f", of {figures.memory(last.memory_total_bytes).strip()}",
+            points,
+            float(last.memory_total_bytes),
+            figures.memory,
+        )
+    devices = {device.uuid: device for one in stretches for device in one.devices}
+    for uuid, device in sorted(devices.items(), key=lambda item: item[1].index)[:MOST_DEVICES]:
+        name = f"GPU {device.index}"
+        for title, most, shown, get in _FIGURES:
+
+            def value(
+                one: Stretch, get: Callable[[Device], float | None] = get, uuid: str = uuid
+            ) -> float | None:
+                found = next((device for device in one.devices if device.uuid == uuid), None)
+                return None if found is None else get(found)
+
+            card(f"{name} {title}", f", {device.name}", _line(stretches, value), most(device) or 0.0, shown)
+    return _grid("Host and GPUs" + of, cards)
+
+
+def _watts(value: float) -> str:
+    return f"{value:.0f} W"
+
+
+_FIGURES: Final[
+    tuple[
+        tuple[
+            str,
+            Callable[[Device], float | None],
+            Callable[[float], str],
+            Callable[[Device], float | None],
+        ],
+        ...,
+    ]
+] = (
+    ("busy", lambda device: 100.0, figures.percent, lambda device: device.utilization_percent),
+    (
+        "memory used",
+        lambda device: device.memory_total_bytes,
+        figures.memory,
+        lambda device: device.memory_used_bytes,
+    ),
+    ("power", lambda device: device.power_limit_watts, _watts, lambda device: device.power_watts),
+    (
+        "SM clock",
+        lambda device: device.sm_clock_max_mhz,
+        lambda value: f"{value:.0f} MHz",
+        lambda device: device.sm_clock_mhz,
+    ),
+)
+"""Of a device: title, the most there can be, how it is shown, and the figure."""

@@ -1,0 +1,88 @@
+"""Tables of a report that only it has: slow calls one by one, and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from model.kernels import KernelCount
+from model.window import Window
+from outputs import chain_text, figures
+from outputs.html_page import section, split_bar
+from outputs.html_text import Html, joined, tag
+from outputs.sheet import SheetRow
+
+MOST_LISTED: Final = 50
+"""Slow calls and kernels that are listed."""
+
+
+def _listing(title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], more: int) -> Html:
+    """A table; the first ``left`` columns are names."""
+    if not rows:
+        return Html()
+
+    def cells(kind: str, row: Sequence[str]) -> list[Html]:
+        return [tag(kind, cell, class_="name" if at < left else "") for at, cell in enumerate(row)]
+
+    body = [joined(Html("\n"), tag("tr", *cells("td", row))) for row in rows]
+    table = tag("table", tag("thead", tag("tr", *cells("th", heads))), tag("tbody", *body))
+    rest = [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
+    return section(title, tag("div", table, class_="scroll"), *rest)
+
+
+def slow_calls(whole: Window) -> Html:
+    """The slowest of the calls that were kept."""
+    calls = sorted(whole.calls.kept, key=lambda call: -call.duration_ns)
+    rows = []
+    for call in calls[:MOST_LISTED]:
+        bar = split_bar(SheetRow((), split_ns=call.split_ns)) if call.split_ns is not None else Html()
+        rows.append(
+            [
+                chain_text.name_of(call.tenant, whole),
+                f"{call.process} {call.pid}",
+                f"({call.operation})" if call.nested else call.operation,
+                call.kernel,
+                call.arguments,
+                str(call.tid),
+                figures.clock(call.start_ns / 1e9),
+                figures.duration(call.duration_ns).strip(),
+                bar,
+            ]
+        )
+    heads = (
+        "container",
+        "process",
+        "operation",
+        "kernel",
+        "arguments",
+        "thread",
+        "began",
+        "took",
+        "time went to",
+    )
+    more = len(calls) - MOST_LISTED + whole.calls.passed_over if rows else 0
+    return _listing("Slow calls, one by one", heads, 5, rows, more)
+
+
+def kernels(whole: Window) -> Html:
+    """Launches by container and kernel, those with the most time first."""
+    sums: dict[tuple[str, str], list[KernelCount]] = {}
+    for count in whole.kernels:
+        sums.setdefault((count.tenant, count.kernel), []).append(count)
+    ordered = sorted(sums.items(), key=lambda item: -sum(count.total_ns for count in item[1]))
+    rows = []
+    for (tenant, kernel), counts in ordered[:MOST_LISTED]:
+        calls, total = sum(count.calls for count in counts), sum(count.total_ns for count in counts)
+        rows.append(
+            [
+                chain_text.name_of(tenant, whole),
+                kernel or "not known",
+                figures.count(calls).strip(),
+                figures.count(sum(count.errors for count in counts)).strip(),
+                figures.duration(total / calls if calls else None).strip(),
+                figures.duration(max(count.max_ns for count in counts)).strip(),
+                figures.duration(total).strip(),
+            ]
+        )
+    heads = ("container", "kernel", "launches", "err", "mean", "longest", "in launching calls")
+    return _listing("Kernels", heads, 2, rows, len(ordered) - MOST_LISTED)

@@ -1,0 +1,236 @@
+"""Write a saved window or a recording for other programs: a table, a trace, histogram logs, or a report for a
+browser."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from model.errors import BadUsage, Told
+from outputs.places import SUFFIX
+from tui.commands.tracing import number, say
+
+if TYPE_CHECKING:
+    from model.filter import Filter
+    from model.window import Window
+    from outputs.export.formats import Format
+    from store.reading import Recorded
+
+FORMATS: Final = ("hlog", "perfetto", "csv", "json", "parquet", "html")
+"""Names of ``outputs.export.formats.FORMATS``, which is not imported before it is needed."""
+STDOUT: Final = "-"
+_QUIET_SECONDS: Final = 0.5
+"""Nothing is said of what takes no longer."""
+_EVERY_SECONDS: Final = (0.2, 10.0)
+"""How often progress is told: on a terminal, elsewhere."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a saved window or a recording")
+    parser.add_argument(
+        "--to", required=True, choices=FORMATS, dest="format", help="what to write (docs/export.md)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="where to; - is stdout (default: the name of FILE with another ending, in this folder)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    group = parser.add_argument_group("what is exported (default: all of it)")
+    group.add_argument(
+        "--from",
+        dest="begin",
+        metavar="TIME",
+        help="from then on: 14:32, --from=-2h (before the end) …",
+    )
+    group.add_argument("--until", metavar="TIME", help="until then")
+    group.add_argument("--container", metavar="TEXT", help="only containers named like TEXT or /REGEX/")
+    group.add_argument("--operation", metavar="TEXT", help="only operations named like TEXT or /REGEX/")
+    group.add_argument(
+        "--filter", metavar="FILTER", default="", help="only rows that pass, as after / on the screen"
+    )
+    group.add_argument(
+        "--every",
+        type=number(float, 0.1, 31 * 86400),
+        metavar="SECONDS",
+        help="add windows up to stretches of so many seconds (default: as they were recorded)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Export; 0, or 1 where some windows could not be read: the others are written, and stderr says so."""
+    from outputs.export.formats import FORMATS
+    from store.reading import open_file
+
+    made = FORMATS[options.format]
+    rows = _filter(options)
+    target = _target(options, made)
+    with open_file(options.file) as recorded:
+        start, end = _span(recorded, options)
+        reading = _Reading(recorded, rows, start, end, options.every)
+        if target is None:
+            _to_stdout(made, reading)
+        else:
+            _to_path(made, reading, target, force=options.force)
+        reading.ended()
+        if target is not None:
+            say(f"wrote {target}: {reading.count:,} {'window' if reading.count == 1 else 'windows'}")
+        for warning in recorded.warnings:
+            say(f"left out: {warning}")
+        return 1 if recorded.warnings else 0
+
+
+# ---- where to
+
+
+def _target(options: argparse.Namespace, made: Format) -> Path | None:
+    """Where the export goes; None: to stdout. Raises BadUsage where it cannot go there."""
+    file: Path = options.file
+    default = file.name.removesuffix(SUFFIX) + made.suffix
+    if options.output == STDOUT:
+        if made.write is None:
+            raise BadUsage(
+                f"{made.name} is a folder of files: it cannot go to stdout", "name a folder with -o"
+            )
+        if made.binary and sys.stdout.isatty():
+            raise BadUsage(f"{made.name} is nothing that a terminal shows", "name a file with -o")
+        return None
+    path = Path(options.output or default)
+    if made.write is not None and path.is_dir():
+        path /= default
+    with contextlib.suppress(OSError):
+        if os.path.samefile(path, file):
+            raise BadUsage(f"{path} is the file that is read", "name another one with -o")
+    if os.path.lexists(path) and not options.force:
+        raise BadUsage(f"{path} exists", "name another one with -o, or replace it with --force")
+    return path
+
+
+def _to_stdout(made: Format, reading: _Reading) -> None:
+    assert made.write is not None
+    sys.stdout.flush()
+    made.write(reading.windows(), reading.span, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
+    from outputs.files import opened
+    from outputs.new_folder import filled
+
+    if made.write is not None:
+        with opened(path, overwrite=force) as file:
+            made.write(reading.windows(), reading.span, file)
+    elif made.fill is not None:
+        with filled(path, replaces=made.replaces if force else None) as folder:
+            made.fill(reading.windows(), folder)
+
+
+# ---- what
+
+
+def _filter(options: argparse.Namespace) -> Filter:
+    from model.filter import parse
+
+    terms = [
+        _term(name, typed)
+        for name in ("container", "operation")
+        if (typed := getattr(options, name)) is not None
+    ]
+    found = parse(" ".join([*terms, options.filter]).strip())
+    if found.error:
+        raise BadUsage(found.error, "docs/keys.md says what a filter may be")
+    return found
+
+
+def _term(name: str, typed: str) -> str:
+    """A term of a filter that looks for what was typed in one name."""
+    if '"' in typed:
+        raise BadUsage(f"--{name} takes no quotes", f"say it as --filter '{name}:/…/'")
+    return f"{name}:{typed}" if typed.startswith("/") else f'{name}:"{typed}"'
+
+
+def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
+    """Between which times windows are wanted, Unix seconds. Raises BadUsage where that is none."""
+    from tui.when import moment
+
+    moments = recorded.moments
+    if not len(moments):
+        raise Told(f"{options.file} has no windows")
+    first, last = float(moments.start.min()), float(moments.end.max())
+    times = [first, last]
+    for at, (option, typed) in enumerate((("--from", options.begin), ("--until", options.until))):
+        if typed is not None:
+            try:
+                times[at] = moment(typed, start=first, end=last)
+            except ValueError as error:
+                raise BadUsage(f"{option}: {error}") from None
+    if times[0] >= times[1] and first < last:
+        raise BadUsage("--from is not before --until")
+    return times[0], times[1]
+
+
+class _Reading:
+    """Windows as they are read and narrowed, with progress on stderr."""
+
+    def __init__(
+        self, recorded: Recorded, rows: Filter, start: float, end: float, every: float | None
+    ) -> None:
+        self._recorded = recorded
+        self._rows = rows
+        self.span = start, end
+        self._every = every
+        self._passed = 0
+        self.count = 0
+        """Windows read so far."""
+        moments = recorded.moments
+        self._all = int(((moments.start < end) & (moments.end > start)).sum())
+        self._terminal = sys.stderr.isatty()
+        self._began = self._told = time.monotonic()
+        self._shown = False
+
+    def windows(self) -> Iterator[Window]:
+        """All that are wanted, oldest first. Raises Told where no row passes the filter."""
+        from outputs.export.stretches import stretches
+
+        found = self._read()
+        yield from found if self._every is None else stretches(found, self._every)
+        if self._recorded.warnings and not self.count:
+            raise Told(f"nothing can be read: {self._recorded.warnings[0]}")
+        if self._rows and not self._passed:
+            raise Told("no row passes the filter", "stalltop open FILE shows what there is")
+
+    def _read(self) -> Iterator[Window]:
+        from outputs.export.formats import narrowed
+
+        for window in self._recorded.windows(*self.span):
+            self.count += 1
+            self._tell()
+            narrow = narrowed(window, self._rows)
+            self._passed += len(narrow.rows) + len(narrow.open_calls)
+            yield narrow
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        pause = _EVERY_SECONDS[0 if self._terminal else 1]
+        if now - self._began < _QUIET_SECONDS or now - self._told < pause:
+            return
+        self._told = now
+        text = f"stalltop: window {self.count:,} of {self._all:,}"
+        if self._terminal:
+            self._shown = True
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        else:
+            print(text, file=sys.stderr)  # noqa: T201
+
+    def ended(self) -> None:
+        """Take the progress off the terminal."""
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
