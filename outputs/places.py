@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import time
 from pathlib import Path
@@ -26,8 +27,16 @@ def state_directory() -> Path:
 
 def window_name(window: Window) -> str:
     """What files of ``window`` are called, by host and local time: ``gpu7-20260504-031245``."""
-    host = re.sub(r"[^A-Za-z0-9._-]+", "_", window.host).strip("._-")[:64] or "host"
-    return f"{host}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
+    return f"{_in_a_name(window.host)}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
+
+
+def recording_path() -> Path:
+    """Where this host is recorded to where nothing else is said: hosts may share a home."""
+    return state_directory() / f"recording-{_in_a_name(platform.node())}{SUFFIX}"
+
+
+def _in_a_name(host: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", host).strip("._-")[:64] or "host"
 
 
 def free(path: Path) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from model.chain import Chain, worst_first
+from model.evidence import MOST_EVENTS, Event
 from model.merging import merge
 from model.window import Window
 
@@ -177,3 +178,9 @@ def put_together(windows: Sequence[Window]) -> Window:
     if not over:
         return merged
     return replace(merged, chains=tuple(sorted((*merged.chains, *over), key=worst_first)))
+
+
+def with_events(window: Window, events: tuple[Event, ...]) -> Window:
+    """``window`` with ``events`` before its own."""
+    together = (*events, *window.evidence.events)[:MOST_EVENTS]
+    return replace(window, evidence=replace(window.evidence, events=together))

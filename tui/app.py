@@ -34,6 +34,7 @@ from tui.leaving import Leaving
 from tui.moments import Asked, Picture
 from tui.pages_screen import HelpScreen
 from tui.palette import Palette
+from tui.recorded_source import RecordedSource
 from tui.recording import Recording
 from tui.saving import Saved, Saving
 from tui.screens import MainScreen
@@ -63,6 +64,10 @@ class RunOptions(Settings):
     """The tenants are samples that were started to be looked at: the first line says so."""
     still: bool = False
     """The source has one window only, such as a saved one."""
+    recorded: RecordedSource | None = None
+    """The source, where its windows can be recorded, too."""
+    at: float | None = None
+    """The moment of a recording that is shown first, Unix time; None: the newest."""
     print_last: bool = True
     """Print the last table on stdout after leaving."""
     keep: Callable[[Mapping[str, object]], object] | None = None

@@ -24,6 +24,7 @@ COMMANDS = {
     "once": "trace for some seconds, print and exit (also without a command, in a pipe)",
     "explain": "say what is wrong on this host, or in a saved window, why, and what helps",
     "check": "say what this host offers for tracing and what is missing",
+    "record": "record this host into one file for weeks, without a screen",
     "demo": "the live screen on sample tenants; needs no GPU",
     "open": "look at a saved window on the same screen",
     "serve": "the same screen in a web page, for browsers on this host or elsewhere",

@@ -136,6 +136,7 @@ ACTIONS = (
     Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
     Action("save", ("w",), "Save", "Save what is shown: window, text, page, CSV, picture", _REST, "save"),
+    Action("record", ("R",), "Record", "Record into a file what is read; again: no longer", _REST, "record"),
     Action("copy_row", ("Y",), "Copy row", "Copy the row with its heads", _REST, "copy_row"),
     Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
     Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "draw_less"),

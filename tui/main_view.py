@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -27,7 +28,7 @@ from tui.pages_screen import PageScreen
 from tui.recall import timespan
 from tui.row_tables import RowTables
 from tui.slow_line import OFFER, SlowLine
-from tui.status import header_state, silent_seconds
+from tui.status import header_state, recording_text, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
 from widgets.bars import SystemBars
@@ -45,6 +46,8 @@ TOUR = "First start: Enter looks into a row, Esc goes back, a says what is wrong
 TOUR_ASIDE = "New here? Enter into a row, Esc back, a what is wrong, ? all keys"
 """Where there are few columns."""
 TOUR_SECONDS = 30.0
+NEWS_SECONDS = 6.0
+"""The same, of what happened to a recording."""
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the keys."""
 
@@ -149,8 +152,8 @@ class MainView(Screen[None]):
         """Show new data, unless the picture is frozen."""
         first = self.moments.newest is None
         self.moments.newest = snapshot
-        if first and self.moments.wanted is not None:
-            self.show_moment()  # it came with another length than is wanted
+        if first:
+            self._begin(snapshot)
         behind = self.stalltop.line_is_behind
         if behind and self.slow_line.left_out():
             self.say(OFFER, "warn", OFFER_SECONDS)
@@ -162,6 +165,14 @@ class MainView(Screen[None]):
         else:
             self._refresh()
             self._tour()
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        """The first data: go to the moment that was asked for, with the length that is wanted."""
+        at = self.stalltop.options.at
+        if at is not None:
+            self.moments.go_to(at)
+        if self.moments.wanted is not None:
+            self.show_moment()
 
     def made(self, turn: int, picture: Picture) -> None:
         """A picture that was asked for is there: show it if it is still of use."""
@@ -222,6 +233,9 @@ class MainView(Screen[None]):
         self.say(message.text, "dim")
 
     def _every_second(self) -> None:
+        recorded = self.stalltop.options.recorded
+        for line in recorded.news() if recorded is not None else ():
+            self.say(line, "label", NEWS_SECONDS)
         if self.stalltop.line_is_behind:
             return
         if self._late and self.slow_line.due:
@@ -339,6 +353,10 @@ class MainView(Screen[None]):
             chains=self.panel.found.open,
             unicode=self.stalltop.unicode,
         )
+        recorded = options.recorded
+        if recorded is not None:
+            recording = recording_text(recorded.state, unicode=self.stalltop.unicode)
+            state = replace(state, recording=recording)
         self.query_one("#header", Header).show(state)
 
     def _refresh_time(self) -> None:

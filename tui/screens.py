@@ -10,6 +10,7 @@ from tui.actions_details import DetailActions
 from tui.actions_line import LineActions
 from tui.actions_panels import PanelActions
 from tui.actions_play import PlayActions
+from tui.actions_record import RecordActions
 from tui.actions_save import READ_SECONDS, SaveActions
 from tui.actions_view import ViewActions
 from tui.chain_screen import ChainScreen
@@ -19,7 +20,9 @@ from tui.warnings_screen import WarningsScreen
 from widgets.alerts import AlertList
 
 
-class MainScreen(ViewActions, PanelActions, DetailActions, SaveActions, PlayActions, LineActions):
+class MainScreen(
+    ViewActions, PanelActions, DetailActions, SaveActions, RecordActions, PlayActions, LineActions
+):
     """The main screen with its keys."""
 
     BINDINGS = bindings("screen")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from model.chain import Chain
 from model.window import Window
@@ -14,11 +15,16 @@ from tui.groups import calls_per_s
 from tui.moments import Picture
 from widgets.header import HeaderState
 
+if TYPE_CHECKING:
+    from store.recorder import RecorderState
+
 QUIET_SECONDS = 2.0
 """How much longer than usual there may be no data before that is said."""
 NEARLY = 0.15
 """By what part of it a window may be longer or shorter than was chosen without a word: readings are never
 quite in time."""
+LATE_WINDOWS = 5
+"""When more windows wait for the disk, the recording is late."""
 LEAST_AGE = 0.5
 """Seconds from which on it is said how long ago the moment shown was."""
 
@@ -64,6 +70,16 @@ def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> 
     else:
         waited, patience = time.monotonic() - snapshot.at, max(3.0 * interval, interval + QUIET_SECONDS)
     return waited if waited > patience else 0.0
+
+
+def recording_text(state: RecorderState | None, *, unicode: bool = True) -> tuple[str, str] | None:
+    """What is said of a recording that is being made, and its role; None where there is none."""
+    if state is None:
+        return None
+    if state.failure:
+        return "REC FAILED ", "bad"
+    role = "warn" if state.waiting > LATE_WINDOWS else "good"
+    return f"REC {figures.memory(state.bytes, unicode=unicode)}", role
 
 
 def header_state(

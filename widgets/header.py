@@ -34,6 +34,8 @@ class HeaderState:
     calls_per_s: float | None = None
     chains: tuple[tuple[str, str], ...] = ()
     """Open chains by severity, such as ``2H``, each with its role."""
+    recording: tuple[str, str] | None = None
+    """What is said of a recording that is being made, and its role; None where there is none."""
     lost: int = 0
     traced: str = ""
     """Coverage, such as ``traced 3/4``."""
@@ -64,7 +66,7 @@ class Header(Lines):
         # Importance falls from first to last; figures keep their place whatever they are.
         right: list[list[Part]] = [
             [(rate, bar + paint.text), (" calls/s", bar + paint.dim)],
-            [("lost ", lost_style), (lost, lost_style)],
+            [("missed ", lost_style), (lost, lost_style)],
         ]
         counted: list[Part] = [("chains " if width >= _WORDS_FROM else "", bar + paint.dim)]
         for number, (text, role) in enumerate(state.chains):
@@ -83,9 +85,12 @@ class Header(Lines):
             (f" {state.state} ", bar + getattr(paint, state.level)),
             (f" {state.window} " if state.window else "", bar + paint.text),
         ]
+        if state.recording is not None:
+            text, role = state.recording
+            left.append((f" {text} ", bar + getattr(paint, role)))
         room = width - _length(left) - 1
         host = printable(state.host)
-        # What is wrong matters more than the figures, and something lost more than anything else. Which host
+        # What is wrong matters more than the figures, and calls missed more than anything else. Which host
         # it is matters, too, but a long name gives way to the first three.
         fits = [False] * len(right)
         for number in (*((1, 2, 0) if state.lost else (2, 0, 1)), *range(3, len(right))):

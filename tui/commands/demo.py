@@ -10,6 +10,7 @@ import sys
 
 from model.source import Source
 from tui.commands.once import print_window, watch
+from tui.commands.record import add_recording_options, recorded, shown
 from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
     add_state_options,
@@ -44,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--simulated", action="store_true", help="simulated tenants, even where real ones could run"
     )
     add_screen_options(parser)
+    add_recording_options(parser)
     add_tracing_options(parser)
     add_state_options(parser)
 
@@ -73,7 +75,8 @@ def run(options: argparse.Namespace) -> int:
         finally:
             source.close()
         return 0
-    from tui.app import run
     from tui.later import Later
 
-    return run(Later(start), run_options(options, demo=True))
+    source = recorded(Later(start), options)
+    screen = run_options(options, demo=True, recorded=source)
+    return shown(source, screen, at_once=options.record is not None)

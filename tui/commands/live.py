@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from model.source import Source
+from tui.commands.record import add_recording_options, recorded, shown
 from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
     add_state_options,
@@ -18,13 +19,13 @@ from tui.commands.tracing import (
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     add_screen_options(parser)
+    add_recording_options(parser)
     add_tracing_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
-    from tui.app import run
     from tui.later import Later
 
     told: list[str] = []  # nothing is printed over the screen
@@ -34,9 +35,10 @@ def run(options: argparse.Namespace) -> int:
 
         return diagnosed(Monitor(monitor_options(options)), keep=options.state, tell=told.append)
 
-    screen = run_options(options)
+    source = recorded(Later(start), options)
+    screen = run_options(options, recorded=source)
     try:
-        return run(Later(start), screen)
+        return shown(source, screen, at_once=options.record is not None)
     finally:
         for line in told:
             say(line)

@@ -1,0 +1,402 @@
+"""A recording: a file that windows are added to for weeks, bounded by size and age, by one process at a time.
+
+What ``add`` has written is safe from the end of the process at any moment, and from a loss of power: SQLite's
+write-ahead log is flushed to the device with every window.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from model.errors import BadUsage, Told
+from model.evidence import Event
+from model.packing import Peak
+from model.window import Window
+from outputs.places import SUFFIX, free
+from store import schema
+from store.clock_watch import length_text
+from store.decoding import Decoder
+from store.hold import Hold, reserve
+from store.thinning import TIERS, Kept, Kepts, Step, put_together, with_events
+from store.unreferred import forget
+from store.writing import Writer, create
+
+DEFAULT_BYTES: Final = 1 << 30
+"""Size bound where none is given: 1 GiB, in which a week of 100 rows a second fits."""
+DEFAULT_SECONDS: Final = 14 * 86_400.0
+"""Age bound where none is given: 14 days."""
+LEAST_BYTES: Final = 16 << 20
+"""The smallest size bound: one that holds some minutes of a busy host."""
+
+_MOST_SPARE: Final = 8 << 20
+_TEND_SECONDS: Final = 0.25
+"""How long making room takes at a time, so that windows do not queue up for it."""
+_RESERVE_EVERY: Final = 30
+"""Windows between two looks whether the device has room for what comes."""
+_FORGET_EVERY: Final = 20_000
+"""Windows between two looks for names that nothing refers to any more: some hours."""
+_MOST_DROPPED: Final = 60
+"""Windows that are dropped at a time."""
+_NO_SPACE: Final = "SQLITE_FULL"
+_REASONS: Final = {
+    _NO_SPACE: "no space left on the device",
+    "SQLITE_READONLY": "the file or its file system is read-only",
+    "SQLITE_BUSY": "another program is changing it",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+}
+"""What a person is told, by SQLite's name of an error without its second part."""
+_MAGIC: Final = b"SQLite format 3\0"
+_ANOTHER: Final = "name another file with --to"
+_DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a recording may take."""
+
+    bytes: int = DEFAULT_BYTES
+    """On the disk, with the files that SQLite keeps beside it."""
+    seconds: float = DEFAULT_SECONDS
+    """How old its oldest window may be."""
+
+    def __post_init__(self) -> None:
+        if self.bytes < LEAST_BYTES or self.seconds <= 0:
+            raise ValueError(f"at least {LEAST_BYTES} bytes and more than 0 seconds are needed")
+
+
+class Unwritable(Told):
+    """The file cannot be written now; it may be later."""
+
+
+class Damaged(Told):
+    """The file was a recording and is no longer readable as one."""
+
+
+class Recording:
+    """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
+
+    Raises InUse where another process records to it, BadUsage where it is something else, Damaged where it is
+    broken, and Told where it cannot be written. After any other error than BadUsage the file is to be closed.
+    """
+
+    def __init__(self, path: Path, bounds: Bounds | None = None) -> None:
+        bounds = bounds or Bounds()
+        self.path = path
+        # A limit of the process on the size of its files is a bound, too: what exceeds it fails half-way.
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        self._most_bytes = bounds.bytes if limit == resource.RLIM_INFINITY else min(bounds.bytes, limit)
+        self._most_seconds = bounds.seconds
+        self._spare = min(_MOST_SPARE, self._most_bytes // 8)
+        """Room that is kept free: the log takes about as much before it is put into the file."""
+        self._short = False
+        """The device has no room for more: what is new takes the place of what is old."""
+        self._kept = Kepts()
+        self._since_reserved = 0
+        self._since_forgotten = 0
+        self._hold = Hold(path)
+        self._connection: sqlite3.Connection | None = None
+        try:
+            with self._told():
+                self._open()
+        except BaseException:
+            self._close()
+            raise
+
+    # ---- what is used
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the disk, with the files that SQLite keeps beside it."""
+        return sum(_size(Path(f"{self.path}{ending}")) for ending in ("", "-wal", "-shm"))
+
+    @property
+    def seconds(self) -> float:
+        """Recorded time that it holds."""
+        return self._kept.seconds
+
+    @property
+    def windows(self) -> int:
+        """How many windows it holds."""
+        return len(self._kept)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the file still is where it was begun."""
+        return self._hold.in_place
+
+    def add(self, window: Window) -> None:
+        """Write ``window``, the newest one: as a whole, or an error is raised and nothing of it is there.
+
+        Raises BadUsage where it is of another host, Unwritable and Damaged.
+        """
+        newest = self._kept.newest
+        if newest is not None and newest.host != window.host:
+            raise BadUsage(f"{self.path} is a recording of {newest.host}, not of {window.host}", _ANOTHER)
+        with self._told():
+            try:
+                self._add(window)
+            except sqlite3.OperationalError as error:
+                if _name(error) != _NO_SPACE or not len(self._kept):
+                    raise
+                # Detail of long ago gives way to what happens now.
+                self._short = True
+                self._make_room()
+                self._add(window)
+
+    def tend(self) -> None:
+        """Let what is old, or too much, give way, for a moment: after each ``add``. Raises as that does."""
+        with self._told():
+            until = time.monotonic() + _TEND_SECONDS
+            while (step := self._next_step()) is not None:
+                self._take(step)
+                if time.monotonic() > until:
+                    break
+            self._give_back()
+            self._look_ahead()
+
+    def close(self) -> None:
+        """Close the file; it is then one plain file, with nothing beside it. May be called twice.
+
+        Raises Unwritable where that fails; the windows are safe all the same.
+        """
+        try:
+            with self._told():
+                if self._connection is not None:
+                    # By itself SQLite leaves the log of a file that was moved away where it was.
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    if self.in_place:
+                        with contextlib.suppress(sqlite3.OperationalError):  # it is being read
+                            self._connection.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            self._close()
+
+    # ---- the file
+
+    def _open(self) -> None:
+        head = self._hold.head(len(_MAGIC))
+        if head not in (b"", _MAGIC) and not Path(f"{self.path}-journal").exists():
+            raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
+        self._connection = connection = sqlite3.connect(
+            self.path, timeout=1.0, isolation_level=None, check_same_thread=False
+        )
+        new = self._is_new()
+        if new:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("BEGIN IMMEDIATE")
+            create(connection, "recording")
+            connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        page = self._number("page_size")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {self._spare // 2 // page}")
+        connection.execute(f"PRAGMA journal_size_limit = {self._spare}")
+        if not self.in_place:
+            raise Unwritable(f"{self.path} was replaced while it was opened")
+        if not new:
+            self._load()
+        self._writer = Writer(connection)
+        self._decoder = Decoder(connection)
+        self._look_ahead(at_once=True)
+
+    def _is_new(self) -> bool:
+        """Whether the file is empty; else it is a recording of ours. Raises BadUsage where it is neither."""
+        application, version = self._number("application_id"), self._number("user_version")
+        if not application and not self._number("page_count"):
+            return True
+        if application != schema.APPLICATION_ID:
+            raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
+        if version != schema.VERSION:
+            raise BadUsage(f"{self.path} is of another version of stalltop (format {version})", _ANOTHER)
+        found = self._db.execute("SELECT value FROM about WHERE name = 'kind'").fetchone()
+        if found != ("recording",) or self._number("auto_vacuum") != 2:
+            raise BadUsage(
+                f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER
+            )
+        return False
+
+    def _load(self) -> None:
+        levels = {tier.length: number for number, tier in enumerate(TIERS)}
+        for window_id, start, seconds, level, host in self._db.execute(
+            "SELECT window_id, start, seconds, level, hosts.name FROM windows JOIN hosts USING (host_id)"
+            " ORDER BY level DESC, window_id"
+        ):
+            self._kept.add(Kept(window_id, start, seconds, host), levels.get(level, 0))
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise Unwritable(f"{self.path} is closed")
+        return self._connection
+
+    def _number(self, pragma: str) -> int:
+        return int(self._db.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        self._hold.release()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say SQLite's errors as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            name = _name(error)
+            if name in _DAMAGED:
+                raise Damaged(f"{self.path} is damaged ({error})") from error
+            reason = _REASONS.get(name, f"{error}".splitlines()[0] if str(error) else name)
+            raise Unwritable(reason) from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.forget()  # it knows rows by number that are not there now
+            raise
+
+    # ---- windows
+
+    def _add(self, window: Window) -> None:
+        with self._transaction():
+            number = self._writer.add(window, TIERS[0].length)
+        self._kept.add(Kept(number, window.start, window.seconds, window.host))
+        self._since_reserved += 1
+        self._since_forgotten += 1
+
+    def _next_step(self) -> Step | None:
+        if _size(Path(f"{self.path}-wal")) > 4 * self._spare:
+            # Someone reads an old state of the file for long: the log cannot be put into the file until that
+            # ends, and whatever is changed makes it longer.
+            if self.bytes > self._most_bytes:
+                raise Unwritable("somebody reads it, so that it cannot be kept within its bound")
+            return None
+        step = self._kept.due(self._most_seconds)
+        if step is None and (excess := self._excess()) > 0:
+            each = max(self._used() // max(len(self._kept), 1), 1)
+            step = self._kept.least_needed(min(max(excess // each, 1), _MOST_DROPPED))
+        return step
+
+    def _take(self, step: Step) -> None:
+        merged = None
+        with self._transaction():
+            if step.to is not None:
+                merged = self._put_together(step.windows, TIERS[step.to].length)
+            # After what they became was added: no number is given twice, so that readers may trust them.
+            numbers = [(kept.window_id,) for kept in step.windows]
+            for table in (*schema.PARTS, schema.WINDOWS):
+                self._db.executemany(f"DELETE FROM {table.name} WHERE window_id = ?", numbers)
+        self._kept.done(step, merged)
+        if step.to is None and self._since_forgotten >= _FORGET_EVERY:
+            self._since_forgotten = 0
+            with self._transaction():
+                forget(self._db)
+            self._writer.forget()
+
+    def _put_together(self, windows: Sequence[Kept], level: int) -> Kept | None:
+        """Write ``windows`` as one, without those that turn out to be damaged; None where all are."""
+        parts: list[Window] = []
+        peaks: list[Peak] = []
+        damaged = 0.0
+        for kept in windows:
+            try:
+                part, peak = self._decoder.window(kept.window_id), self._decoder.peak(kept.window_id)
+            except (ValueError, KeyError, RecursionError, OverflowError):
+                damaged += kept.seconds
+            else:
+                parts.append(part)
+                peaks.append(peak)
+        if not parts:
+            return None
+        together = put_together(parts)
+        if damaged:
+            text = f"{length_text(damaged)} of this time were damaged in the file, and are left out"
+            together = with_events(together, (Event(together.start, "not_recorded", "", 0, "", text),))
+        number = self._writer.add(together, level, Peak.highest(peaks))
+        return Kept(number, together.start, together.seconds, together.host)
+
+    # ---- room
+
+    def _used(self) -> int:
+        """Bytes of the file that hold something."""
+        return (self._number("page_count") - self._number("freelist_count")) * self._number("page_size")
+
+    def _excess(self) -> int:
+        """How many bytes are to give way."""
+        excess = self._used() - (self._most_bytes - 2 * self._spare)
+        if self._short:
+            empty = self._number("freelist_count") * self._number("page_size")
+            excess = max(excess, self._spare - empty)
+        return excess
+
+    def _make_room(self) -> None:
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        step = self._kept.least_needed()
+        if step is not None:
+            self._take(step)
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _give_back(self) -> None:
+        """Make the file shorter, bit by bit, where much of it is empty."""
+        if self._short:
+            return  # what is empty now is all there is for what comes
+        pages, empty = self._number("page_count"), self._number("freelist_count")
+        size = self._number("page_size")
+        if empty * size > 2 * self._spare and (
+            empty > pages // 4 or pages * size > self._most_bytes - self._spare
+        ):
+            self._db.execute(f"PRAGMA incremental_vacuum({self._spare // 8 // size})").fetchall()
+
+    def _look_ahead(self, *, at_once: bool = False) -> None:
+        """See to it that the device has room for the next minutes, and notice in time where it has none."""
+        if self._since_reserved < _RESERVE_EVERY and not at_once:
+            return
+        self._since_reserved = 0
+        room = self._hold.reserve(_size(self.path) + self._spare)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"{self.path}-wal", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                room &= reserve(descriptor, 2 * self._spare)
+            finally:
+                os.close(descriptor)
+        self._short = not room
+
+
+def put_aside(path: Path) -> Path:
+    """Give a damaged recording another name, and return it. Raises Unwritable."""
+    aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.damaged{SUFFIX}"))
+    try:
+        os.rename(path, aside)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(f"{path}-wal", f"{aside}-wal")
+    except OSError as error:
+        raise Unwritable(f"it is damaged and cannot be put aside ({error.strerror})") from error
+    return aside
+
+
+def _name(error: sqlite3.Error) -> str:
+    """SQLite's name of an error, without its second part: ``SQLITE_IOERR`` of ``SQLITE_IOERR_WRITE``."""
+    return "_".join((getattr(error, "sqlite_errorname", "") or "").split("_")[:2])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
