@@ -138,47 +138,67 @@ class Difference:
         return np.abs(np.where(self.new | self.gone, self.more_ns_per_s, self.lost_ns_per_s))
 
     @cached_property
+    def between(self) -> Flags:
+        """Rows that are no calls but the time between them."""
+        return self._either("between")
+
+    @cached_property
+    def nested(self) -> Flags:
+        """Rows whose calls were all made inside other traced calls."""
+        return self._either("nested")
+
+    @cached_property
     def share(self) -> Floats:
-        """Part of all change, 0 to 1, by ``weight``. Calls within other calls come on top of the whole."""
-        nested = [side.of(side.groups.nested.astype(np.uint64)) == 1 for side in (self.then, self.now)]
-        whole = float(self.weight[~(nested[0] | nested[1])].sum())
-        return self.weight / whole if whole else np.zeros(len(self.weight))
+        """Part of all change in calls, 0 to 1, by ``weight``; NaN for time between calls. Calls within other
+        calls come on top of the whole."""
+        whole = float(self.weight[~(self.nested | self.between)].sum())
+        share = self.weight / whole if whole else np.zeros(len(self.weight))
+        return np.where(self.between, np.nan, share)
 
     @cached_property
     def p50_ratio(self) -> Floats:
         """The median now against then; NaN where a row has no calls on both sides."""
-        return self._ratio(50.0)
+        return self.ratio(50.0)
 
     @cached_property
     def p99_ratio(self) -> Floats:
         """The same of the p99."""
-        return self._ratio(99.0)
+        return self.ratio(99.0)
 
     @cached_property
     def p50_sure(self) -> Flags:
         """Rows whose median has changed beyond what chance explains: see above."""
-        return self._sure(50.0)
+        return self.sure(50.0)
 
     @cached_property
     def p99_sure(self) -> Flags:
         """The same of the p99."""
-        return self._sure(99.0)
+        return self.sure(99.0)
 
     @cached_property
     def changed(self) -> Flags:
         """Rows that surely changed: new or gone, or in their median or their p99."""
         return self.new | self.gone | self.p50_sure | self.p99_sure
 
-    def _ratio(self, percent: float) -> Floats:
+    def _either(self, name: str) -> Flags:
+        """A flag of groups, by row: where it is set on one side."""
+        then, now = (
+            side.of(getattr(side.groups, name).astype(np.uint64)) == 1 for side in (self.then, self.now)
+        )
+        return np.asarray(then | now)
+
+    def ratio(self, percent: float) -> Floats:
+        """One of ``model.pivot.PERCENTS`` now against then; NaN where a row has no calls on both sides."""
         column = PERCENTS.index(percent)
         then = self.then.of(self.then.groups.percentiles_ns[:, column])
         now = self.now.of(self.now.groups.percentiles_ns[:, column])
         here = ~(self.new | self.gone)
         return np.where(here, now, np.nan) / np.where(then > 0, then, np.nan)
 
-    def _sure(self, percent: float) -> Flags:
-        then_low, then_high = _of_rows(self.then, percent)
-        now_low, now_high = _of_rows(self.now, percent)
+    def sure(self, percent: float) -> Flags:
+        """Rows in which it has changed beyond what chance explains: see above."""
+        then_low, then_high = of_rows(self.then, percent)
+        now_low, now_high = of_rows(self.now, percent)
         return np.asarray((now_low > then_high) | (now_high < then_low))
 
 
@@ -222,8 +242,8 @@ def interval_ns(histograms: Histograms, percent: float) -> tuple[Floats, Floats]
     return np.where(first >= 1, low, 0.0), np.where(last <= n, high, np.inf)
 
 
-def _of_rows(side: Side, percent: float) -> tuple[Floats, Floats]:
-    """The interval of each row; where a row is not there, one that overlaps with every other."""
+def of_rows(side: Side, percent: float) -> tuple[Floats, Floats]:
+    """The interval (ns) of a percentile of each row; where it is not there, one that overlaps every other."""
     low, high = interval_ns(side.groups.histograms, percent)
     if not len(low):
         return np.zeros(len(side.at)), np.full(len(side.at), np.inf)

@@ -250,11 +250,15 @@ def _grouping(window: Window, by: tuple[Dimension, ...], everything: bool) -> _G
     return made
 
 
+def _process(key: RowKey) -> str:
+    return f"{key.process} {key.pid}" if key.pid else key.process  # without: all of that name
+
+
 _PART: dict[Dimension, Callable[[RowKey, Tenant], tuple[str, str]]] = {
     "container": lambda key, tenant: (key.tenant, tenant.name or key.tenant),
     "namespace": lambda key, tenant: (tenant.namespace, tenant.namespace or "no namespace"),
     "pod": lambda key, tenant: (f"{tenant.namespace}/{tenant.pod}", tenant.pod or "no pod"),
-    "process": lambda key, tenant: (f"{key.host}/{key.pid}/{key.process}", f"{key.process} {key.pid}"),
+    "process": lambda key, tenant: (f"{key.host}/{key.pid}/{key.process}", _process(key)),
     "operation": lambda key, tenant: (key.operation, key.operation),
     "layer": lambda key, tenant: (key.layer, key.layer),
     "host": lambda key, tenant: (key.host, key.host),

@@ -27,7 +27,9 @@ COMMANDS = {
     "record": "record this host into one file for weeks, without a screen",
     "demo": "the live screen on sample tenants; needs no GPU",
     "open": "look at a saved window on the same screen",
+    "diff": "what became slower or faster between two saved windows or recordings; fails a script if told to",
     "export": "write a saved window or a recording as a table, a trace, histogram logs or a report",
+    "query": "ask a saved window or a recording in SQL",
     "serve": "the same screen in a web page, for browsers on this host or elsewhere",
     "config": "where the settings of the screen are, what is in force, and what is wrong with them",
 }

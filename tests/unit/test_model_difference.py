@@ -156,7 +156,7 @@ def test_what_was_lost_and_what_is_more_add_up_to_the_change(parts: list[Window]
     change = difference.now.ns_per_s - difference.then.ns_per_s
     assert difference.lost_ns_per_s + difference.more_ns_per_s == pytest.approx(change)
     assert set(found.keys) == {*pivot(before, ("operation",)).keys, *pivot(after, ("operation",)).keys}
-    assert (difference.share >= 0).all()
+    assert (difference.share[~difference.between] >= 0).all()
     same = compare(after, after, ("operation",)).difference
     assert not same.changed.any()
     assert not same.weight.any()

@@ -54,7 +54,8 @@ def _lost(rows: Grouped, i: int, look: Look) -> Cell:
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
         return Cell(text, "dim")
-    role: Role = "" if found.share[i] < MUCH else "bad" if lost > 0 else "good"
+    much = bool(found.share[i] >= MUCH)  # which NaN is not
+    role: Role = "" if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
 
 
