@@ -176,7 +176,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
 """Every counter of ``Window.loss`` with its meaning."""
 
 UNCOUNTED = ("no_slot", "no_thread", "too_deep", "missed")
-"""The losses that mean that a call is in no row: what the header calls lost."""
+"""The losses that mean that a call is in no row: what the header calls missed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

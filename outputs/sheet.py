@@ -152,9 +152,10 @@ def _moved(bytes_per_s: float | None, *, unicode: bool) -> str:
 
 
 def sheet(window: Window, by: Sequence[Dimension], title: str) -> Sheet:
-    """All of ``window`` by some dimensions, the groups that took the most time first."""
+    """All of ``window`` by some dimensions, the groups that took the most time first, the time between calls
+    last."""
     groups = pivot(window, by)
-    order = np.lexsort((groups.calls, groups.total_ns))[::-1].tolist()
+    order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
     return Sheet(title, tuple(by), tuple(row_of(groups, at) for at in order))
 
 

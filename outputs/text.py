@@ -111,10 +111,10 @@ def facts(window: Window, style: Style) -> list[str]:
 
 
 def counted(window: Window) -> list[str]:
-    """How much was counted, what was lost, what is traced and what that costs."""
+    """How much was counted, what was not, what is traced and what that costs."""
     calls = pivot(window, ()).calls_per_s[0]
     coverage = window.coverage
-    parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} lost"]
+    parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
     if coverage.attached:
         parts += [
             f"{coverage.processes} processes traced",
@@ -175,8 +175,10 @@ def _table(window: Window, by: Dimension, style: Style) -> list[str]:
     columns, label_width = _layout(groups, by, style)
     head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
     lines = [style.paint(head.rstrip(), BOLD)]
-    order = np.lexsort((groups.calls, groups.total_ns))[::-1].tolist()
-    for row in order[:MOST_ROWS]:
+    # The time between calls is none: it does not lead, but has its line however many calls there are.
+    order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
+    last = int(groups.between.sum())
+    for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
         label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
         # Names of operations differ most at their ends: cut them in the middle.
         cells = [figures.middle(label, label_width, unicode=style.unicode)]
@@ -329,7 +331,7 @@ def _losses(window: Window, style: Style) -> list[str]:
     lines: list[str] = []
     for name, count in found:
         lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
-    return _listed("lost or cut short", lines, 0, style)
+    return _listed("missed or cut short", lines, 0, style)
 
 
 def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:

@@ -10,7 +10,7 @@ from tui.chains import STANDING, Listed, listed
 from tui.keys import bindings
 from widgets.alerts import AlertList, AlertRow
 
-QUIET = "no warnings: nothing is slow without a reason, nothing hangs, nothing is lost"
+QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
 STARTING = "starting: loading probes and looking for CUDA processes"
 
 

@@ -31,7 +31,8 @@ FIGURES = (
     ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
     ("CALLS", "calls within the window"),
     ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
-    ("lost", "calls known to be in no row (a says why)"),
+    ("missed", "calls known to be in no row (a says why)"),
+    ("host gap", "the time between two calls of a thread: no call, so it stands last and in no total"),
     ("probes", "share of one CPU that the tracing itself takes"),
 )
 """What figures mean, for the help."""
@@ -119,7 +120,7 @@ def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool)
                 indent=17,
             )
         )
-    lines += [PageLine(), PageLine((("Lost or uncertain in this window", "head"),))]
+    lines += [PageLine(), PageLine((("Missed or uncertain in this window", "head"),))]
     counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
     if not counted:
         lines.append(PageLine((("  nothing", "good"),)))

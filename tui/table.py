@@ -28,6 +28,10 @@ PICTURES = ("bar", "split", "trend")
 """Columns that are drawn rather than written."""
 
 
+OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
+"""Figures of calls: sorted by them, the time between calls comes last, as it is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One row of a table that may be a tree."""
@@ -133,6 +137,7 @@ def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
     rows, at = line.rows, int(line.rows.at[line.i])
     label = rows.labels[line.i][level.own]
     nested = at >= 0 and bool(rows.groups.nested[at])
+    between = at >= 0 and bool(rows.groups.between[at])
     text = f"({label})" if nested else label
     before = ""
     if view.is_tree:
@@ -141,7 +146,7 @@ def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
         before = "  " * line.level + (sign if below else "  ")
     start = len(before) + nested
     spans = tuple((start + first, start + end) for first, end in found.spans(label, level.view.by))
-    return Cell(before + text, "dim" if nested else "", found=spans)
+    return Cell(before + text, "dim" if nested or between else "", found=spans)
 
 
 def lines_of(
@@ -168,6 +173,8 @@ def lines_of(
         if past is not NO_PAST:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         order = sorted_by(rows, values_of, view.descending, level.own)
+        if view.sort in OF_CALLS:
+            order = order[np.argsort(_between(rows)[order], kind="stable")]
         if view.only and not (number and view.only == "warned"):
             order = order[_kept(rows, view, marks)[order]]
         lines.append([Line(rows, i, number) for i in order.tolist()])
@@ -192,6 +199,14 @@ def _unfolded(lines: Sequence[Sequence[Line]], view: View, levels: Sequence[Leve
     for line in lines[0]:
         add(line)
     return result
+
+
+def _between(rows: Grouped) -> NDArray[np.bool_]:
+    """Which rows are no calls but the time between them."""
+    known = rows.at >= 0
+    found = np.zeros(len(rows), np.bool_)
+    found[known] = rows.groups.between[rows.at[known]]
+    return found
 
 
 def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:

@@ -19,6 +19,18 @@ PAST_CELLS = 40
 """Cells of how busy a device was, at the end of its line: one for each window before."""
 
 
+FULL_PERCENT = 97.0
+"""Part of a device's memory in use from which allocations fail or wait for others to free some."""
+_HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
+"""What holds clocks down in a word, by a part of the reason's name."""
+
+
+def held_by(reasons: Sequence[str]) -> str:
+    """What holds clocks down, each thing once and in a word where there is one: ``heat, power``."""
+    words = (next((word for part, word in _HELD if part in reason), reason) for reason in reasons)
+    return ", ".join(dict.fromkeys(words))
+
+
 def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
     text = figures.missing(width, unicode=unicode) if value is None else f"{value:.0f}".rjust(width)
     return text + unit
@@ -72,10 +84,12 @@ class DeviceRows(Lines):
         parts: list[Part] = [(f" GPU{device.index:<2}", paint.label)]
         if room >= 5:
             parts.append((figures.fit(name, room, unicode=unicode) + " ", paint.dim))
-        parts += bar(device.utilization_percent, wide, paint, unicode=unicode)
+        # A busy GPU is what one wants: only memory that is all but full is marked, and clocks held back.
+        parts += bar(device.utilization_percent, wide, paint, unicode=unicode, style=paint.accent)
         parts.append((_whole(device.utilization_percent, 4, "%", unicode=unicode), None))
         parts.append(("  mem ", paint.label))
-        parts += bar(share, wide, paint, unicode=unicode)
+        full = share is not None and share >= FULL_PERCENT
+        parts += bar(share, wide, paint, unicode=unicode, style=paint.warn if full else paint.accent)
         parts.append((" " + figures.memory(used, unicode=unicode), None))
         parts.append(("/" + figures.memory(total, unicode=unicode).strip(), paint.dim))
         parts.append((_whole(device.power_watts, 5, "W", unicode=unicode), None))
@@ -83,11 +97,12 @@ class DeviceRows(Lines):
         parts.append(
             (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
         )
-        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), None))
+        held = bool(device.throttle_reasons)
+        parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, unicode=unicode).rjust(PAST_CELLS) if len(past) > 1 else ""
-        if device.throttle_reasons:
-            reasons = printable(", ".join(device.throttle_reasons))
+        if held:
+            reasons = printable("held by " + held_by(device.throttle_reasons))
             room = width - 2 - sum(cell_len(text) for text, _ in parts) - (len(drawn) + 2 if drawn else 0)
             parts.append(
                 ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)

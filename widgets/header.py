@@ -13,7 +13,7 @@ from widgets.lines import Lines
 from widgets.palette import Palette
 from widgets.strips import Part, printable, strip_of
 
-LEAST_HOST = 10
+LEAST_HOST = 9
 """Cells that the host's name keeps."""
 CHAINS_CELLS, TRACED_CELLS = 11, 12
 """Cells that are kept for ``1C 1H 1M 1L`` and for ``traced 13/14``, so that nothing moves as these change."""

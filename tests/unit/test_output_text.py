@@ -31,7 +31,7 @@ def lines_with(text: str, word: str) -> list[str]:
 def test_a_full_window_tells_everything() -> None:
     text = plain(full_window(), 120)
     head = text.splitlines()[0]
-    for word in ("stalltop gpu7", "2.0 s", "5.50 calls/s", "3 lost", "412 probes", "0.8% of a CPU"):
+    for word in ("stalltop gpu7", "2.0 s", "5.50 calls/s", "3 missed", "412 probes", "0.8% of a CPU"):
         assert word in head
     for word in (
         "CPU 37.5% of 2  memory 5.00GiB of 16.0GiB",

@@ -25,8 +25,9 @@ def _calls(rows: Grouped, i: int) -> int:
 
 
 def _nested(rows: Grouped, i: int) -> Role:
-    """Figures that come on top of the whole are dimmed."""
-    return "dim" if rows.groups.nested[rows.at[i]] else ""
+    """Figures that come on top of the whole are dimmed: of calls inside others, of the time between calls."""
+    at = rows.at[i]
+    return "dim" if rows.groups.nested[at] or rows.groups.between[at] else ""
 
 
 def _beside(rows: Grouped, i: int, look: Look) -> Cell:
