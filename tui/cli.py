@@ -26,7 +26,7 @@ COMMANDS = {
     "check": "say what this host offers for tracing and what is missing",
     "record": "record this host into one file for weeks, without a screen",
     "demo": "the live screen on sample tenants; needs no GPU",
-    "open": "look at a saved window on the same screen",
+    "open": "look at a saved window or a recording on the same screen",
     "diff": "what became slower or faster between two saved windows or recordings; fails a script if told to",
     "export": "write a saved window or a recording as a table, a trace, histogram logs or a report",
     "query": "ask a saved window or a recording in SQL",

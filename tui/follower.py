@@ -71,8 +71,8 @@ class Follower:
             self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=False)
         while not self._wake.wait(max(self._interval, _SHARE * (time.monotonic() - began))):
             began = time.monotonic()
-            if self._recording.changed():
-                kept = self._recording.look()
+            before, kept = kept, self._recording.look()
+            if not kept.is_as(before):
                 self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=True)
 
     def _tell(self, kept: InFile, *, grows: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,35 +23,18 @@ from model.packing import Packed, Peak, pack
 from model.sliding import Sliding
 from model.window import Coverage, RowKey, Rows, Window
 from outputs import figures
+from store.reading import Gone, Moments
 from tui.kept import HOLE_SECONDS, Stale, never
 from widgets.timeline import Stretch
 
 BEFORE = 120
 """Windows that are fetched of what led to a moment: as many as any page draws."""
 _AT_ONCE = 32
+_TRIES = 3
 DAMAGED = "this stretch of the recording is damaged"
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Moments(Protocol):
-    """Every window of a file: one column each, of one length."""
-
-    @property
-    def window_id(self) -> Ints: ...
-    @property
-    def host_id(self) -> Ints: ...
-    @property
-    def start(self) -> Floats: ...
-    @property
-    def seconds(self) -> Floats: ...
-    @property
-    def lost_ms_per_s(self) -> Floats: ...
-    @property
-    def worst(self) -> Ints: ...
-    @property
-    def began(self) -> Ints: ...
 
 
 class File(Protocol):
@@ -58,7 +42,12 @@ class File(Protocol):
 
     @property
     def moments(self) -> Moments:
-        """What the file has now."""
+        """What the file had when ``changed`` was asked last, or at first."""
+        ...
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be read, one line each."""
         ...
 
     def changed(self) -> bool:
@@ -66,7 +55,7 @@ class File(Protocol):
         ...
 
     def window(self, window_id: int) -> Window:
-        """One window. Raises Told where it is damaged, or no longer there."""
+        """One window. Raises Gone where it is no longer there, and Told where it is damaged."""
         ...
 
     def close(self) -> None:
@@ -143,19 +132,22 @@ class Recording:
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
         self._closed = False
+        self._index: Index | None = None
 
     def look(self) -> InFile:
-        """What the file holds now. Raises Told where it has no window."""
+        """What the file holds now. Raises Told where it has no window, or is closed."""
         with self._lock:
-            return InFile(self, Index.of(self._file.moments))
-
-    def changed(self) -> bool:
-        """Whether there is more, or other, to look at."""
-        with self._lock:
-            return not self._closed and self._file.changed()
+            if self._closed:
+                raise Told("the recording is closed")
+            if self._file.changed() or self._index is None:
+                self._index = Index.of(self._file.moments)
+            return InFile(self, self._index)
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
-        """A window, put away; None where it cannot be read. ``keep``: it may soon be wanted again."""
+        """A window, put away; None where it is damaged. ``keep``: it may soon be wanted again.
+
+        Raises Gone where it is no longer in the file: it was put together with others.
+        """
         with self._lock:
             found = self._read.get(window_id)
             if found is not None:
@@ -164,8 +156,10 @@ class Recording:
                 return found
             try:
                 window = self._file.window(window_id)
+            except Gone:
+                raise
             except Told as told:
-                self._damaged[window_id] = str(told).partition("\n")[0]
+                self._damaged[window_id] = told.reason
                 return None
             found = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))
             if keep:
@@ -184,9 +178,10 @@ class Recording:
         if len(self._keys) > 65_536:
             self._keys = {key: key for packed in self._read.values() for key in packed.keys}
 
-    def is_damaged(self, window_id: int) -> bool:
-        """Whether the window was asked for and cannot be read."""
-        return window_id in self._damaged
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the whole file, one line each."""
+        return tuple(self._file.warnings)
 
     @property
     def damaged(self) -> dict[int, str]:
@@ -211,10 +206,14 @@ class InFile:
         self._several = len(index.hosts) > 1
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
-        """The same, with the windows before its end as ``parts``: those at hand; with ``fetch`` all that a page
-        draws, which takes up to seconds."""
+        """The same, with the windows before its end as ``parts``: those at hand, or with ``fetch`` all that a
+        page draws, which takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
         return InFile(self._recording, self._index, self.at_hand(self.end) if parts is None else parts)
+
+    def is_as(self, other: InFile) -> bool:
+        """Whether the file held the same when ``other`` was got."""
+        return self._index is other._index
 
     @property
     def end(self) -> float:
@@ -234,22 +233,32 @@ class InFile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of it was asked for and cannot be read."""
+        """What the file said of itself when it was opened, and what was asked for and cannot be read."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
         if not len(which):
-            return ()
+            return self._recording.warnings
         start, end = (
             figures.moment(float(at))[:19] for at in (self._index.start[which[0]], self._index.end[which[-1]])
         )
         count = f"{len(which)} windows" if len(which) > 1 else "a window"
         why = damaged[int(self._index.window_id[which[0]])]
-        return (f"the file is damaged: {count} from {start} to {end} left out ({why})",)
+        found = f"damaged: {count} from {start} to {end} left out ({why})"
+        return (*self._recording.warnings, found)
 
     # ---- windows
 
     def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
         """See ``Kept``. Where all of that stretch is damaged, a window without rows that says so."""
+        kept = self
+        for _ in range(_TRIES):
+            try:
+                return kept._window_at(at, length, stale)
+            except Gone:
+                kept = self._recording.look()
+        return self._nothing(self._upto(at))
+
+    def _window_at(self, at: float, length: float | None, stale: Stale) -> Window | None:
         last = self._upto(at)
         found: list[Window] = []
         for host in self._index.hosts:
@@ -273,7 +282,8 @@ class InFile:
         for window_id in reversed(self._ids(last)):
             if stale():
                 return None
-            self._recording.packed(window_id)
+            with suppress(Gone):
+                self._recording.packed(window_id)
         return self._leading(last, self._recording.at_hand)
 
     def _upto(self, at: float) -> int:

@@ -1,15 +1,28 @@
-"""Look at a saved window on the same screen as the live one: sort, pivot, filter, drill down."""
+"""Look at a saved window or a recording on the same screen as the live one: sort, pivot, filter, drill down.
+
+A recording is shown at its end, and followed while it is written. --at goes elsewhere, and so do keys: [ ]
+step, ( ) jump between faults, T goes to a moment that you type, P plays. In a pipe, one moment is printed.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from model.errors import BadUsage
 from model.window import Window
 from tui.commands.once import print_window
 from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import add_state_options
+from tui.commands.tracing import add_state_options, say
+from tui.when import EXAMPLES, moment, when
+
+if TYPE_CHECKING:
+    from tui.recording import InFile
+
+PRINTED_SECONDS = 10.0
+"""Length of the window of a recording that is printed where none is named."""
 
 
 class Still:
@@ -29,21 +42,66 @@ class Still:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a file that the key w or an earlier run saved"
+        "file", type=Path, metavar="FILE", help="what the key w saved, or stalltop record wrote"
     )
-    parser.add_argument("--json", action="store_true", help="print the window as JSON instead of showing it")
+    parser.add_argument("--at", metavar="TIME", help=f"the moment of a recording to begin with: {EXAMPLES}")
+    parser.add_argument("--json", action="store_true", help="print that moment as JSON instead of showing it")
     add_screen_options(parser)
     add_state_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the saved window, or print it where stdout is not a terminal."""
-    from store.reading import load
+    """Show the file, or print a moment of it where stdout is not a terminal."""
+    from store.reading import open_file
+    from tui.recording import Recording
 
-    window = load(options.file)
-    if options.json or not sys.stdout.isatty():
+    file = open_file(options.file)
+    shown = not options.json and sys.stdout.isatty()
+    if file.kind == "window":
+        with file:
+            window = file.whole()
+        if options.at is not None:
+            raise BadUsage(f"{options.file} is a saved window: one moment, without a past for --at")
+        if shown:
+            from tui.app import run
+
+            return run(Still(window), run_options(options, still=True))
         print_window(window, as_json=options.json)
         return 0
+    recording = Recording(file)
+    try:
+        kept = recording.look()
+        at = _moment(options.at, kept)
+        if not shown:
+            _print(kept, kept.end if at is None else at, options)
+            return 0
+    except BaseException:
+        recording.close()
+        raise
     from tui.app import run
 
-    return run(Still(window), run_options(options, still=True))
+    return run(recording, run_options(options, at=at))
+
+
+def _moment(typed: str | None, kept: InFile) -> float | None:
+    if typed is None:
+        return None
+    try:
+        return moment(typed, start=float(kept.stretch.start[0]), end=kept.end)
+    except ValueError as error:
+        raise BadUsage(f"--at: {error}") from None
+
+
+def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
+    """Print the window that ended at ``at``, and say on stderr what of the recording that is."""
+    length: float | None = getattr(options, "window", PRINTED_SECONDS)
+    window = kept.window_at(at, length)
+    assert window is not None, "nothing called it off"
+    start, end = float(kept.stretch.start[0]), kept.end
+    from tui.status import length_text
+
+    of = "all of it" if length is None else f"{length_text(length)} to {when(window.end, end)}"
+    say(f"a recording from {when(start, end)} to {when(end, end)}: {of} (--at TIME, --window SECONDS)")
+    for note in kept.notes:
+        say(note)
+    print_window(window, as_json=options.json)

@@ -1,0 +1,92 @@
+"""Recordings in memory: a file that a test adds to and damages, and the screen on it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from model.errors import Told
+from model.packing import Peak
+from model.window import Window
+from store.reading import Gone, Moments
+from tests.tui.screen import Screen
+from tests.tui.sources import Fed
+from tui.app import RunOptions, StalltopApp
+from tui.recording import Recording
+
+
+@dataclass
+class MemoryFile:
+    """What ``store.reading`` gives of a file, of windows in memory."""
+
+    windows: dict[int, Window] = field(default_factory=dict)
+    damaged: set[int] = field(default_factory=set)
+    reads: list[int] = field(default_factory=list)
+    closed: threading.Event = field(default_factory=threading.Event)
+    new: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(windows: Iterable[Window]) -> MemoryFile:
+        return MemoryFile(dict(enumerate(windows, 1)))
+
+    def add(self, window: Window) -> None:
+        self.windows = {**self.windows, max(self.windows, default=0) + 1: window}
+        self.new = True
+
+    @property
+    def moments(self) -> Moments:
+        windows = list(self.windows.values())
+        hosts = sorted({window.host for window in windows})
+        before = [None, *(window.chains for window in windows)]
+        peaks = [Peak.of(window, chains) for window, chains in zip(windows, before, strict=False)]
+        return Moments(
+            np.array(list(self.windows), np.int64),
+            np.array([hosts.index(window.host) for window in windows], np.int64),
+            np.array([window.start for window in windows], np.float64),
+            np.array([window.seconds for window in windows], np.float64),
+            np.zeros(len(windows), np.int64),
+            np.array([peak.lost_ms_per_s for peak in peaks], np.float64),
+            np.array([peak.worst for peak in peaks], np.int64),
+            np.array([peak.began for peak in peaks], np.int64),
+        )
+
+    def changed(self) -> bool:
+        was, self.new = self.new, False
+        return was
+
+    def window(self, window_id: int) -> Window:
+        assert not self.closed.is_set()
+        self.reads.append(window_id)
+        if window_id in self.damaged:
+            raise Told("its checksum is wrong")
+        if window_id not in self.windows:
+            raise Gone("it is no longer there")
+        return self.windows[window_id]
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+OPTIONS = RunOptions(interval=0.05, window=1.0, theme="dark", tour=False)
+
+
+@asynccontextmanager
+async def opened(
+    file: MemoryFile, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
+) -> AsyncIterator[Screen]:
+    """The screen on ``file``, with the newest moment on it."""
+    app = StalltopApp(Recording(file), options)
+    app.unicode = not options.ascii
+    async with app.run_test(size=size) as pilot:
+        screen = Screen(app, pilot, Fed())
+        await screen.until(lambda: app.main.shown is not None, "never a picture")
+        await screen.sees("RECORDED")
+        try:
+            yield screen
+        finally:
+            app.collector.stop(1.0)

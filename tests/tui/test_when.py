@@ -1,0 +1,97 @@
+"""Moments as people type them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.when import moment, when
+
+START, END = 1_700_000_000.0, 1_700_200_000.0
+"""2023-11-14 22:13:20 to 2023-11-17 05:46:40, both UTC."""
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("typed", "at"),
+    [
+        ("start", START),
+        (" End ", END),
+        ("now", END),
+        ("-2h", END - 7_200),
+        ("-1h30m", END - 5_400),
+        ("-0.5d", END - 43_200),
+        ("+10m", START + 1_600),
+        ("05:46", END - 40),
+        ("05:46:40", END),
+        ("05:46:39.5", END - 0.5),
+        ("05:47", END - 86_400 + 20),
+        ("22:13:20", START + 2 * 86_400),
+        ("2023-11-14 22:30", START + 1_000),
+        ("2023-11-14T22:30:00Z", START + 1_000),
+        ("2023-11-14 23:30+01:00", START + 1_000),
+        ("2023-11-15", START + 6_400),
+    ],
+)
+def test_what_can_be_typed(typed: str, at: float) -> None:
+    assert moment(typed, start=START, end=END, shown=START + 1_000) == pytest.approx(at)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("", "type a moment, such as 14:32"),
+        ("x" * 100, "type a moment"),
+        ("soon", "'soon' is no moment; such as 14:32"),
+        ("25:00", "is no moment"),
+        ("14:60", "is no moment"),
+        ("-", "is no moment"),
+        ("2h", "is no moment"),
+        ("\x1b[2J", "'?[2J' is no moment"),
+        ("-9d", "2023-11-08 05:46:40 is before what is kept: 2023-11-14 22:13:20 to 05:46:40"),
+        ("2030-01-01", "is after what is kept"),
+        ("9999-12-31T23:59:59-23:59", ""),
+    ],
+)
+def test_what_means_nothing_is_told(typed: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r".") as raised:
+        moment(typed, start=START, end=END)
+    assert said in str(raised.value)
+
+
+@given(st.text(max_size=45))
+def test_any_text_is_a_moment_within_or_told(typed: str) -> None:
+    try:
+        at = moment(typed, start=START, end=END)
+    except ValueError as error:
+        assert str(error).isprintable()
+    else:
+        assert START <= at <= END
+
+
+def test_a_moment_is_shown_with_its_date_where_that_is_another() -> None:
+    assert when(END - 60, END) == "05:45:40"
+    assert when(START, END) == "2023-11-14 22:13:20"
+
+
+def test_a_time_that_a_change_of_the_clock_leaves_out_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        sunday = 1_711_879_200.0  # 2024-03-31 12:00 +0200; 02:30 was left out
+        at = moment("02:30", start=sunday - 90_000, end=sunday)
+        assert sunday - 90_000 <= at <= sunday
+        assert moment("11:59", start=sunday - 90_000, end=sunday) == sunday - 60
+    time.tzset()
