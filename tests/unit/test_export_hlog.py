@@ -1,0 +1,196 @@
+"""Histogram logs: HdrHistogram's own reader gets every call back, in files whose names harm nobody."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import stat
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+from model.errors import BadUsage, Told
+from model.hdr import HIGHEST_NS
+from model.merging import merge
+from model.tenant import Tenant
+from model.window import RowKey, Window
+from outputs.export import hlog
+from outputs.files import Taken
+from outputs.new_folder import filled
+from tests.unit.exported import lying, several
+from tests.unit.full_window import full_window
+from tests.unit.windows import Calls, key, rows, window
+
+PERCENTS = (0.0, 1.0, 50.0, 90.0, 95.0, 99.0, 99.9, 100.0)
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "export.md"
+
+
+def index(folder: Path) -> list[dict[str, str]]:
+    with open(folder / hlog.INDEX, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def intervals(path: Path) -> list[HdrHistogram]:
+    reader = HistogramLogReader(str(path), HdrHistogram(1, HIGHEST_NS, 2))
+    found = []
+    while (one := reader.get_next_interval_histogram()) is not None:
+        found.append(one)
+    reader.input_file.close()
+    return found
+
+
+def key_of(line: dict[str, str]) -> RowKey:
+    return RowKey(
+        line["host"],
+        line["tenant"],
+        int(line["pid"]),
+        line["process"],
+        line["layer"],
+        line["operation"],
+        line["inside"] == "1",
+    )
+
+
+def test_hdrh_reads_every_row_back_with_equal_percentiles(tmp_path: Path) -> None:
+    found = several()
+    hlog.write(found, tmp_path)
+    whole = merge(found)
+    lines = index(tmp_path)
+    assert {key_of(line) for line in lines} == set(whole.rows.keys)
+    for line in lines:
+        at = whole.rows.keys.index(key_of(line))
+        parts = intervals(tmp_path / line["file"])
+        assert len(parts) == len(found) == int(line["intervals"])
+        together = HdrHistogram(1, HIGHEST_NS, 2)
+        for one, part in zip(found, parts, strict=True):
+            assert part.get_start_time_stamp() / 1000 == pytest.approx(one.start, abs=1e-5)
+            assert part.get_end_time_stamp() / 1000 == pytest.approx(one.end, abs=1e-5)
+            together.add(part)
+        ours = whole.rows.histograms.take(np.array([at])).percentiles(PERCENTS)[0].tolist()
+        assert [together.get_value_at_percentile(percent) for percent in PERCENTS] == ours
+        assert together.total_count == whole.rows.calls[at] == int(line["calls"])
+        assert int(line["max_ns"]) == whole.rows.max_ns[at]
+        assert int(line["total_ns"]) == whole.rows.total_ns[at]
+
+
+def test_what_is_documented_is_what_is_written(tmp_path: Path) -> None:
+    hlog.write([full_window()], tmp_path)
+    text = (tmp_path / "train.python3-100.runtime.cudaLaunchKernel.hlog").read_text(encoding="utf-8")
+    assert text in DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_names_of_files_are_safe_and_apart(tmp_path: Path) -> None:
+    one = lying()
+    hlog.write([one], tmp_path)
+    lines = index(tmp_path)
+    assert len(lines) == len(one.rows)
+    names = [line["file"] for line in lines]
+    assert sorted([*names, hlog.INDEX]) == sorted(os.listdir(tmp_path))
+    assert len({name.casefold() for name in names}) == len(names)
+    for name in names:
+        assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.~-]*\.hlog", name), name
+        assert len(name) <= 255
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert all(line.isprintable() for line in file.read_text(encoding="utf-8").split("\n"))
+
+
+def test_rows_that_read_alike_get_files_of_their_own(tmp_path: Path) -> None:
+    calls = [Calls(key(name, tenant=f"docker:{name}"), [1_000]) for name in ("a/b", "a b", "A_B")]
+    one = replace(window(calls), tenants={row.key.tenant: Tenant(row.key.tenant, "Train") for row in calls})
+    hlog.write([one], tmp_path)
+    stem = "Train.python3-100.runtime."
+    assert [line["file"] for line in index(tmp_path)] == [
+        f"{stem}a_b.hlog",
+        f"{stem}a_b~2.hlog",
+        f"{stem}A_B~3.hlog",
+    ]
+
+
+def test_a_row_without_calls_has_no_interval(tmp_path: Path) -> None:
+    busy, idle = Calls(key("a"), [5]), Calls(key("b"), [])
+    hlog.write([window([busy, idle]), window([idle, busy], start=1_001.0)], tmp_path)
+    assert [(line["operation"], line["intervals"]) for line in index(tmp_path)] == [("a", "2")]
+
+
+def test_much_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hlog, "_HELD", 1)
+    hlog.write(several(), tmp_path)
+    assert all(len(intervals(tmp_path / line["file"])) == 5 for line in index(tmp_path))
+
+
+def test_too_many_rows_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hlog, "MOST_FILES", 3)
+    with pytest.raises(Told, match="more than 3 rows"):
+        hlog.write([full_window()], tmp_path)
+
+
+# ---- the folder
+
+
+def test_a_folder_is_there_once_it_is_filled(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "logs"
+    with filled(path) as folder:
+        (folder / "a").write_text("1")
+        assert not path.exists()
+    assert [file.name for file in path.iterdir()] == ["a"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert os.listdir(path.parent) == ["logs"]
+
+
+def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
+    def fill() -> None:
+        with filled(tmp_path / "logs") as folder:
+            (folder / "a").write_text("1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_replaced_only_where_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "logs"
+
+    def write(text: str, **how: object) -> None:
+        with filled(path, **how) as folder:  # type: ignore[arg-type]
+            (folder / hlog.INDEX).write_text(text)
+
+    write("one")
+    with pytest.raises(Taken):
+        write("two")
+    write("three", replaces=hlog.ours)
+    assert (path / hlog.INDEX).read_text() == "three"
+    (path / "precious.txt").write_text("mine")
+    with pytest.raises(BadUsage, match="something else"):
+        write("four", replaces=hlog.ours)
+    assert (path / "precious.txt").read_text() == "mine"
+    assert os.listdir(tmp_path) == ["logs"]
+
+
+def test_a_link_or_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "logs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadUsage), filled(tmp_path / "logs", replaces=hlog.ours):
+        pass
+    assert Counter(os.listdir(tmp_path)) == Counter(["elsewhere", "logs"])
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Told, match="cannot write"), filled(tmp_path / "file" / "logs"):
+        pass
+
+
+def test_windows_of_several_hosts_have_files_of_their_own(tmp_path: Path) -> None:
+    def one(host: str) -> Window:
+        return replace(window([]), host=host, rows=rows([Calls(key("a", host=host), [7])]))
+
+    hlog.write([one("gpu1"), one("gpu2")], tmp_path)
+    assert [(line["host"], line["intervals"]) for line in index(tmp_path)] == [("gpu1", "1"), ("gpu2", "1")]
