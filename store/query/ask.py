@@ -1,0 +1,115 @@
+"""One query of a file, answered."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.errors import Told
+from store import schema
+from store.query import functions, guard, making, views
+from store.query.mistakes import told
+from store.reading import Recorded
+
+_VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
+_TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query found."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+    """Worked out as they are read, which may raise Told: the time was over, for example."""
+
+
+def answer(recorded: Recorded, sql: str, seconds: float) -> Answer:
+    """What ``sql`` finds in ``recorded``, which can be asked once.
+
+    Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
+    ``seconds`` or more memory than it may.
+    """
+    return _Question(recorded.connection, sql, seconds).answer()
+
+
+class _Question:
+    def __init__(self, connection: sqlite3.Connection, sql: str, seconds: float) -> None:
+        self._connection = connection
+        self._sql = sql.strip().rstrip(";").rstrip()
+        self._patience = guard.Patience(seconds)
+        self._refused: list[str] = []
+
+    def answer(self) -> Answer:
+        try:
+            guard.confine(self._connection, self._patience)
+            self._connection.execute("BEGIN")  # all of it sees the file at one moment
+            self._refused = functions.add(self._connection)
+            making.make(self._connection)
+            with guard.reading_only(self._connection):
+                self._connection.execute(f"EXPLAIN {self._sql}").fetchall()
+            cursor = self._run(self._prepared())
+            columns = self._columns(cursor)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._told(error) from None
+        return Answer(columns, self._rows(cursor))
+
+    def _prepared(self) -> str:
+        """The query as it is run, once everything is there for it."""
+        if not any(name in self._sql.lower() for name in views.EVENTS):
+            return self._sql
+        from store.query.alike import unfold
+        from store.query.rewrite import Form, planned, unread
+
+        plan = planned(self._sql, _columns_of)
+        if any(need.form is Form.SUMS and need.kernels for need in plan.needs):
+            known = making.find_rest(self._connection)
+            if not known and any(need.longest for need in plan.needs):
+                plan = planned(self._sql, _columns_of, maxima=False)
+        for _ in range(2):
+            for need in plan.needs:
+                if need.form is not Form.SUMS:
+                    unfold(self._connection, need, self._patience)
+            try:
+                with guard.reading_only(self._connection):
+                    self._connection.execute(f"EXPLAIN {plan.sql}").fetchall()
+                return plan.sql
+            except sqlite3.Error:
+                plan = unread(self._sql)
+        return plan.sql
+
+    def _run(self, sql: str) -> sqlite3.Cursor:
+        # From here on nothing but this query is run.
+        self._connection.execute("PRAGMA query_only = ON")
+        self._connection.set_authorizer(guard.authorized)
+        return self._connection.execute(sql)
+
+    def _columns(self, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        """The names of the results as the query was typed; each once."""
+        try:
+            typed = self._connection.execute(f"SELECT * FROM (\n{self._sql}\n) LIMIT 0").description
+        except sqlite3.Error:
+            typed = cursor.description
+        return tuple(column[0] for column in typed)
+
+    def _rows(self, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from cursor
+        except sqlite3.Error as error:
+            raise self._told(error) from None
+
+    def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
+        if self._patience.over and "interrupted" in str(error):
+            return self._patience.error()
+        return told(error, self._sql, self._refused)
+
+
+def _columns_of(schema_name: str, table: str) -> Collection[str] | None:
+    found: Sequence[dict[str, frozenset[str]]] = {
+        "": (_VIEWS, _TABLES),
+        "temp": (_VIEWS,),
+        "main": (_TABLES,),
+    }.get(schema_name, ())
+    return next((known[table] for known in found if table in known), None)

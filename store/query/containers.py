@@ -1,0 +1,85 @@
+"""Whose calls they are: one line for each container, and a number and a short name that are its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_SHORT: Final = 12
+"""Digits of a container's id that its runtime shows."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """A tenant, by the last row that describes it."""
+
+    number: int
+    id: str
+    host: str
+    name: str
+    kind: str
+    runtime: str
+    full_id: str
+    pod: str
+    namespace: str
+    cgroup_id: int
+    cgroup_path: str
+
+    @property
+    def short_id(self) -> str:
+        return self.full_id[:_SHORT] or self.id or str(self.number)
+
+
+def make(connection: sqlite3.Connection) -> None:
+    """Fill the temporary tables ``containers`` and ``~tenants`` (which number each row of tenants has)."""
+    found: dict[tuple[str, str], _Told] = {}
+    key_of: dict[int, tuple[str, str]] = {}
+    rows = connection.execute(
+        "SELECT t.tenant_id, t.described, t.id, h.name, t.name, t.kind, t.runtime, t.container_id, t.pod,"
+        " t.namespace, t.cgroup_id, t.cgroup_path FROM main.tenants t JOIN main.hosts h USING (host_id)"
+        " ORDER BY t.described, t.tenant_id"
+    )
+    for number, _described, identity, host, *rest in rows:
+        key = host, identity
+        key_of[number] = key
+        found[key] = _Told(number, identity, host, *rest)
+    told = list(found.values())
+    numbers = dict(zip(found, _numbers(told), strict=True))
+    connection.executemany(
+        "INSERT INTO temp.containers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                *(number, label, one.name or label, one.kind, one.runtime, one.full_id, one.pod),
+                *(one.namespace, one.host, one.id, one.cgroup_path, one.cgroup_id),
+            )
+            for number, label, one in zip(numbers.values(), _labels(told), told, strict=True)
+        ],
+    )
+    connection.executemany(
+        'INSERT INTO temp."~tenants" VALUES (?, ?)', [(row, numbers[key]) for row, key in key_of.items()]
+    )
+
+
+def _numbers(told: Sequence[_Told]) -> list[int]:
+    """The cgroup's id where it is known and nobody else's; else a number below zero."""
+    often = Counter(one.cgroup_id for one in told)
+    return [one.cgroup_id if one.cgroup_id > 0 and often[one.cgroup_id] == 1 else -one.number for one in told]
+
+
+def _labels(told: Sequence[_Told]) -> list[str]:
+    """The names, with as much added as tells those of one name apart: short id, then host, then number."""
+    labels = [one.name or (one.short_id if one.id else one.host) for one in told]
+    for additions in (
+        [one.short_id for one in told],
+        [one.host for one in told],
+        [str(one.number) for one in told],
+    ):
+        often = Counter(labels)
+        labels = [
+            label if often[label] == 1 else f"{label}@{addition}"
+            for label, addition in zip(labels, additions, strict=True)
+        ]
+    return labels

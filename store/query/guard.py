@@ -1,0 +1,76 @@
+"""What a query may do: read, for some seconds, with some memory. Nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from model.errors import Told
+
+MOST_MEMORY: Final = 512 << 20
+"""Bytes that SQLite may take, in this process."""
+_STEPS: Final = 20_000
+"""Steps of SQLite's machine between two looks at the clock."""
+_FORBIDDEN: Final = frozenset({"load_extension", "fts3_tokenizer"})
+"""Functions that do more than work something out."""
+_ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+
+
+class TooLong(Told):
+    """The time that a query may take is over."""
+
+
+class Patience:
+    """How long a query may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self._until
+
+    def check(self) -> None:
+        """Raise TooLong where the time is over."""
+        if self.over:
+            raise self.error()
+
+    def error(self) -> TooLong:
+        """What is told then."""
+        return TooLong(
+            f"the query took more than {self._seconds:g} s and was stopped",
+            "ask for less, with WHERE on window_start for example, or allow more: --limit-seconds N",
+        )
+
+
+def confine(connection: sqlite3.Connection, patience: Patience) -> None:
+    """Bound the time and the memory of everything that ``connection`` does from now on."""
+    connection.execute(f"PRAGMA hard_heap_limit = {MOST_MEMORY}")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.set_progress_handler(lambda: int(patience.over), _STEPS)
+
+
+@contextlib.contextmanager
+def reading_only(connection: sqlite3.Connection) -> Iterator[None]:
+    """Refuse everything but reading: no PRAGMA, no ATTACH, no temporary tables either."""
+    connection.execute("PRAGMA query_only = ON")
+    connection.set_authorizer(authorized)
+    try:
+        yield
+    finally:
+        connection.set_authorizer(None)
+        connection.execute("PRAGMA query_only = OFF")
+
+
+def authorized(action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
+    """SQLite's question whether a statement may do something."""
+    if action in _ALLOWED:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY

@@ -1,0 +1,227 @@
+"""Queries over single calls, asked of what is stored instead.
+
+Each view of single calls (``views.EVENTS``) can be had in three forms. Rows of ``SUMS`` are what one series
+and one kernel counted in one window: a weight, a sum and a maximum. Rows of ``ALIKE`` are calls that nothing
+tells apart, with a weight. Rows of ``SINGLE`` are calls. The first are few, the last may be any number.
+
+A part of a query (one SELECT) that only counts and adds up gives the same answer from weighted rows when each
+aggregate is weighted too: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean, and so
+on. That is done where it is certain to be the same, and where it is not the part gets the next form.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from store.query import views
+from store.query.making import sums_of
+from store.query.names import Columns, Names, Unsure
+from store.query.weighing import Weighing, is_aggregate
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
+
+
+class Form(IntEnum):
+    """In which form a part of a query gets the calls; see above."""
+
+    SUMS = 0
+    ALIKE = 1
+    SINGLE = 2
+
+
+@dataclass(slots=True)
+class Need:
+    """What one part of a query reads in the place of a view of single calls."""
+
+    events: str
+    """That view."""
+    form: Form
+    kernels: bool
+    """Whether kernels are told apart."""
+    name: str
+    """What stands for the view in the rewritten query."""
+    longest: bool = False
+    """Whether a maximum is asked of sums."""
+    rows: str = ""
+    """A query for the rows of counts that matter, as (window_id, series_id); empty: all of them."""
+    most: int | None = None
+    """So many calls that are alike are as good as more of them."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A query as it is run, and what must be there for it."""
+
+    sql: str
+    needs: list[Need] = field(default_factory=list)
+
+
+def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool = True) -> Plan:
+    """How ``sql`` is run. ``least``: the first form to try; ``maxima``: whether sums have their maximum."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="sqlite")
+    except (SqlglotError, RecursionError):
+        return unread(sql)
+    needs: list[Need] = []
+    names = Names(tree, columns)
+    for select in list(tree.find_all(exp.Select)):
+        needs += _Part(select, names).rewritten(len(needs), least, maxima)
+    return Plan(tree.sql(dialect="sqlite"), needs) if needs else unread(sql)
+
+
+def unread(sql: str) -> Plan:
+    """All views of single calls that ``sql`` may mean, each call a row: it then runs as it is."""
+    small = sql.lower()
+    return Plan(
+        sql, [Need(name, Form.SINGLE, kernels=True, name=name) for name in views.EVENTS if name in small]
+    )
+
+
+class _Part:
+    """One SELECT."""
+
+    def __init__(self, select: exp.Select, names: Names) -> None:
+        self._select = select
+        self._names = names
+
+    def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
+        """What it needs for its views of single calls, which get other names in it from ``number`` on."""
+        needs: list[Need] = []
+        events = [
+            (alias, source)
+            for alias, source in self._names.sources(self._select)
+            if isinstance(source, exp.Table) and self._names.is_events(source)
+        ]
+        for alias, table in events:
+            need = Need(table.name.lower(), Form.SINGLE, True, f"~events_{number + len(needs)}")
+            if len(events) == 1:
+                self._choose(need, alias, table, least, maxima)
+            if need.form is Form.SUMS:
+                need.name = sums_of(need.events, kernels=need.kernels)
+            _rename(table, need.name)
+            needs.append(need)
+        return needs
+
+    def _choose(self, need: Need, alias: str, table: exp.Table, least: Form, maxima: bool) -> None:
+        try:
+            mine = self._names.columns_of(self._select, alias)
+            need.kernels = bool(self._stars()) or any(column.name.lower() == "kernel_name" for column in mine)
+            need.rows = self._rows(alias, table)
+            need.most = self._limit()
+            self._refuse(table)
+            need.form, need.longest = self._weigh(alias, mine, least, maxima)
+        except Unsure:
+            return
+
+    def _refuse(self, table: exp.Table) -> None:
+        """Raise Unsure where rows with weights may not stand for rows."""
+        if any(True for _ in self._own(exp.Window)):
+            raise Unsure
+        for join in self._select.args.get("joins") or ():
+            side = str(join.args.get("side") or "").upper()
+            nullable = side in ("RIGHT", "FULL") or (side == "LEFT" and join.this is table)
+            if nullable or join.args.get("method"):
+                raise Unsure
+
+    def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
+        """Weigh all aggregates in the first form that allows it; and whether that needs maxima of sums."""
+        aggregates = self._aggregates()
+        counts = bool(aggregates) or self._select.args.get("group") is not None
+        if self._stars() or not (counts or self._select.args.get("distinct")):
+            return Form.SINGLE, False
+        for form in (Form.SUMS, Form.ALIKE):
+            weighing = Weighing(alias, mine, sums=form is Form.SUMS, maxima=maxima)
+            weighed = [weighing.weighed(node) for node in aggregates]
+            inside = {id(column) for node in aggregates for column in _whole(node).find_all(exp.Column)}
+            outside = [column for column in mine if id(column) not in inside]
+            if form < least or None in weighed or not all(map(weighing.is_known, outside)):
+                continue
+            for node, new in zip(aggregates, weighed, strict=True):
+                assert new is not None
+                _whole(node).replace(new)
+            return form, weighing.longest
+        return Form.SINGLE, False
+
+    def _limit(self) -> int | None:
+        """How many rows of this part can matter; None: any number."""
+        if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
+            return None
+        if self._aggregates() or self._select.args.get("group"):
+            return None
+        most = 0
+        for name in ("limit", "offset"):
+            node = self._select.args.get(name)
+            if node is None and name == "offset":
+                continue
+            value = node.expression if node is not None else None
+            if not isinstance(value, exp.Literal) or not value.is_int:
+                return None
+            most += int(value.this)
+        return most
+
+    def _rows(self, alias: str, table: exp.Table) -> str:
+        """A query for the rows of counts that its conditions leave; empty where they leave all."""
+        where = self._select.args.get("where")
+        joins = self._select.args.get("joins") or []
+        if where is None or self._select.args["from_"].this is not table:
+            return ""
+        for join in joins:
+            on = join.args.get("on")
+            plain = isinstance(join.this, exp.Table) and self._names.is_plain(join.this)
+            if not plain or (on is not None and not self._may_go_first(on, alias)):
+                return ""
+        parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
+        conditions = [part.copy() for part in parts if self._may_go_first(part, alias)]
+        source = table.copy()
+        _rename(source, sums_of(table.name.lower(), kernels=False))
+        rows = exp.select(_column(alias, "window_id"), _column(alias, views.SERIES)).from_(source)
+        rows.set("joins", [join.copy() for join in joins])
+        return rows.where(*conditions).distinct().sql(dialect="sqlite") if conditions else ""
+
+    def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
+        """Whether it can be asked of sums without kernels, outside of this SELECT."""
+        if condition.find(exp.Query) is not None:
+            return False
+        for column in condition.find_all(exp.Column):
+            owner = self._names.owner(column)
+            if owner is None or owner[0] is not self._select:
+                return False
+            if owner[1] == alias and column.name.lower() in (*views.PER_CALL, *views.SUMS, "kernel_name"):
+                return False
+        return True
+
+    def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
+        """The nodes of these kinds in this SELECT, but for those in one inside of it."""
+        return (
+            node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
+        )
+
+    def _aggregates(self) -> list[exp.Expr]:
+        return [node for node in self._own(exp.Func) if is_aggregate(node)]
+
+    def _stars(self) -> list[exp.Expr]:
+        return [node for node in self._own(exp.Star) if not isinstance(node.parent, exp.Count)]
+
+
+def _whole(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate with its FILTER, where it has one."""
+    return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
+
+
+def _rename(table: exp.Table, name: str) -> None:
+    """Let ``table`` be another one, that is called what it was called."""
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+    table.set("db", exp.to_identifier("temp"))
+    table.set("this", exp.to_identifier(name, quoted=True))
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(table, quoted=True))
