@@ -8,6 +8,7 @@ who loses, with an arrow from who is to blame. Times are in microseconds since `
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -328,7 +329,9 @@ class _Trace:
 
 
 def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)
+    """Exactly what the float says: its product with 1e9 would be rounded to hundreds of ns."""
+    whole = math.floor(seconds)
+    return whole * 1_000_000_000 + round((seconds - whole) * 1e9)
 
 
 def _same(call: OpenCall) -> OpenCall:

@@ -15,8 +15,8 @@ BAD_TEXT = ("\udc80surrogate", "\x00nul", "\u2028line", "</script><!--")
 
 
 def several(count: int = 5, gap: float = 20.0) -> list[Window]:
-    """Windows of two seconds; before the last one ``gap`` seconds are missing. All of them have a call that does
-    not return, and chains that go on."""
+    """Windows of two seconds; before the last one ``gap`` seconds are missing. All of them have a call that
+    does not return, and chains that go on."""
     one = full_window()
     windows = []
     for number in range(count):

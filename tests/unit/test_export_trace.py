@@ -1,0 +1,339 @@
+"""The trace: it is what the Trace Event Format allows and viewers show, and says what the windows say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from model.calls import Calls
+from model.chain import Chain
+from model.errors import Told
+from model.pivot import pivot
+from model.window import OpenCall, Window
+from outputs.export import trace
+from outputs.export.trace_tracks import LEAST_MADE_UP, Line, Tracks
+from tests.unit.exported import lying, several
+from tests.unit.full_window import full_window
+from tests.unit.random_windows import sequences
+from tests.unit.windows import window
+
+Events = list[dict[str, Any]]
+
+# What each kind of event must have (Trace Event Format, "Event descriptions"), and of which type.
+FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "dur": float, "args": dict},
+    "C": {"name": str, "pid": int, "ts": float, "args": dict},
+    "M": {"name": str, "pid": int, "tid": int, "ts": int, "args": dict},
+    "i": {"name": str, "cat": str, "pid": int, "tid": int, "ts": float, "s": str, "args": dict},
+    "s": {"name": str, "cat": str, "id": int, "pid": int, "tid": int, "ts": float},
+    "f": {"name": str, "cat": str, "id": int, "pid": int, "tid": int, "ts": float, "bp": str},
+}
+
+
+def trace_of(found: list[Window]) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(b"".join(trace.pieces(found)).decode("ascii"))
+    check(made)
+    return made
+
+
+def check(made: dict[str, Any]) -> None:
+    """The whole of what a viewer relies on."""
+    assert made["displayTimeUnit"] in ("ms", "ns")
+    events: Events = made["traceEvents"]
+    for event in events:
+        fields = FIELDS[event["ph"]]
+        assert set(fields) | {"ph"} == set(event), event
+        for name, kind in fields.items():
+            assert isinstance(event[name], kind), (name, event)
+        assert event["ts"] >= 0
+        assert 0 < event["pid"] < 1 << 31
+        assert event["name"]
+        assert event["name"].isprintable()
+    _check_names(events)
+    _check_nesting(events)
+    _check_arrows(events)
+    for event in of(events, "C"):
+        assert event["args"]
+        assert all(isinstance(value, (int, float)) for value in event["args"].values())
+    assert {event["s"] for event in of(events, "i")} <= {"g", "p", "t"}
+
+
+def of(events: Events, kind: str) -> Events:
+    return [event for event in events if event["ph"] == kind]
+
+
+def _check_names(events: Events) -> None:
+    """Every track is named once, before anything is on it; every line of slices, too."""
+    processes: set[int] = set()
+    threads: set[tuple[int, int]] = set()
+    for event in events:
+        if event["ph"] == "M":
+            if event["name"] == "process_name":
+                assert event["pid"] not in processes
+                processes.add(event["pid"])
+            elif event["name"] == "thread_name":
+                assert (event["pid"], event["tid"]) not in threads
+                threads.add((event["pid"], event["tid"]))
+            continue
+        assert event["pid"] in processes
+        if event["ph"] in "Xsf":
+            assert (event["pid"], event["tid"]) in threads
+
+
+def _check_nesting(events: Events) -> None:
+    """Slices of a line follow each other or lie within each other: viewers drop others."""
+    lines: dict[tuple[int, int], Events] = defaultdict(list)
+    for event in of(events, "X"):
+        lines[event["pid"], event["tid"]].append(event)
+    for slices in lines.values():
+        open_ends: list[int] = []
+        times = [(round(one["ts"] * 1000), round((one["ts"] + one["dur"]) * 1000)) for one in slices]
+        for start, end in sorted(times, key=lambda time: (time[0], -time[1])):
+            while open_ends and open_ends[-1] <= start:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1]
+            open_ends.append(end)
+
+
+def _check_arrows(events: Events) -> None:
+    """Every arrow begins and ends once, at slices that are there."""
+    starts = {event["id"]: event for event in of(events, "s")}
+    ends = {event["id"]: event for event in of(events, "f")}
+    assert len(starts) == len(of(events, "s"))
+    assert starts.keys() == ends.keys()
+    assert len(ends) == len(of(events, "f"))
+    for event in (*starts.values(), *ends.values()):
+        assert any(
+            (one["pid"], one["tid"]) == (event["pid"], event["tid"])
+            and one["ts"] <= event["ts"] < one["ts"] + one["dur"]
+            for one in of(events, "X")
+        )
+    for number, event in starts.items():
+        assert (event["cat"], event["name"]) == (ends[number]["cat"], ends[number]["name"])
+        assert event["ts"] <= ends[number]["ts"]
+
+
+def names(made: dict[str, Any]) -> dict[int, str]:
+    """What tracks are called."""
+    return {
+        event["pid"]: event["args"]["name"]
+        for event in of(made["traceEvents"], "M")
+        if event["name"] == "process_name"
+    }
+
+
+def test_hosts_containers_and_processes_are_tracks() -> None:
+    shown = names(trace_of(several()))
+    assert Counter(shown.values()) == Counter(
+        {
+            "host gpu7": 1,
+            "container train": 1,
+            "container serve": 1,
+            "python3 100 (train)": 1,
+            "python3 103 (train)": 1,
+            "tritonserver 200 (serve)": 1,
+        }
+    )
+    # Processes have their own numbers, what is none has one that no process has.
+    assert shown[100] == "python3 100 (train)"
+    assert all(number >= LEAST_MADE_UP for number, name in shown.items() if name.startswith(("host", "con")))
+
+
+def test_calls_that_were_kept_are_slices_of_their_threads() -> None:
+    one = full_window()
+    made = trace_of([one])
+    slices = {event["args"].get("duration_ns"): event for event in of(made["traceEvents"], "X")}
+    assert made["baseTimeNanoseconds"] == 1_700_000_000_250_000_000
+    assert one.calls.kept
+    for call in one.calls.kept:
+        event = slices[call.duration_ns]
+        assert event["name"] == call.operation
+        assert (event["pid"], event["tid"]) == (call.pid, call.tid)
+        assert round(event["ts"] * 1000) == call.start_ns - made["baseTimeNanoseconds"]
+        assert round(event["dur"] * 1000) == call.duration_ns
+        assert event["args"].get("arguments", "") == call.arguments
+        assert event["args"].get("kernel", "") == call.kernel
+        assert event["args"]["kept"] == call.why
+        if call.split_ns is not None:
+            assert sum(event["args"]["split"].values()) == call.duration_ns
+
+
+def test_counters_are_what_a_pivot_says() -> None:
+    one = full_window()
+    made = trace_of([one])
+    shown = names(made)
+    counters = {
+        (shown[event["pid"]], event["name"]): next(iter(event["args"].values()))
+        for event in of(made["traceEvents"], "C")
+        if event["ts"] == 0
+    }
+    groups = pivot(one, ("container",))
+    for at, (label,) in enumerate(groups.labels):
+        assert counters[f"container {label}", "calls"] == groups.calls_per_s[at]
+        assert counters[f"container {label}", "p99"] == groups.p99_ns[at] / 1e6
+    assert counters["container serve", "errors"] == 0.5
+    assert counters["host gpu7", "CPUs busy"] == 37.5
+    assert counters["host gpu7", "GPU 0 busy"] == 97.0
+    assert counters["host gpu7", "calls not counted"] == one.lost
+
+
+def test_counters_are_written_where_they_change_and_end_at_zero() -> None:
+    made = trace_of(several(5, gap=20.0))
+    shown = names(made)
+    calls = [
+        (event["ts"] / 1e6, event["args"]["/s"])
+        for event in of(made["traceEvents"], "C")
+        if shown[event["pid"]] == "container train" and event["name"] == "calls"
+    ]
+    # Five windows that are alike, the last one after a gap of twenty seconds.
+    assert calls == [(0.0, 3.0), (8.0, 0.0), (28.0, 3.0), (30.0, 0.0)]
+    gaps = [event for event in of(made["traceEvents"], "X") if event["cat"] == "gap"]
+    assert [(event["name"], event["ts"] / 1e6, event["dur"] / 1e6) for event in gaps] == [
+        ("not recorded", 8.0, 20.0)
+    ]
+
+
+def test_windows_that_follow_each_other_have_no_gap() -> None:
+    made = trace_of([window([], start=1_000.0 + number * 1.01) for number in range(5)])
+    assert not of(made["traceEvents"], "X")
+
+
+def test_a_call_that_does_not_return_is_one_slice_however_many_windows_show_it() -> None:
+    made = trace_of(several(5, gap=0.0))
+    slices = [event for event in of(made["traceEvents"], "X") if event["name"] == "ncclCommInitRank"]
+    assert len(slices) == 1
+    # It began 42 s before the end of the first window, which is 40 s before anything was recorded.
+    assert (slices[0]["ts"], slices[0]["dur"]) == (0.0, 10e6)
+    assert slices[0]["args"]["began_unix_s"] == pytest.approx(1_700_000_002.25 - 42)
+    assert "not returned" in slices[0]["args"]["ended"]
+    dead = [event for event in of(made["traceEvents"], "X") if event["name"] == "cuCtxSynchronize"]
+    assert dead
+    assert all("thread ended" in event["args"]["ended"] for event in dead)
+
+
+def test_an_open_call_that_returned_and_was_kept_has_one_slice() -> None:
+    one = full_window()
+    kept = one.calls.kept[0]
+    end = round(one.end * 1e9)
+    hanging = OpenCall(
+        kept.tenant, kept.pid, kept.tid, kept.process, kept.layer, kept.operation, 1_500_000_000, kept.nested
+    )
+    first = replace(one, calls=Calls(), open_calls=(hanging,))
+    whole = kept._replace(start_ns=end - 1_500_000_000, duration_ns=2_500_000_000, split_ns=None)
+    second = replace(one, start=one.end, calls=Calls([whole]), open_calls=())
+    slices = [
+        event for event in of(trace_of([first, second])["traceEvents"], "X") if event["tid"] == kept.tid
+    ]
+    assert [event["dur"] for event in slices] == [2.5e6]
+
+
+def test_short_open_calls_are_the_ordinary_course_of_things() -> None:
+    one = full_window()
+    call = OpenCall("docker:aa", 100, 101, "python3", "driver", "cuStreamSynchronize", 3_000_000)
+    made = trace_of([replace(one, open_calls=(call,), calls=Calls())])
+    assert "cuStreamSynchronize" not in {event["name"] for event in of(made["traceEvents"], "X")}
+
+
+def test_what_is_wrong_is_a_slice_with_an_arrow_from_who_is_to_blame() -> None:
+    found = several(5, gap=0.0)
+    made = trace_of(found)
+    shown = names(made)
+    chain = found[0].chains[0]
+    slices = [event for event in of(made["traceEvents"], "X") if event["name"] == chain.title]
+    assert len(slices) == 1
+    (loses,) = slices
+    assert shown[loses["pid"]] == "container serve"
+    # It began before the recording did.
+    assert (loses["ts"], loses["args"]["since_unix_s"]) == (0.0, chain.since)
+    assert round(loses["dur"] * 1000) == 9_750_000_000
+    assert loses["args"]["summary"] == chain.summary
+    assert loses["args"]["what_helps"] == [fix.text for fix in chain.fixes]
+    arrow = {event["ph"]: event for event in made["traceEvents"] if event["ph"] in "sf"}
+    assert shown[arrow["s"]["pid"]] == "container train"
+    assert (arrow["f"]["pid"], arrow["f"]["tid"]) == (loses["pid"], loses["tid"])
+
+
+def test_chains_at_one_time_have_lines_of_their_own() -> None:
+    one = full_window()
+
+    def chain(number: int) -> Chain:
+        return replace(
+            one.chains[0], id=f"{number}", since=one.start + number / 10, seen=one.start + 1 + number / 10
+        )
+
+    made = trace_of([replace(one, chains=tuple(chain(number) for number in range(5)))])
+    lines = [event["tid"] for event in of(made["traceEvents"], "X") if "chain" in event["cat"]]
+    assert len(set(lines)) == len(lines) == 5
+
+
+def test_a_chain_that_comes_again_is_a_slice_again() -> None:
+    one = full_window()
+    again = replace(one.chains[0], since=one.start + 10, seen=one.start + 12)
+    made = trace_of([one, replace(one, start=one.start + 10, chains=(again,))])
+    slices = [event for event in of(made["traceEvents"], "X") if event["name"] == again.title]
+    assert len(slices) == 2
+    assert slices[0]["tid"] == slices[1]["tid"]
+
+
+def test_names_that_lie_are_names() -> None:
+    made = trace_of([lying(), replace(lying(), start=1_700_000_002.25)])
+    text = json.dumps(made)
+    assert "\\udc" not in text
+    assert "\\u001b" not in text
+    assert "\\u0000" not in text
+
+
+def test_an_empty_export_is_a_trace() -> None:
+    assert trace_of([])["traceEvents"] == []
+    assert trace_of([window([])])
+
+
+@given(sequences())
+def test_any_windows_are_a_trace(found: list[Window]) -> None:
+    trace_of(found)
+
+
+def test_windows_of_several_hosts_have_tracks_of_their_own() -> None:
+    one = full_window()
+    other = replace(
+        one,
+        host="gpu8",
+        rows=replace(one.rows, keys=tuple(key._replace(host="gpu8") for key in one.rows.keys)),
+    )
+    shown = names(trace_of([one, other]))
+    assert Counter(shown.values())["python3 100 (train)"] == 2
+    assert {name for name in shown.values() if name.startswith("host")} == {"host gpu7", "host gpu8"}
+
+
+def test_more_than_viewers_open_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "MOST_BYTES", 10_000)
+    with pytest.raises(Told, match="larger than") as told:
+        b"".join(trace.pieces(several(50)))
+    assert "--every" in told.value.remedy
+
+
+def test_a_line_takes_slices_that_fit() -> None:
+    line = Line()
+    assert line.takes(10, 20, within=True)
+    assert line.takes(12, 15, within=True)
+    assert not line.takes(12, 15, within=False)
+    assert not line.takes(15, 25, within=True)
+    assert line.takes(20, 25, within=False)
+    assert line.takes(0, 30, within=True)
+    assert not line.takes(5, 12, within=True)
+
+
+def test_slices_that_do_not_fit_get_a_line_beside() -> None:
+    tracks = Tracks()
+    track = tracks.process("h", "docker:aa", "train", 100, "python3")
+    assert tracks.line(track, 101, "thread 101", 0, 10, within=True) == 101
+    beside = tracks.line(track, 101, "thread 101", 5, 15, within=True)
+    assert beside >= LEAST_MADE_UP
+    told = [event["args"].get("name") for event in tracks.take_named()]
+    assert told == ["python3 100 (train)", None, "thread 101", "thread 101, beside (2)"]
+    assert list(tracks.take_named()) == []
