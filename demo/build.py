@@ -41,7 +41,7 @@ _TARGETS = (
         ("-lm", "-ldl"),
     ),
     ("libnccl.so.2", ("nccl.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libnccl.so.2"), ("-lm", "-ldl")),
-    ("caller", ("caller.c", "calls.c", "host.c", "memory.c"), (), ("-lpthread", "-ldl")),
+    ("caller", ("caller.c", "calls.c", "host.c", "kernels.c", "memory.c"), (), ("-lpthread", "-ldl")),
 )
 
 

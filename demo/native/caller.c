@@ -15,6 +15,8 @@
  *     load SYMBOL…                  load the libraries of these functions, without a call
  *     library KIND PATH             use this file as runtime, driver or nccl library from now on
  *     join NAME RANK RANKS          become a rank of the NCCL communicator of this name: collectives are its
+ *     kernels MANGLED…              load a module in place of the one before, and look up these kernels
+ *     rename MANGLED…               another library with the runtime's kernels takes the place of the one before
  *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
  *     burst THREADS CYCLES ITEM…    the same without timing each call
  *     start THREADS CYCLES ITEM…    the same as run, without waiting; CYCLES 0: until `stop`
@@ -26,11 +28,13 @@
  *     exit CODE, kill               end, regularly or by SIGKILL
  *
  * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
- * or !N, N us of CPU time; or what host.h lists.
+ * or !N, N us of CPU time; or what host.h lists. The SIZE of a launch is the number of its kernel: one of
+ * kernels.c, or for the driver one of those that were looked up.
  * What frees memory frees what any thread allocated last, and nothing (a null pointer) where none is held.
  */
 #define _GNU_SOURCE
 #include "caller.h"
+#include "kernels.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -199,6 +203,10 @@ static const char *obey(const char *command, char *rest, char *answer, size_t ro
         error = load(rest);
     } else if (!strcmp(command, "join")) {
         error = join(rest);
+    } else if (!strcmp(command, "kernels")) {
+        error = look_up_kernels(rest);
+    } else if (!strcmp(command, "rename")) {
+        error = rename_kernels(rest);
     } else if (!strcmp(command, "library")) {
         error = use_library(rest);
     } else if (!strcmp(command, "exec") || !strcmp(command, "exec-thread")) {

@@ -49,6 +49,9 @@ uint64_t now_ns(void);
 const char *choose_library(const char *which, const char *path);
 void choose_folder(const char *folder);
 
+/* A function of the library that should have it; NULL where it cannot be found. */
+function_t resolve(const char *symbol);
+
 /* Become a rank of the communicator of this name; collectives from now on are its. Returns NULL, or why not. */
 const char *join_communicator(const char *name, int rank, int ranks);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "caller.h"
+#include "kernels.h"
 #include "memory.h"
 
 #include <dlfcn.h>
@@ -28,6 +29,7 @@ static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
  *   n bytes, or elements if there is a type   w h width and height
  *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
+ *   K H kernel number `bytes`, by the program's function or by the driver's handle
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
 static const struct { const char *name, *shape; } shapes[] = {
@@ -52,6 +54,8 @@ static const struct { const char *name, *shape; } shapes[] = {
     {"cuMemAddressReserve", "on"},
     {"cudaFree", "f"}, {"cudaFreeAsync", "f"}, {"cuMemFree", "f"}, {"cuMemFreeAsync", "f"},
     {"cuMemRelease", "f"},
+    {"cudaLaunchKernel", "K"}, {"cudaLaunchKernelExC", ".K"}, {"cudaLaunchCooperativeKernel", "K"},
+    {"cuLaunchKernel", "H"}, {"cuLaunchKernelEx", ".H"}, {"cuLaunchCooperativeKernel", "H"},
     {"ncclAllReduce", "..nt.c"}, {"ncclReduce", "..nt..c"}, {"ncclReduceScatter", "..nt.c"},
     {"ncclAllGather", "..ntc"}, {"ncclBroadcast", "..nt.c"}, {"ncclBcast", ".nt.c"}, {"ncclSend", ".nt.c"},
     {"ncclRecv", ".nt.c"}, {"ncclCommInitRank", "o"}, {"ncclCommInitAll", "o"}, {"ncclCommSplit", ".iio"},
@@ -78,12 +82,14 @@ const char *choose_library(const char *which, const char *path)
         if (!library)
             return dlerror();
         libraries[i] = library;
+        if (i == 0)
+            register_kernels();
         return NULL;
     }
     return "a library is runtime, driver or nccl";
 }
 
-static function_t resolve(const char *symbol)
+function_t resolve(const char *symbol)
 {
     int i = !strncmp(symbol, "nccl", 4) ? 2 : !strncmp(symbol, "cuda", 4) || *symbol == '_' ? 0 : 1;
     if (!libraries[i]) {
@@ -218,6 +224,8 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         case 'h': argument[i] = item->size[1]; break;
         case 'k': case 't': argument[i] = item->kind; break;
         case 'i': argument[i] = 0; break;
+        case 'K': argument[i] = kernel_function(item->size[0]); break;
+        case 'H': argument[i] = kernel_handle(item->size[0]); break;
         case 'c': argument[i] = (uint64_t)(uintptr_t)communicator; break;
         case '.': argument[i] = 0x7d0000000000ull; break;
         default: argument[i] = (uint64_t)(uintptr_t)fields; break;

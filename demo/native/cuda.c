@@ -9,6 +9,8 @@
  */
 #include "standin.h"
 
+#include <string.h>
+
 #define DEINITIALIZED 0x321cba00
 
 uint32_t standin_state __attribute__((used, visibility("hidden")));
@@ -123,6 +125,53 @@ TIMED(V2, cuCtxSynchronize);
 TIMED(ONLY, cuModuleLoadData);
 TIMED(ONLY, cuModuleLoadDataEx);
 TIMED(ONLY, cuLibraryLoadData);
+
+/* Kernels that were looked up: a handle points into the table, and is given out again after its module went. */
+#define MAX_KERNELS 256
+#define NOT_FOUND 500
+#define NO_MEMORY 2
+static struct { char name[2048]; int used; } kernels[MAX_KERNELS];
+
+static int look_up(void **result, const char *name)
+{
+    if (!*name || strlen(name) >= sizeof kernels->name)
+        return NOT_FOUND;
+    for (int i = 0; i < MAX_KERNELS; i++) {
+        if (kernels[i].used && strcmp(kernels[i].name, name))
+            continue;
+        kernels[i].used = 1;
+        strcpy(kernels[i].name, name);
+        *result = &kernels[i];
+        return 0;
+    }
+    return NO_MEMORY;
+}
+
+IMPLEMENTATION(cuModuleGetFunction, void **result, void *module, const char *name)
+{
+    int error = take_time(&entry_cuModuleGetFunction);
+    return error ? error : look_up(result, name);
+}
+ONLY(cuModuleGetFunction);
+IMPLEMENTATION(cuLibraryGetKernel, void **result, void *library, const char *name)
+{
+    int error = take_time(&entry_cuLibraryGetKernel);
+    return error ? error : look_up(result, name);
+}
+ONLY(cuLibraryGetKernel);
+IMPLEMENTATION(cuKernelGetFunction, void **result, void *kernel)
+{
+    int error = take_time(&entry_cuKernelGetFunction);
+    *result = (char *)kernel + 1;
+    return error;
+}
+ONLY(cuKernelGetFunction);
+IMPLEMENTATION(cuModuleUnload, void *module)
+{
+    memset(kernels, 0, sizeof kernels);
+    return take_time(&entry_cuModuleUnload);
+}
+ONLY(cuModuleUnload);
 
 #if defined(__x86_64__)
 /* As in the real library: calls that come after exit handlers have run fail. */

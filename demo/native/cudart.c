@@ -30,7 +30,7 @@ typedef struct { unsigned x, y, z; } dim3;
     X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuMemcpy2DUnaligned_v2) X(cuMemcpy2DAsync_v2)  \
     X(cuMemcpy3D_v2) X(cuMemcpy3DAsync_v2) X(cuMemsetD8_v2) X(cuMemsetD8Async)            \
     X(cuMemPrefetchAsync) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz)              \
-    X(cuStreamWaitEvent) X(cuEventSynchronize) X(cuCtxSynchronize)
+    X(cuStreamWaitEvent) X(cuEventSynchronize) X(cuCtxSynchronize) X(cuLibraryGetKernel)
 
 #define POINTER(symbol) static int (*symbol)();
 DRIVER_FUNCTIONS(POINTER)
@@ -81,6 +81,32 @@ __asm__(".pushsection .text\n.globl __cudaLaunchKernel\n.type __cudaLaunchKernel
         "__cudaLaunchKernel: jmp cudaLaunchKernel@PLT\n"
         ".size __cudaLaunchKernel, . - __cudaLaunchKernel\n.popsection\n");
 #endif
+
+/* What constructors of programs and libraries with kernels call. */
+#define TOLD(type, base, params, result)                                                  \
+    ENTRY(base);                                                                          \
+    EXPORT type base params                                                               \
+    {                                                                                     \
+        take_time(&entry_##base);                                                         \
+        return result;                                                                    \
+    }
+static void *fat_binary;
+TOLD(void **, __cudaRegisterFatBinary, (void *binary), &fat_binary)
+TOLD(void, __cudaRegisterFatBinaryEnd, (void **handle), )
+TOLD(void, __cudaUnregisterFatBinary, (void **handle), )
+TOLD(void, __cudaRegisterFunction,
+     (void **handle, const void *function, char *device_function, const char *name, int limit, void *thread,
+      void *block, void *block_size, void *grid_size, int *warp), )
+
+static int same_kernel(void **result, const void *function)
+{
+    *result = (void *)((uintptr_t)function + 1);
+    return 0;
+}
+PLAIN(cudaGetKernel, (void **result, const void *function), same_kernel(result, function))
+PLAIN(cudaGetFuncBySymbol, (void **result, const void *function), same_kernel(result, function))
+PLAIN(cudaLibraryGetKernel, (void **result, void *library, const char *name),
+      DRIVER(cuLibraryGetKernel, result, library, name))
 
 VARIANTS(cudaGraphLaunch, _ptsz, (void *graph, stream_t stream), DRIVER(cuGraphLaunch, graph, stream),
          DRIVER(cuGraphLaunch_ptsz, graph, stream))
