@@ -1,7 +1,7 @@
-"""A window in a file: everything the screen needs, to open it again elsewhere.
+"""A window as gzip-compressed JSON: on its way to a served screen, and in files of the first version.
 
-The file is gzip-compressed JSON; its histograms are HdrHistogram V2 payloads. A version number says how
-to read it: fields may be added within a version, and a file of a newer version is refused by name.
+Its histograms are HdrHistogram V2 payloads. A version number says how to read it: fields may be added within
+a version, and a file of a newer version is refused by name. What is saved today is in ``store``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from model.device import Devices, System
 from model.errors import BadUsage, Told
 from model.evidence import Evidence
 from model.histograms import Histograms
-from model.kernels import BUCKETS, KernelCount
+from model.kernels import KernelCount
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
-from outputs import hdr_payload
-from outputs.files import write
+from outputs import bounds, hdr_payload
 from outputs.plain import from_plain, integer, named_tuple, number, text, to_plain
 from outputs.recognise import recognised
 
@@ -38,19 +37,6 @@ MOST_BYTES = 64 << 20
 
 _COUNTS = ("calls", "errors", "bytes", "total_ns", "max_ns")
 _KEY = RowKey._fields
-_DEEPEST = 32
-"""Steps from an effect to its root; no more are followed."""
-_LATEST = 250_000_000_000.0
-"""Latest time taken, in Unix seconds: what clocks can be asked to show (the year 9892)."""
-
-
-def save(window: Window, path: Path, *, overwrite: bool = False) -> Path:
-    """Write ``window`` to ``path`` and return it; only the user who saves may read it (mode 0600).
-
-    The file is complete or not there at all; missing folders are made. Raises BadUsage where ``path``
-    exists and ``overwrite`` is not set, or is no regular file, and Told where it cannot be written.
-    """
-    return write(dump(window), path, overwrite=overwrite)
 
 
 def load(path: Path) -> Window:
@@ -180,8 +166,7 @@ def _window(plain: Mapping[str, Any]) -> Window:
         for at, item in enumerate(_list(plain.get("tenants"), "tenants"))
     ]
     start, seconds = number(plain.get("start"), "start"), number(plain.get("seconds"), "seconds")
-    if not (0 <= start <= _LATEST and 0 <= seconds <= _LATEST):
-        raise ValueError("start or seconds is no time")
+    bounds.check_span(start, seconds)
     simulated = plain.get("simulated")
     if not isinstance(simulated, bool):
         raise ValueError("simulated is neither true nor false")
@@ -226,19 +211,13 @@ def _normals(plain: object, rows: Rows) -> dict[RowKey, tuple[int, int]]:
 
 def _evidence(plain: object) -> Evidence:
     evidence = from_plain(Evidence, plain, "evidence")
-    if not all(0 <= event.time <= _LATEST for event in evidence.events):
-        raise ValueError("evidence.events: a time is none")
-    if not all(charge.kind in SPLITS for charge in evidence.charges):
-        raise ValueError("evidence.charges: a kind is not known")
+    bounds.check_evidence(evidence)
     return evidence
 
 
 def _chains(plain: object) -> tuple[Chain, ...]:
     chains = tuple(from_plain(Chain, item, f"chains[{at}]") for at, item in enumerate(_list(plain, "chains")))
-    if not all(0 <= moment <= _LATEST for chain in chains for moment in (chain.since, chain.seen)):
-        raise ValueError("chains: since or seen is no time")
-    if any(link.depth > _DEEPEST for chain in chains for link in chain.links):
-        raise ValueError("chains: a link lies too deep")
+    bounds.check_chains(chains)
     return chains
 
 
@@ -246,8 +225,7 @@ def _kernels(plain: object) -> tuple[KernelCount, ...]:
     kernels = tuple(
         named_tuple(KernelCount, item, f"kernels[{at}]") for at, item in enumerate(_list(plain, "kernels"))
     )
-    if any(bucket >= BUCKETS for kernel in kernels for bucket, _ in kernel.buckets):
-        raise ValueError("kernels: there is no such bucket")
+    bounds.check_kernels(kernels)
     return kernels
 
 
@@ -257,10 +235,7 @@ def _calls(plain: object) -> Calls:
         named_tuple(KeptCall, item, f"calls.kept[{at}]")
         for at, item in enumerate(_list(found.get("kept", []), "calls.kept"))
     ]
-    if not all(0 <= call.start_ns <= _LATEST * 1e9 for call in kept):
-        raise ValueError("calls.kept: a start is no time")
-    if any(call.split_ns is not None and len(call.split_ns) != len(SPLITS) for call in kept):
-        raise ValueError("calls.kept: a split does not have as many parts as there are")
+    bounds.check_calls(kept)
     return Calls(kept, integer(found.get("passed_over", 0), "calls.passed_over"))
 
 

@@ -19,8 +19,8 @@ from model.evidence import Evidence
 from model.window import Coverage, Window
 from outputs.chain_text import about, branches, step
 from outputs.explain import SCHEMA, explain_document, explain_text
-from outputs.saved import save
 from outputs.style import Style
+from store.saving import save
 from tests.unit.full_window import CHAINS, full_window
 from tests.unit.windows import Calls, key, window
 from tui import cli

@@ -1,9 +1,10 @@
+"""Windows as JSON: what a served screen gets, and what files of the first version hold."""
+
 from __future__ import annotations
 
 import gzip
 import json
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,27 +16,22 @@ from hypothesis import given
 
 from diagnosis.engine import explain
 from model.device import Device
-from model.errors import BadUsage, Told
+from model.errors import BadUsage
 from model.evidence import Evidence
 from model.window import Window
 from outputs import saved
 from outputs.document import document
 from outputs.explain import explain_document, explain_text
-from outputs.places import SUFFIX, free, state_directory, window_name
-from outputs.saved import load, save
+from outputs.saved import dump, load
 from outputs.text import table
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
 from tests.unit.random_windows import windows
-from tests.unit.windows import Calls, key, row_table, window
+from tests.unit.windows import Calls, key, row_table, same_window, window
 
 
-def same(one: Window, other: Window) -> None:
-    assert row_table(one.rows) == row_table(other.rows)
-    assert one.rows.keys == other.rows.keys
-    for name in (
-        "start seconds host tenants open_calls devices system loss coverage simulated evidence chains".split()  # noqa: SIM905
-    ):
-        assert getattr(one, name) == getattr(other, name), name
+def written(one: Window, path: Path) -> Path:
+    path.write_bytes(dump(one))
+    return path
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -45,7 +41,7 @@ def content(path: Path) -> dict[str, Any]:
 
 def test_everything_in_a_window_comes_back(tmp_path: Path) -> None:
     for number, one in enumerate((full_window(), window(), replace(full_window(), system=None))):
-        same(load(save(one, tmp_path / f"{number}.stalltop")), one)
+        same_window(load(written(one, tmp_path / f"{number}.stalltop")), one)
 
 
 def test_any_window_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -53,87 +49,20 @@ def test_any_window_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None
 
     @given(windows())
     def check(one: Window) -> None:
-        same(load(save(one, path, overwrite=True)), one)
+        same_window(load(written(one, path)), one)
 
     check()
 
 
-def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
-    old = os.umask(0)
-    try:
-        path = save(window(), tmp_path / "new" / "folder" / "w.stalltop")
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert os.listdir(path.parent) == ["w.stalltop"]
-
-
-def test_a_file_is_replaced_only_when_told(tmp_path: Path) -> None:
-    path = save(window(), tmp_path / "w.stalltop")
-    with pytest.raises(BadUsage, match="exists"):
-        save(full_window(), path)
-    same(load(path), window())
-    save(full_window(), path, overwrite=True)
-    same(load(path), full_window())
-    assert os.listdir(tmp_path) == ["w.stalltop"]
-
-
-def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_text("precious")
-    link = tmp_path / "w.stalltop"
-    link.symlink_to(target)
-    for overwrite in (False, True):
-        with pytest.raises(BadUsage):
-            save(window(), link, overwrite=overwrite)
-    assert target.read_text() == "precious"
-    assert sorted(os.listdir(tmp_path)) == ["target", "w.stalltop"]
-
-
-def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object, **__: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", no_links)
-    path = save(window(), tmp_path / "w.stalltop")
-    same(load(path), window())
-    with pytest.raises(BadUsage, match="exists"):
-        save(window(), path)
-    assert os.listdir(tmp_path) == ["w.stalltop"]
-
-
-def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Told, match="No space left"):
-        save(window(), tmp_path / "w.stalltop")
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_path_that_cannot_be_written_says_why(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Told, match="cannot write"):
-        save(window(), tmp_path / "file" / "w.stalltop")
-
-
-def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved, "MOST_BYTES", 100)
-    with pytest.raises(Told, match="too large"):
-        save(window(), tmp_path / "w.stalltop")
-    assert os.listdir(tmp_path) == []
-
-
 def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
     """A saved file whose content was changed."""
-    found = json.loads(gzip.decompress(saved.dump(full_window())))
+    found = json.loads(gzip.decompress(dump(full_window())))
     change(found)
     return gzip.compress(json.dumps(found).encode())
 
 
 KEY: list[object] = list(full_window().rows.keys[0])
-GOOD = saved.dump(full_window())
+GOOD = dump(full_window())
 BAD: dict[str, bytes] = {
     "empty": b"",
     "foreign": b"PK\x03\x04 something else",
@@ -222,7 +151,7 @@ def test_fields_of_later_programs_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_file_from_before_a_field_was_added_is_read(tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
+    path = written(full_window(), tmp_path / "w.stalltop")
     file = content(path)
     for call in file["window"]["open_calls"]:
         del call["ended"]
@@ -322,7 +251,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
 def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> None:
     bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
     one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
-    device = load(save(one, tmp_path / "w.stalltop")).devices.devices[0]
+    device = load(written(one, tmp_path / "w.stalltop")).devices.devices[0]
     assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
 
 
@@ -331,36 +260,17 @@ def test_a_figure_that_is_no_number_is_saved_as_unknown(tmp_path: Path) -> None:
     (device,) = full.devices.devices
     devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
     coverage = replace(full.coverage, probe_ns=float("nan"))
-    found = load(save(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
+    found = load(written(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
     assert found.devices.devices[0].power_watts is None
     assert found.coverage.probe_ns == 0.0
 
 
 def test_splits_come_back(tmp_path: Path) -> None:
     one = window([Calls(key(), [10]), Calls(key("cudaFree"), [20])], split=True)
-    same(load(save(one, tmp_path / "w.stalltop")), one)
+    same_window(load(written(one, tmp_path / "w.stalltop")), one)
 
 
 def test_saved_text_is_plain_json(tmp_path: Path) -> None:
-    found = content(save(full_window(), tmp_path / "w.stalltop"))
+    found = content(written(full_window(), tmp_path / "w.stalltop"))
     assert (found["format"], found["version"]) == ("stalltop", 1)
     assert found["window"]["rows"]["histograms"][0].startswith("HISTF")
-
-
-def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert state_directory() == tmp_path / "stalltop"
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/someone")
-    assert state_directory() == Path("/home/someone/.local/state/stalltop")
-
-
-def test_names_say_host_and_time_and_are_free(tmp_path: Path) -> None:
-    one = replace(window(), host="../gpu 7/é")
-    first = free(tmp_path / (window_name(one) + SUFFIX))
-    assert first.parent == tmp_path
-    assert first.name.startswith("gpu_7-1970")
-    save(one, first)
-    second = free(first)
-    assert second.name == first.name.replace(".stalltop", "-2.stalltop")
-    assert window_name(replace(one, host="///")).startswith("host-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
@@ -109,6 +110,15 @@ def row_table(rows_: Rows) -> dict[RowKey, tuple[object, ...]]:
         )
         for i, key_ in enumerate(rows_.keys)
     }
+
+
+def same_window(one: Window, other: Window) -> None:
+    """Both are equal in every field, their rows in the same order."""
+    assert one.rows.keys == other.rows.keys
+    assert row_table(one.rows) == row_table(other.rows)
+    for field in fields(Window):
+        if field.name != "rows":
+            assert getattr(one, field.name) == getattr(other, field.name), field.name
 
 
 def evidence_table(evidence: Evidence) -> tuple[object, ...]:

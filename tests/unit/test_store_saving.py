@@ -1,0 +1,238 @@
+"""A window in a file of its own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from model.device import Device
+from model.errors import BadUsage, Told
+from model.pivot import PERCENTS
+from model.window import Rows, Window
+from outputs.places import SUFFIX, free, state_directory, window_name
+from store import saving, writing
+from store.reading import load, open_file
+from store.saving import dump, save
+from tests.unit.full_window import full_window
+from tests.unit.hostile import hostile_window
+from tests.unit.random_windows import windows
+from tests.unit.windows import Calls, key, rows, same_window, window
+
+
+def again(one: Window, path: Path) -> Window:
+    """``one`` saved and opened."""
+    return load(save(one, path, overwrite=True))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        full_window(),
+        window(),
+        replace(full_window(), system=None),
+        replace(full_window(), normals={full_window().rows.keys[0]: (4_000, 90_000)}),
+        window([Calls(key(), [10]), Calls(key("cudaFree"), [20])], split=True),
+        window(
+            [Calls(key(), [10]), Calls(key(host="gpu8", tenant="gpu8/docker:aa"), [20])], host="gpu7, gpu8"
+        ),
+    ],
+    ids=["full", "empty", "no system", "normals", "split", "two hosts"],
+)
+def test_everything_in_a_window_comes_back(one: Window, tmp_path: Path) -> None:
+    same_window(again(one, tmp_path / "w.stalltop"), one)
+
+
+def test_any_window_comes_back_and_is_saved_as_the_same_file(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("saved") / "any.stalltop"
+
+    @given(windows())
+    def check(one: Window) -> None:
+        found = again(one, path)
+        same_window(found, one)
+        assert np.array_equal(
+            found.rows.histograms.percentiles(PERCENTS), one.rows.histograms.percentiles(PERCENTS)
+        )
+        assert dump(found) == path.read_bytes()
+
+    check()
+
+
+def test_what_was_cleaned_on_saving_stays_as_it_is(tmp_path: Path) -> None:
+    once = again(hostile_window(), tmp_path / "w.stalltop")
+    same_window(again(once, tmp_path / "again.stalltop"), once)
+    assert dump(once) == (tmp_path / "w.stalltop").read_bytes()
+
+
+NAMES = ("lone \ud800", "\0zero\0", "x" * 65_536, "\x1b[2J", "a\u202eb", "é日本😀", "a'b\"c;--")
+
+
+def test_any_name_can_be_saved(tmp_path: Path) -> None:
+    one = window([Calls(key(name, tenant=name, process=name), [at + 1]) for at, name in enumerate(NAMES)])
+    found = again(one, tmp_path / "w.stalltop")
+    assert found.rows.max_ns.tolist() == one.rows.max_ns.tolist()
+    assert all(name.isprintable() for row in found.rows.keys for name in row[3:6:2])
+    assert found.rows.keys[5].operation == NAMES[5]
+
+
+def test_rows_that_differ_only_in_what_is_not_printable_are_added_up(tmp_path: Path) -> None:
+    one = window([Calls(key("a"), [5], 1, 10), Calls(key("b"), [7]), Calls(key("a\x07"), [9, 9], 2, 20)])
+    found = again(one, tmp_path / "w.stalltop").rows
+    assert [row.operation for row in found.keys] == ["a", "b"]
+    assert (found.calls.tolist(), found.errors.tolist()) == ([3, 1], [3, 0])
+    assert (found.bytes.tolist(), found.max_ns.tolist()) == ([30, 0], [9, 7])
+    assert found.histograms.totals().tolist() == [3, 1]
+
+
+def test_counts_of_any_size_come_back(tmp_path: Path) -> None:
+    large = rows([Calls(key(), [10])], split=True)
+    most = (1 << 64) - 1
+    for name in ("calls", "bytes", "total_ns"):
+        getattr(large, name)[:] = most
+    assert large.split_ns is not None
+    large.split_ns[:] = 1 << 63
+    one = replace(window(), rows=large, loss={"no_slot": most})
+    same_window(again(one, tmp_path / "w.stalltop"), one)
+
+
+def test_a_split_that_was_measured_of_no_rows_is_still_one(tmp_path: Path) -> None:
+    none = Rows.empty()
+    found = again(
+        replace(window(), rows=replace(none, split_ns=np.zeros((0, 10), np.uint64))), tmp_path / "w"
+    )
+    assert found.rows.split_ns is not None
+    assert found.rows.split_ns.shape == (0, 10)
+
+
+def test_a_sqlite_that_cannot_give_its_bytes_saves_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Older:
+        Connection = object
+        connect = staticmethod(sqlite3.connect)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "sqlite3", Older)
+        save(full_window(), tmp_path / "w.stalltop")
+    same_window(load(tmp_path / "w.stalltop"), full_window())
+
+
+def test_the_file_is_one_plain_database(tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with open_file(path) as recorded:
+        assert recorded.kind == "window"
+        assert recorded.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            recorded.connection.execute("DELETE FROM windows")
+    assert os.listdir(tmp_path) == ["w.stalltop"]
+
+
+def test_only_the_user_may_read_the_file(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        path = save(window(), tmp_path / "new" / "folder" / "w.stalltop")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(path.parent) == ["w.stalltop"]
+
+
+def test_a_file_is_replaced_only_when_told(tmp_path: Path) -> None:
+    path = save(window(), tmp_path / "w.stalltop")
+    with pytest.raises(BadUsage, match="exists"):
+        save(full_window(), path)
+    same_window(load(path), window())
+    save(full_window(), path, overwrite=True)
+    same_window(load(path), full_window())
+    assert os.listdir(tmp_path) == ["w.stalltop"]
+
+
+def test_links_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    link = tmp_path / "w.stalltop"
+    link.symlink_to(target)
+    for overwrite in (False, True):
+        with pytest.raises(BadUsage):
+            save(window(), link, overwrite=overwrite)
+    assert target.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["target", "w.stalltop"]
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    path = save(window(), tmp_path / "w.stalltop")
+    same_window(load(path), window())
+    with pytest.raises(BadUsage, match="exists"):
+        save(window(), path)
+    assert os.listdir(tmp_path) == ["w.stalltop"]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Told, match="No space left"):
+        save(full_window(), tmp_path / "w.stalltop")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_path_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Told, match="cannot write"):
+        save(window(), tmp_path / "file" / "w.stalltop")
+
+
+def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MOST_ROWS", 2)
+    with pytest.raises(Told, match="too large"):
+        save(full_window(), tmp_path / "w.stalltop")
+    assert os.listdir(tmp_path) == []
+
+
+def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> None:
+    bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
+    one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
+    device = load(save(one, tmp_path / "w.stalltop")).devices.devices[0]
+    assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
+
+
+def test_a_figure_that_is_no_number_is_saved_as_unknown(tmp_path: Path) -> None:
+    full = full_window()
+    (device,) = full.devices.devices
+    devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
+    coverage = replace(full.coverage, probe_ns=float("nan"))
+    found = load(save(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
+    assert found.devices.devices[0].power_watts is None
+    assert found.coverage.probe_ns == 0.0
+
+
+def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert state_directory() == tmp_path / "stalltop"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert state_directory() == Path("/home/someone/.local/state/stalltop")
+
+
+def test_names_say_host_and_time_and_are_free(tmp_path: Path) -> None:
+    one = replace(window(), host="../gpu 7/é")
+    first = free(tmp_path / (window_name(one) + SUFFIX))
+    assert first.parent == tmp_path
+    assert first.name.startswith("gpu_7-1970")
+    save(one, first)
+    second = free(first)
+    assert second.name == first.name.replace(".stalltop", "-2.stalltop")
+    assert window_name(replace(one, host="///")).startswith("host-")
