@@ -33,8 +33,8 @@ DEFAULT_BYTES: Final = 1 << 30
 """Size bound where none is given: 1 GiB, in which a week of 100 rows a second fits."""
 DEFAULT_SECONDS: Final = 14 * 86_400.0
 """Age bound where none is given: 14 days."""
-LEAST_BYTES: Final = 16 << 20
-"""The smallest size bound: one that holds some minutes of a busy host."""
+LEAST_BYTES: Final = 4 << 20
+"""The smallest size bound: one that holds some minutes."""
 
 _MOST_SPARE: Final = 8 << 20
 _TEND_SECONDS: Final = 0.25
@@ -43,6 +43,9 @@ _RESERVE_EVERY: Final = 30
 """Windows between two looks whether the device has room for what comes."""
 _FORGET_EVERY: Final = 20_000
 """Windows between two looks for names that nothing refers to any more: some hours."""
+_STRIDE: Final = 8
+"""Between the numbers of two windows, so that what windows are put together to gets one of its own, in their
+place: the one after the first of them. No number is given twice: readers may trust what they know."""
 _MOST_DROPPED: Final = 60
 """Windows that are dropped at a time."""
 _NO_SPACE: Final = "SQLITE_FULL"
@@ -159,7 +162,7 @@ class Recording:
                 self._take(step)
                 if time.monotonic() > until:
                     break
-            self._give_back()
+            self._give_back(until)
             self._look_ahead()
 
     def close(self) -> None:
@@ -226,7 +229,7 @@ class Recording:
         levels = {tier.length: number for number, tier in enumerate(TIERS)}
         for window_id, start, seconds, level, host in self._db.execute(
             "SELECT window_id, start, seconds, level, hosts.name FROM windows JOIN hosts USING (host_id)"
-            " ORDER BY level DESC, window_id"
+            " ORDER BY window_id"
         ):
             self._kept.add(Kept(window_id, start, seconds, host), levels.get(level, 0))
 
@@ -274,16 +277,16 @@ class Recording:
     # ---- windows
 
     def _add(self, window: Window) -> None:
+        newest = self._kept.newest
+        number = (newest.window_id // _STRIDE + 1) * _STRIDE if newest is not None else _STRIDE
         with self._transaction():
-            number = self._writer.add(window, TIERS[0].length)
+            self._writer.add(window, TIERS[0].length, window_id=number)
         self._kept.add(Kept(number, window.start, window.seconds, window.host))
         self._since_reserved += 1
         self._since_forgotten += 1
 
     def _next_step(self) -> Step | None:
-        if _size(Path(f"{self.path}-wal")) > 4 * self._spare:
-            # Someone reads an old state of the file for long: the log cannot be put into the file until that
-            # ends, and whatever is changed makes it longer.
+        if self._log_is_held:
             if self.bytes > self._most_bytes:
                 raise Unwritable("somebody reads it, so that it cannot be kept within its bound")
             return None
@@ -293,12 +296,17 @@ class Recording:
             step = self._kept.least_needed(min(max(excess // each, 1), _MOST_DROPPED))
         return step
 
+    @property
+    def _log_is_held(self) -> bool:
+        """Somebody reads an old state of the file for long: until that ends, the log cannot be put into the
+        file, and whatever is changed makes it longer."""
+        return _size(Path(f"{self.path}-wal")) > 4 * self._spare
+
     def _take(self, step: Step) -> None:
         merged = None
         with self._transaction():
             if step.to is not None:
                 merged = self._put_together(step.windows, TIERS[step.to].length)
-            # After what they became was added: no number is given twice, so that readers may trust them.
             numbers = [(kept.window_id,) for kept in step.windows]
             for table in (*schema.PARTS, schema.WINDOWS):
                 self._db.executemany(f"DELETE FROM {table.name} WHERE window_id = ?", numbers)
@@ -328,7 +336,8 @@ class Recording:
         if damaged:
             text = f"{length_text(damaged)} of this time were damaged in the file, and are left out"
             together = with_events(together, (Event(together.start, "not_recorded", "", 0, "", text),))
-        number = self._writer.add(together, level, Peak.highest(peaks))
+        number = windows[0].window_id + 1
+        self._writer.add(together, level, Peak.highest(peaks), number)
         return Kept(number, together.start, together.seconds, together.host)
 
     # ---- room
@@ -352,16 +361,18 @@ class Recording:
             self._take(step)
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _give_back(self) -> None:
-        """Make the file shorter, bit by bit, where much of it is empty."""
+    def _give_back(self, until: float) -> None:
+        """Make the file shorter, to that time of ``time.monotonic``, where much of it is empty."""
         if self._short:
             return  # what is empty now is all there is for what comes
-        pages, empty = self._number("page_count"), self._number("freelist_count")
         size = self._number("page_size")
-        if empty * size > 2 * self._spare and (
-            empty > pages // 4 or pages * size > self._most_bytes - self._spare
-        ):
-            self._db.execute(f"PRAGMA incremental_vacuum({self._spare // 8 // size})").fetchall()
+        while time.monotonic() < until and not self._log_is_held:
+            pages, empty = self._number("page_count"), self._number("freelist_count")
+            too_large = pages * size > self._most_bytes - self._spare
+            if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
+                return
+            # Each page that goes is a row of this statement's.
+            self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
 
     def _look_ahead(self, *, at_once: bool = False) -> None:
         """See to it that the device has room for the next minutes, and notice in time where it has none."""

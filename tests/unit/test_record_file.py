@@ -1,0 +1,315 @@
+"""A recording as a file: what is added is there, exactly, within its bounds, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.errors import BadUsage, Told
+from model.merging import merge
+from model.window import Window
+from store.hold import InUse
+from store.reading import open_file
+from store.recording import LEAST_BYTES, Bounds, Damaged, Recording, Unwritable, put_aside
+from store.saving import dump, save
+from store.thinning import TIERS, Kepts, Tier
+from tests.unit.full_window import full_window
+from tests.unit.recorded_windows import START, second
+from tests.unit.windows import row_table
+
+SHORT = (Tier(0, 60.0), Tier(10, 300.0), Tier(60, float("inf")))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "recording.stalltop"
+
+
+def beside(path: Path) -> list[str]:
+    return sorted(name for name in os.listdir(path.parent) if name.startswith(path.stem))
+
+
+def windows_of(path: Path) -> list[Window]:
+    with open_file(path) as recorded:
+        found = recorded.between(-1e18, 1e18)
+        assert not recorded.warnings
+        return found
+
+
+def record(path: Path, windows: list[Window], bounds: Bounds | None = None) -> None:
+    recording = Recording(path, bounds)
+    for one in windows:
+        recording.add(one)
+        recording.tend()
+    recording.close()
+
+
+def test_what_was_recorded_is_read_as_it_was_and_one_plain_file_is_left(path: Path) -> None:
+    sent = [second(number, full=True) for number in range(5)]
+    record(path, sent)
+    assert [dump(one) for one in windows_of(path)] == [dump(one) for one in sent]
+    assert beside(path) == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with open_file(path) as recorded:
+        assert recorded.kind == "recording"
+
+
+def test_a_recording_goes_on_and_is_read_while_it_is_written(path: Path) -> None:
+    record(path, [second(0), second(1)])
+    recording = Recording(path)
+    assert (recording.windows, recording.seconds) == (2, 2.0)
+    recording.add(second(2))
+    assert [one.start - START for one in windows_of(path)] == [0.0, 1.0, 2.0]
+    with open_file(path) as recorded:
+        recording.add(second(3))
+        assert recorded.changed()
+        assert len(recorded.moments) == 4
+        recording.close()
+    assert len(windows_of(path)) == 4
+
+
+def test_two_recorders_on_one_file_are_refused(path: Path) -> None:
+    recording = Recording(path)
+    with pytest.raises(InUse, match="another stalltop records to"):
+        Recording(path)
+    recording.close()
+    recording.close()
+    Recording(path).close()
+
+
+def test_windows_thin_and_nothing_is_averaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.recording.Kepts", partial(Kepts, SHORT))
+    sent = [second(number, rows=5, full=number % 7 == 0) for number in range(700)]
+    record(path, sent)
+    with open_file(path) as recorded:
+        levels = recorded.moments.level
+        found = recorded.between(0, 1e18)
+    assert set(levels.tolist()) == {0, 10, 60}
+    assert np.all(np.diff(levels) <= 0)
+    assert [one.seconds for one in found if one.seconds > 1][:3] == [60.0, 60.0, 60.0]
+    at = 0
+    for one in found:
+        seconds = round(one.seconds)
+        parts = sent[at : at + seconds]
+        together = merge(parts)
+        assert row_table(one.rows) == row_table(together.rows)
+        assert one.loss == together.loss
+        assert one.evidence == together.evidence
+        assert {chain.id for chain in one.chains} == {chain.id for part in parts for chain in part.chains}
+        at += seconds
+    assert at == 700
+
+
+def test_the_ages_are_those_that_are_documented() -> None:
+    assert [(tier.length, tier.seconds) for tier in TIERS] == [
+        (0, 3_600.0),
+        (10, 12 * 3_600.0),
+        (60, float("inf")),
+    ]
+    text = (Path(__file__).parents[2] / "docs" / "recordings.md").read_text()
+    for line in ("| to 1 h | 1 s |", "| to 12 h | 10 s |", "| older | 1 min |"):
+        assert line in text
+
+
+def test_the_size_bound_holds_and_the_newest_stay(path: Path) -> None:
+    recording = Recording(path, Bounds(LEAST_BYTES))
+    most = 0
+    for number in range(500):
+        recording.add(second(number, rows=150, entries=20))
+        recording.tend()
+        most = max(most, recording.bytes)
+    recording.close()
+    assert LEAST_BYTES // 2 < most <= LEAST_BYTES
+    with open_file(path) as recorded:
+        moments = recorded.moments
+        assert np.all(moments.level[-20:] == 0)
+        assert moments.start[-1] == START + 499
+        assert moments.level[0] > 0
+
+
+def test_a_smaller_bound_makes_the_file_smaller(path: Path) -> None:
+    record(path, [second(number, rows=400, entries=20) for number in range(150)])
+    before = path.stat().st_size
+    assert before > LEAST_BYTES
+    recording = Recording(path, Bounds(LEAST_BYTES))
+    for number in range(150, 190):
+        recording.add(second(number, rows=1))
+        recording.tend()
+    recording.close()
+    assert path.stat().st_size <= LEAST_BYTES
+
+
+def test_what_is_too_old_goes(path: Path) -> None:
+    bounds = Bounds(seconds=120.0)
+    record(path, [second(number, rows=2) for number in range(300)], bounds)
+    found = windows_of(path)
+    assert START + 170 <= found[0].start <= START + 185
+
+
+@pytest.mark.parametrize("step", [-3_600.0, 3_600.0 * 24 * 400])
+def test_a_clock_that_is_set_drops_nothing_and_the_order_stays(path: Path, step: float) -> None:
+    sent = [second(number, rows=2) for number in range(40)]
+    sent += [replace(second(number, rows=2), start=START + number + step) for number in range(40, 80)]
+    record(path, sent)
+    with open_file(path) as recorded:
+        rows = recorded.connection.execute("SELECT start FROM windows ORDER BY window_id")
+        assert [start for (start,) in rows] == [one.start for one in sent]
+
+
+def test_a_moved_file_is_complete(path: Path) -> None:
+    recording = Recording(path)
+    recording.add(second(0))
+    moved = path.with_name("recording-moved.stalltop")
+    os.rename(path, moved)
+    assert not recording.in_place
+    recording.close()
+    assert len(windows_of(moved)) == 1
+    record(path, [second(1)])  # what SQLite left beside the old name does no harm
+    assert [one.start for one in windows_of(path)] == [START + 1]
+    assert beside(path) == [moved.name, path.name]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8b\x08 no recording", b"SQLite format 3\0" * 300])
+def test_what_is_no_recording_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    if not content:
+        record(path, [second(0)])
+        assert len(windows_of(path)) == 1
+        return
+    with pytest.raises(Told):
+        Recording(path)
+    assert path.read_bytes() == content
+    assert beside(path) == [path.name]
+
+
+def test_others_databases_saved_windows_and_other_versions_are_left_alone(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(BadUsage, match="is no recording of stalltop"):
+        Recording(path)
+    saved = path.with_name("saved.stalltop")
+    save(full_window(), saved)
+    before = saved.read_bytes()
+    with pytest.raises(BadUsage, match="saved or put together"):
+        Recording(saved)
+    assert saved.read_bytes() == before
+    newer = path.with_name("newer.stalltop")
+    record(newer, [second(0)])
+    connection = sqlite3.connect(newer)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(BadUsage, match="another version"):
+        Recording(newer)
+
+
+def test_another_host_is_refused(path: Path) -> None:
+    record(path, [second(0)])
+    recording = Recording(path)
+    with pytest.raises(BadUsage, match="a recording of gpu7, not of gpu8"):
+        recording.add(replace(second(1), host="gpu8"))
+    recording.close()
+    assert len(windows_of(path)) == 1
+
+
+def test_a_damaged_window_is_left_out_and_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(path, [second(number, rows=3) for number in range(30)])
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 32 AND place = 0")
+    connection.commit()
+    connection.close()
+    monkeypatch.setattr("store.recording.Kepts", partial(Kepts, SHORT))
+    record(path, [second(number, rows=3) for number in range(30, 90)])
+    first = windows_of(path)[0]
+    assert first.seconds == 9.0
+    assert [event.kind for event in first.evidence.events] == ["not_recorded"]
+    assert "1 s of this time were damaged" in first.evidence.events[0].text
+
+
+def test_a_file_that_is_broken_is_told_and_can_be_put_aside(path: Path) -> None:
+    record(path, [second(number) for number in range(30)])
+    content = bytearray(path.read_bytes())
+    content[4_096:40_960] = b"\xff" * 36_864
+    path.write_bytes(content)
+    with pytest.raises(Damaged, match="is damaged"):
+        record(path, [second(30)])
+    aside = put_aside(path)
+    assert aside.name == "recording.damaged.stalltop"
+    record(path, [second(31)])
+    assert aside.read_bytes()[4_096:4_100] == b"\xff" * 4
+
+
+def test_names_that_nothing_uses_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.recording._FORGET_EVERY", 50)
+    sent = []
+    for number in range(400):
+        one = second(number, rows=3)
+        renamed = tuple(key._replace(pid=10_000 + number) for key in one.rows.keys)
+        sent.append(replace(one, rows=replace(one.rows, keys=renamed)))
+    record(path, sent, Bounds(seconds=100.0))
+    with open_file(path) as recorded:
+        (series,) = recorded.connection.execute("SELECT count(*) FROM series").fetchone()
+        assert series < 3 * 220
+    found = windows_of(path)
+    assert row_table(found[-1].rows) == row_table(sent[-1].rows)
+    record(path, [replace(sent[0], start=START + 400)], Bounds(seconds=100.0))
+    assert row_table(windows_of(path)[-1].rows) == row_table(sent[0].rows)
+
+
+def test_a_read_only_folder_is_told(path: Path) -> None:
+    with pytest.raises(Told, match="cannot write"):
+        Recording(Path("/proc/recording.stalltop"))
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from store.recording import Recording, Bounds
+from tests.unit.recorded_windows import second
+resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
+recording = Recording(Path(sys.argv[1]), Bounds(1 << 30))
+for number in range(200):
+    recording.add(second(number, rows=400, entries=20))
+    recording.tend()
+print(recording.bytes)
+recording.close()
+"""
+
+
+def test_a_limit_on_the_size_of_files_is_a_bound(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 5 << 20
+    assert windows_of(path)[-1].start == START + 199
+
+
+def test_bounds_are_checked() -> None:
+    for bad in ((1, 60.0), (LEAST_BYTES, 0.0)):
+        with pytest.raises(ValueError, match="at least"):
+            Bounds(*bad)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 0
+
+
+def test_who_uses_a_closed_one_is_told(path: Path) -> None:
+    recording = Recording(path)
+    recording.close()
+    with pytest.raises(Unwritable, match="is closed"):
+        recording.add(second(0))
