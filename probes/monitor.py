@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from model.calls import Calls
 from model.device import Devices
 from model.errors import CannotTrace
 from model.evidence import HOST_LAYER, Evidence
@@ -33,6 +34,7 @@ from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
 from probes.tenants import Tenants
 from probes.text import clean
+from probes.told_calls import told_calls
 
 LOOK_SECONDS = 0.2
 """How often new libraries are looked for: a process is traced well within a second of its start."""
@@ -110,6 +112,7 @@ class Monitor:
         open_calls: tuple[OpenCall, ...] = ()
         evidence = Evidence()
         kernels: tuple[KernelCount, ...] = ()
+        calls = Calls()
         if self._kernel is not None:
             # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
             self._watch.watch(self._kernel.tgids())
@@ -127,6 +130,13 @@ class Monitor:
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             kernels = self._launches(self._kernel.launches())
+            calls = told_calls(
+                self._kernel.kept_calls(int(clock * 1e9)),
+                counts.passed_over,
+                row_of=self._row_of,
+                kernel_of=self._kernel_names.known,
+                unix_ns=time.time_ns() - time.monotonic_ns(),
+            )
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
         seconds = max(clock - self._clock, 1e-6)
@@ -150,6 +160,7 @@ class Monitor:
             coverage=coverage,
             evidence=evidence,
             kernels=kernels,
+            calls=calls,
         )
         self._clock = clock
         self._let_go(ended)
@@ -199,8 +210,7 @@ class Monitor:
     def _launches(self, launches: Iterable[RawKernel]) -> tuple[KernelCount, ...]:
         found: dict[tuple[RowKey, str], KernelCount] = {}
         for raw in launches:
-            key = raw.key
-            row = self._row_key(key, self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id)
+            row = self._row_of(raw.key)
             name = self._kernel_names.name(raw)
             count = KernelCount(
                 *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested, name),
@@ -209,6 +219,9 @@ class Monitor:
             before = found.get((row, name))
             found[row, name] = count if before is None else added_kernels(((before,), (count,)))[0]
         return tuple(found.values())
+
+    def _row_of(self, key: SlotKey) -> RowKey:
+        return self._row_key(key, self._names.name(key.tgid), self._tenant(key.tgid, key.cgroup_id).id)
 
     def _row_key(self, key: SlotKey, name: str, tenant: str) -> RowKey:
         known = self._keys.setdefault(key.tgid, {})

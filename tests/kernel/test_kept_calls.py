@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,12 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from model.window import SPLITS
+from probes import kept_calls
 from probes.kernel_side import KernelSide
+from probes.layout import KEPT_CALL
 from probes.operations import Function, Size
 from probes.raw import RawKeptCall
-from tests.kernel.traced_program import NATIVE, Program, points
+from tests.kernel.traced_program import NATIVE, Program, points, wait_until
 
 FUNCTIONS = (
     Function(1, "work", 10, "driver", Size.ARGUMENT, 2),
@@ -23,6 +28,7 @@ FUNCTIONS = (
 )
 WORK, REST, AROUND = (function.operation for function in FUNCTIONS)
 QUICK_NS, SLOW_NS = 2_000, 3_000_000
+MOST = 20
 
 
 class Made(NamedTuple):
@@ -63,13 +69,24 @@ class Watched:
     def slow(self, operation: int = WORK) -> list[RawKeptCall]:
         return [call for call in self.kept if call.slow and call.operation == operation]
 
-    def used_to_it(self, program: Program, line: str, seconds: float = 1.5) -> None:
-        """Let ``program`` do ``line`` for a while: from then on, its threshold is what it counted."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            program(line)
-            self.read()
+    def samples(self) -> list[RawKeptCall]:
+        return [call for call in self.kept if not call.slow]
+
+    def threshold(self, operation: int) -> int:
+        """What the kernel takes for slow in calls of ``operation``, ns."""
+        programs = self.kernel._programs
+        slots = np.flatnonzero(programs.owners["operation"] == operation)
+        return int(programs.slots["slow_ns"][slots].max())
+
+    def call_slow_from(self, ns: int, *, most: int = 1000) -> None:
+        """Until the next read, what takes so long is slow, and ``most`` of that is kept in a second."""
         self.forget()
+        programs = self.kernel._programs
+        used = np.flatnonzero(programs.owners["operation"])
+        programs.slots["slow_ns"][used], programs.slots["kept"][used] = ns, 0
+        programs.keeping["slow"] = 0
+        programs.keeping["most_slow"] = programs.keeping["most_of_slot"] = most
+        self.kernel.losses()
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +115,12 @@ def made(answer: list[int]) -> list[Made]:
 
 def test_every_call_of_a_slow_minority_is_kept(watched: Watched) -> None:
     with Program(watched.path) as program:
-        watched.used_to_it(program, f"mixed 4000 0 {QUICK_NS} 0 1")
+        program(f"mixed 4000 0 {QUICK_NS} 0 1")
+        watched.call_slow_from(SLOW_NS)
         calls = made(program(f"mixed 4000 500 {QUICK_NS} {SLOW_NS} 1"))
         watched.read()
     assert len(calls) == 8
-    found = {call.arguments[2]: call for call in watched.slow() if call.duration_ns >= SLOW_NS}
+    found = {call.arguments[2]: call for call in watched.slow()}
     assert watched.calls == 4000
     for call in calls:
         kept = found[1000 + call.number]
@@ -115,3 +133,151 @@ def test_every_call_of_a_slow_minority_is_kept(watched: Watched) -> None:
         assert kept.split_ns is not None
         assert sum(kept.split_ns) == kept.duration_ns
         assert not kept.nested
+
+
+def test_where_the_time_of_a_kept_call_went_is_told(watched: Watched) -> None:
+    with Program(watched.path) as program:
+        program("rest 4 8000000")
+        watched.read()
+        counts = watched.slow(REST) + [call for call in watched.kept if call.operation == REST]
+    assert counts
+    for call in counts:
+        assert call.split_ns is not None
+        parts = dict(zip(SPLITS, call.split_ns, strict=True))
+        assert sum(call.split_ns) == call.duration_ns
+        assert parts["sleep"] >= 4_000_000
+        assert parts["running"] > 0
+
+
+def test_calls_inside_others_are_kept_as_such(watched: Watched) -> None:
+    with Program(watched.path) as program:
+        program("around 1 5000000")
+        watched.read()
+    (outer,) = [call for call in watched.kept if call.operation == AROUND]
+    inner = [call for call in watched.kept if call.nested]
+    assert not outer.nested
+    assert {call.operation for call in inner} == {WORK, REST}
+    for call in inner:
+        assert outer.start_ns < call.start_ns
+        assert call.start_ns + call.duration_ns < outer.start_ns + outer.duration_ns
+    # Each has its own arguments, though calls inside used the registers for theirs.
+    assert {call.arguments[0] for call in (outer, *inner)} == {5_000_000}
+    assert outer.split_ns is not None
+    asleep = next(call for call in inner if call.operation == REST)
+    assert asleep.split_ns is not None
+    sleep = SPLITS.index("sleep")
+    assert outer.split_ns[sleep] >= asleep.split_ns[sleep] > 0
+
+
+def test_every_thread_has_its_own_slow_calls(watched: Watched) -> None:
+    with Program(watched.path) as program:
+        program(f"mixed 4000 0 {QUICK_NS} 0 1")
+        watched.call_slow_from(SLOW_NS)
+        calls = made(program(f"mixed 1000 500 {QUICK_NS} {SLOW_NS} 4"))
+        watched.read()
+    assert len(calls) == 8
+    assert len({call.tid for call in calls}) == 4
+    kept = [call for call in watched.slow() if call.arguments[0] == SLOW_NS]
+    assert sorted((call.tid, call.arguments[1]) for call in kept) == sorted(
+        (call.tid, call.number) for call in calls
+    )
+
+
+def test_a_storm_loses_no_count_and_keeps_to_its_limits(watched: Watched) -> None:
+    with Program(watched.path) as program:
+        program(f"mixed 100 0 {QUICK_NS} 0 1")
+        watched.call_slow_from(1, most=MOST)
+        began = time.monotonic()
+        program("mixed 500000 0 0 0 2")
+        took = time.monotonic() - began
+        watched.read()
+        lost = watched.kernel.losses()
+    assert watched.calls == 1_000_000
+    assert len(watched.slow()) + watched.passed_over == 1_000_000
+    # By the second: the first and the last one may be begun only; two CPUs may look at the limit at once.
+    assert MOST <= len(watched.slow()) <= (MOST + 2) * (took + 2)
+    assert not any(lost[name] for name in ("no_ring", "no_slot", "no_thread", "missed"))
+
+
+def test_a_ring_that_is_full_is_told_and_filled_again(slow_program: Path) -> None:
+    kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, ring_bytes=mmap.PAGESIZE)
+    watched = Watched(kernel, slow_program)
+    room = mmap.PAGESIZE // (KEPT_CALL.itemsize + 8)
+    try:
+        assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
+        with Program(slow_program) as program:
+            program(f"mixed 100 0 {QUICK_NS} 0 1")
+            watched.call_slow_from(1)
+            program("mixed 100 1 0 1000 1")
+            watched.read()
+            lost = kernel.losses()["no_ring"]
+            assert room - 1 <= len(watched.slow()) <= room
+            assert len(watched.slow()) + lost == len(watched.slow()) + watched.passed_over == 100
+            # Round the ring's end and on, nothing is cut, doubled or left out.
+            for _ in range(20):
+                watched.call_slow_from(1)
+                calls = made(program("mixed 15 1 0 1000 1"))
+                watched.read()
+                assert [call.arguments[1] for call in watched.slow()] == list(range(1, 16))
+                for call, kept in zip(calls, watched.slow(), strict=True):
+                    assert call.before_ns <= kept.start_ns < call.after_ns
+    finally:
+        kernel.close()
+
+
+def test_thresholds_follow_what_a_row_does(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.5)
+    with Program(watched.path) as program:
+
+        def threshold_after(line: str) -> int:
+            program(line)
+            watched.read()
+            return watched.threshold(WORK)
+
+        quick, slow = "mixed 3000 0 2000 0 1", "mixed 300 0 500000 0 1"
+        wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls")
+        wait_until(lambda: threshold_after(slow) > 500_000, "a threshold for slow calls")
+        wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls again")
+
+
+def test_some_calls_are_taken_at_random(watched: Watched) -> None:
+    with Program(watched.path) as program:
+
+        def taken() -> bool:
+            program("mixed 3000 0 2000 0 1")
+            watched.read()
+            return len(watched.samples()) >= 8
+
+        wait_until(taken, "eight calls taken at random")
+    samples = watched.samples()
+    assert len({call.start_ns for call in samples}) == len(samples)
+    assert all(call.arguments[0] == QUICK_NS for call in samples)
+
+
+def test_calls_are_told_in_the_window_that_they_end_in(watched: Watched) -> None:
+    with Program(watched.path) as program:
+        program("rest 1 1000000")
+        watched.kernel.read()
+        assert watched.kernel.kept_calls(0) == []
+        now = time.monotonic_ns()
+        program("rest 1 1000000")
+        first = watched.kernel.kept_calls(now)
+        second = watched.kernel.kept_calls(time.monotonic_ns())
+    assert len(first) == 1
+    assert first[0].start_ns + first[0].duration_ns <= now
+    assert all(call.start_ns >= now for call in second)
+    assert watched.kernel.kept_calls(time.monotonic_ns()) == []
+
+
+def test_without_splits_calls_are_kept_too(slow_program: Path) -> None:
+    kernel = KernelSide(way="multi", slots=64, threads=64, functions=FUNCTIONS, splits=False)
+    try:
+        assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
+        with Program(slow_program) as program:
+            program("rest 1 1000000")
+            kernel.read()
+            (call,) = kernel.kept_calls(time.monotonic_ns())
+        assert call.split_ns is None
+        assert call.duration_ns >= 1_000_000
+    finally:
+        kernel.close()

@@ -1,0 +1,57 @@
+"""Kept calls as windows have them: with names instead of the kernel's numbers, in Unix time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from model.calls import Calls, KeptCall, bounded
+from model.window import RowKey
+from probes.call_arguments import argument_text
+from probes.operations import FUNCTIONS, Object
+from probes.raw import RawKeptCall
+from probes.slots import SlotKey
+
+_KERNEL_AT: Final = {
+    function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES
+}
+"""The argument that is the launched kernel, by ``Function.id``."""
+
+
+def told_calls(
+    raw: Iterable[RawKeptCall],
+    passed_over: int,
+    *,
+    row_of: Callable[[SlotKey], RowKey],
+    kernel_of: Callable[[int, int], str],
+    unix_ns: int,
+) -> Calls:
+    """The calls of a window.
+
+    ``row_of`` gives the row that a call is counted in, ``kernel_of`` the name of a kernel by process and
+    function, ``unix_ns`` is what to add to CLOCK_MONOTONIC for Unix time.
+    """
+    kept = []
+    for call in raw:
+        row = row_of(SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested))
+        at = _KERNEL_AT.get(call.function)
+        kept.append(
+            KeptCall(
+                row.tenant,
+                row.pid,
+                row.process,
+                row.layer,
+                row.operation,
+                row.nested,
+                call.tid,
+                call.start_ns + unix_ns,
+                call.duration_ns,
+                call.split_ns,
+                call.bytes,
+                call.returned,
+                argument_text(call.function, call.arguments),
+                "" if at is None else kernel_of(call.tgid, call.arguments[at]),
+                "slow" if call.slow else "sample",
+            )
+        )
+    return bounded(kept, passed_over)

@@ -1,0 +1,58 @@
+"""The monitor tells kept calls with the names, the times and the arguments that a person looks for."""
+
+from __future__ import annotations
+
+from demo.latencies import Latency
+from model.calls import KeptCall
+from probes.monitor import Monitor
+from tests.kernel.harness import Workplace, wait_until
+from tests.kernel.watched import Watched
+
+SPIN_NS = 3_000_000
+
+
+def test_calls_of_two_tenants(workplace: Workplace) -> None:
+    latencies = {
+        name: Latency("spin", ns=SPIN_NS)
+        for name in ("cudaMemcpyAsync", "cuStreamSynchronize", "cudaLaunchKernel")
+    }
+    monitor = Monitor()
+    try:
+        watched = Watched(monitor)
+        callers = [
+            workplace.caller(
+                cgroup=workplace.cgroup(), latencies=latencies, load="cudaLaunchKernel cuStreamSynchronize"
+            )
+            for _ in range(2)
+        ]
+        kept: dict[int, list[KeptCall]] = {}
+        rows = set[tuple[object, ...]]()
+
+        def all_kept() -> bool:
+            for caller in callers:
+                caller.run("cudaMemcpyAsync:1:4096:1 cuStreamSynchronize cudaLaunchKernel", cycles=1)
+            window = watched.read()
+            rows.update(key[1:] for key in window.rows.keys)
+            for call in window.calls.kept:
+                assert window.start * 1e9 - 1e6 <= call.start_ns + call.duration_ns <= window.end * 1e9 + 1e6
+                kept.setdefault(call.pid, []).append(call)
+                assert call[:6] in rows
+            return all(
+                {("cudaMemcpyAsync HtoD", False), ("cuStreamSynchronize", False), ("cudaLaunchKernel", False)}
+                <= {(call.operation, call.nested) for call in kept.get(caller.pid, ())}
+                for caller in callers
+            )
+
+        wait_until(all_kept, what="a kept call of every operation of both")
+    finally:
+        monitor.close()
+    assert len({call.tenant for calls in kept.values() for call in calls}) == 2
+    for caller in callers:
+        of = {call.operation: call for call in kept[caller.pid]}
+        copy = of["cudaMemcpyAsync HtoD"]
+        assert copy.bytes == 4096
+        assert copy.arguments.startswith("copy=HtoD to=0x")
+        assert of["cuStreamSynchronize"].arguments.startswith("stream=0x")
+        assert of["cudaLaunchKernel"].arguments.startswith("grid=")
+        assert all(call.returned == 0 for call in of.values())
+        assert all(call.split_ns and sum(call.split_ns) == call.duration_ns for call in kept[caller.pid])
