@@ -44,6 +44,9 @@ OPEN_CHAINS: Final = 3
 MOST_HOSTS: Final = 8
 """Hosts that have charts."""
 _TICKS: Final = 7
+_FEW_TICKS: Final = 4
+_LAST_TICK: Final = 0.86
+"""Labels that stand right of their tick have room up to there."""
 _WIDE: Final = Style(width=100_000, colour=False, unicode=True)
 
 
@@ -101,17 +104,20 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html
     keys = [key for key in whole.rows.keys if key.outermost]
     faults = {(one.host, one.chain.id) for one in episodes.all() if one.chain.severity != "info"}
     tiles = [
-        ("calls", figures.count(int(groups.calls[0]))),
-        ("errors", figures.count(int(groups.errors[0]))),
-        ("not counted", figures.count(whole.lost)),
-        ("found wrong", figures.count(len(faults))),
-        ("containers", figures.count(len({key.tenant for key in keys}))),
-        ("processes", figures.count(len({(key.host, key.pid) for key in keys}))),
-        ("operations", figures.count(len({(key.layer, key.operation) for key in keys}))),
-        ("GPUs", figures.count(len(whole.devices.devices))),
-        ("windows", figures.count(sum(course.windows for course in found))),
+        ("call", "calls", int(groups.calls[0])),
+        ("error", "errors", int(groups.errors[0])),
+        ("not counted", "not counted", whole.lost),
+        ("found wrong", "found wrong", len(faults)),
+        ("container", "containers", len({key.tenant for key in keys})),
+        ("process", "processes", len({(key.host, key.pid) for key in keys})),
+        ("operation", "operations", len({(key.layer, key.operation) for key in keys})),
+        ("GPU", "GPUs", len(whole.devices.devices)),
+        ("window", "windows", sum(course.windows for course in found)),
     ]
-    boxes = [tag("div", tag("b", text.strip()), tag("span", name)) for name, text in tiles]
+    boxes = [
+        tag("div", tag("b", figures.count(number).strip()), tag("span", one if number == 1 else several))
+        for one, several, number in tiles
+    ]
     return tag("div", *boxes, class_="tiles")
 
 
@@ -134,9 +140,12 @@ def _wrong(
     if times is not None:
         rows = [_run(number, run, times, start, end) for number, run in enumerate(ordered[:MOST_CHAINS])]
         ticks = [
-            tag("i", tick.label, style=f"left:{100 * tick.at:.2f}%") for tick in times.ticks if tick.at < 0.97
+            tag("i", tick.label, style=f"left:{100 * tick.at:.2f}%")
+            for tick in time_axis(start, end, _FEW_TICKS).ticks
+            if tick.at < _LAST_TICK
         ]
-        parts.append(tag("div", *rows, tag("div", *ticks, class_="ticks"), class_="runs"))
+        below = tag("div", tag("span"), tag("div", *ticks, class_="ticks"), class_="run")
+        parts.append(tag("div", *rows, below, class_="runs"))
     for number, run in enumerate(ordered[:MOST_CHAINS]):
         last = run[-1]
         times_told = f", {len(run)} times, the last one:" if len(run) > 1 else ""
@@ -176,7 +185,7 @@ def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: fl
         )
     text = chain.summary or chain.title
     link = tag("a", tag("b", chain.severity), f" {text}", href=f"#chain-{number}", title=text)
-    return tag("div", link, tag("div", *bars, class_="track"), class_="run")
+    return tag("div", link, tag("div", *bars, class_="track"), class_=f"run {chain.severity}")
 
 
 def _foot() -> Html:

@@ -44,7 +44,7 @@ svg path.area { fill: var(--area); fill-opacity: .25; stroke: var(--area); strok
 rect.bin { fill: var(--area); fill-opacity: .55 }
 circle.dot { fill: var(--bad); fill-opacity: .7 }
 .runs { margin: .5rem 0 1.2rem }
-.run { align-items: center; display: grid; gap: .8rem; grid-template-columns: minmax(12rem, 34rem) 1fr }
+.run { align-items: center; display: grid; gap: .8rem; grid-template-columns: minmax(0, 3fr) minmax(0, 4fr) }
 .run a { color: inherit; overflow: hidden; text-decoration: none; text-overflow: ellipsis;
   white-space: nowrap }
 .run a:hover { text-decoration: underline }
@@ -55,15 +55,15 @@ circle.dot { fill: var(--bad); fill-opacity: .7 }
 .track i.critical, .track i.high { background: var(--bad) }
 .track i.medium { background: var(--warn) }
 .track i.low { background: var(--p50) }
-.ticks { color: var(--dim); height: 1.3rem; margin-left: calc(min(34rem, 50%) + .8rem) }
+.ticks { color: var(--dim); height: 1.3rem }
 .ticks i { border-left: 1px solid var(--line); font-size: .85em; font-style: normal; padding-left: .25rem;
   position: absolute }
 details { margin: .3rem 0 }
 summary { cursor: pointer }
 summary b { display: inline-block; min-width: 4.6rem; text-transform: uppercase }
 summary b { font-weight: normal } details[open] summary { font-weight: 600 }
-.critical summary b, .high summary b { color: var(--bad) }
-.medium summary b { color: var(--warn) }
+.critical summary b, .high summary b, .critical a b, .high a b { color: var(--bad) }
+.medium summary b, .medium a b { color: var(--warn) }
 details article { margin-top: .3rem } details article h3 { display: none }
 @media print { figure, .tiles div { border: 1px solid var(--line) } }
 """

@@ -16,13 +16,19 @@ MOST_LISTED: Final = 50
 """Slow calls and kernels that are listed."""
 
 
+_BAR: Final = "time went to"
+
+
 def _listing(title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], more: int) -> Html:
     """A table; the first ``left`` columns are names."""
     if not rows:
         return Html()
 
     def cells(kind: str, row: Sequence[str]) -> list[Html]:
-        return [tag(kind, cell, class_="name" if at < left else "") for at, cell in enumerate(row)]
+        return [
+            tag(kind, cell, class_="name" if at < left or heads[at] == _BAR else "")
+            for at, cell in enumerate(row)
+        ]
 
     body = [joined(Html("\n"), tag("tr", *cells("td", row))) for row in rows]
     table = tag("table", tag("thead", tag("tr", *cells("th", heads))), tag("tbody", *body))
@@ -58,7 +64,7 @@ def slow_calls(whole: Window) -> Html:
         "thread",
         "began",
         "took",
-        "time went to",
+        _BAR,
     )
     more = len(calls) - MOST_LISTED + whole.calls.passed_over if rows else 0
     return _listing("Slow calls, one by one", heads, 5, rows, more)

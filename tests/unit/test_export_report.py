@@ -1,0 +1,313 @@
+"""The report: well-formed, without anything from elsewhere, text stays text, and pictures show what was."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.merging import merge
+from model.pivot import pivot
+from model.window import Window
+from outputs.export import axes, charts, course, report
+from outputs.export.axes import duration_axis, linear_axis, time_axis
+from outputs.export.charts import Point, Series
+from outputs.export.stretches import stretches
+from outputs.html_text import Html
+from tests.unit.exported import lying, several
+from tests.unit.full_window import full_window
+from tests.unit.random_windows import sequences
+from tests.unit.test_output_html import ATTRIBUTES, ELEMENTS, VOID
+from tests.unit.windows import row_table, window
+
+OURS = {"a", "b", "figure", "figcaption", "details", "summary"}
+DRAWN = {"svg", "path", "circle", "rect", "text", "title"}
+DRAWING = {"viewbox", "d", "x", "y", "cx", "cy", "r", "width", "height"}
+LINKING = {"href", "id", "open"}
+STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?")
+
+
+class Page(HTMLParser):
+    """What a browser would make of it. Fails where elements do not close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, name: str, given: list[tuple[str, str | None]]) -> None:
+        self.elements.append((name, {key: value or "" for key, value in given}))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+    def of(self, name: str, class_: str = "") -> list[dict[str, str]]:
+        return [
+            found for element, found in self.elements if element == name and found.get("class", "") == class_
+        ]
+
+
+def page_of(found: list[Window]) -> Page:
+    text = report.page(found, found[0].start, found[-1].end)
+    page = Page(text)
+    # Nothing but known elements and attributes: no script, nothing that is loaded.
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert "url(" not in text
+    assert {name for name, _ in page.elements} <= ELEMENTS | OURS | DRAWN
+    known = ATTRIBUTES | DRAWING | LINKING
+    for name, has in page.elements:
+        assert has.keys() <= known, (name, has)
+        assert re.fullmatch(r"#chain-\d+", has.get("href", "#chain-0"))
+        style = has.get("style", "")
+        assert not style or STYLES.fullmatch(style), style
+        for key in DRAWING & has.keys():
+            assert re.fullmatch(r"[-MVHv0-9. %]*", has[key]), has[key]
+    return page
+
+
+def test_a_recording_is_told_as_a_whole() -> None:
+    page = page_of(several(5))
+    for text in (
+        "stalltop gpu7",
+        "10.0s of it recorded",
+        "serve loses time between its calls to train",
+        "taskset -acp 1 100",
+        "Calls over time",
+        "cudaStreamSynchronize (runtime)",
+        "Containers over time",
+        "GPU 0 busy",
+        "CPUs busy",
+        "containers, whole host",
+        "Slow calls, one by one",
+        "void scale<float>(float*, int)",
+        "ncclCommInitRank",
+    ):
+        assert text in page.text, text
+    # Five windows of eleven outermost calls each.
+    assert "55calls" in page.text
+    assert len(page.of("svg")) >= 8
+    assert all(svg["aria-label"] for svg in page.of("svg"))
+
+
+def test_one_window_shows_how_calls_spread() -> None:
+    page = page_of([full_window()])
+    assert "How long calls took" in page.text
+    assert "over time" not in page.text
+    assert page.of("rect", "bin")
+    assert page.of("path", "mark p99")
+
+
+def test_every_chain_has_its_times_and_its_place() -> None:
+    found = several(5)
+    page = page_of(found)
+    links = [given["href"] for name, given in page.elements if name == "a"]
+    ids = [given["id"] for name, given in page.elements if "id" in given]
+    assert links == [f"#{one}" for one in ids] == ["#chain-0", "#chain-1"]
+    bars = [given for name, given in page.elements if name == "i" and "left:" in given.get("style", "")]
+    assert [bar["class"] for bar in bars if "class" in bar] == ["critical", "high"]
+    # The worst are unfolded.
+    assert [given.get("open") for name, given in page.elements if name == "details"] == ["open", "open"]
+
+
+def test_a_chain_that_came_again_is_told_once_and_drawn_each_time() -> None:
+    one = full_window()
+    again = replace(one.chains[0], since=one.start + 10, seen=one.start + 12)
+    page = page_of([replace(one, chains=one.chains[:1]), replace(one, start=one.start + 10, chains=(again,))])
+    assert "2 times" in page.text
+    assert len([given for given in page.of("i", "high") if "left:" in given["style"]]) == 2
+    assert len(page.of("article", "high")) == 1
+
+
+def test_text_stays_text() -> None:
+    page = page_of([lying(), replace(lying(), start=1_700_000_002.25)])
+    assert "<script>alert(1)</script>" in page.text
+    assert "</script><!--" in page.text
+    assert all(line.isprintable() for line in page.text.split("\n"))
+
+
+@given(sequences())
+def test_any_windows_make_a_report(found: list[Window]) -> None:
+    page_of(found)
+
+
+def test_nothing_and_little_to_tell() -> None:
+    with pytest.raises(ValueError, match="no windows"):
+        report.page([], 0.0, 1.0)
+    assert "Nothing that is known to be wrong" in page_of([window()]).text
+
+
+def test_several_hosts_have_their_own_pictures() -> None:
+    one = full_window()
+    rows = replace(one.rows, keys=tuple(key._replace(host="gpu8") for key in one.rows.keys))
+    other = replace(one, host="gpu8", rows=rows, start=one.start + 0.5)
+    page = page_of([one, other, replace(one, start=one.end), replace(other, start=other.end)])
+    assert "stalltop gpu7, gpu8" in page.text
+    for host in ("gpu7", "gpu8"):
+        assert f"Calls over time of {host}" in page.text
+
+
+def test_a_long_recording_has_bounded_pictures() -> None:
+    one = full_window()
+    found = [replace(one, start=one.start + 2.0 * number, chains=()) for number in range(1_000)]
+    page = page_of(found)
+    steps = max(given["d"].count("H") for given in page.of("path", "p99"))
+    assert steps <= 2 * report.POINTS + 2
+    assert "11.0kcalls" in page.text
+
+
+# ---- stretches
+
+
+def test_stretches_add_up_exactly() -> None:
+    found = several(5)
+    made = list(stretches(found, 4.0))
+    assert [round(one.seconds) for one in made] == [4, 4, 2]
+    assert [one.start for one in made] == [found[0].start, found[2].start, found[4].start]
+    assert row_table(merge(made).rows) == row_table(merge(found).rows)
+
+
+@given(sequences(), st.sampled_from([0.5, 1.0, 2.5, 100.0]))
+def test_no_call_is_lost_in_stretches(found: list[Window], seconds: float) -> None:
+    made = list(stretches(found, seconds))
+    assert row_table(merge(made).rows) == row_table(merge(found).rows)
+    assert sum(one.seconds for one in made) == sum(one.seconds for one in found)
+
+
+def test_many_windows_of_a_stretch_do_not_wait_in_memory() -> None:
+    found = (replace(full_window(), start=1_700_000_000.25 + number) for number in range(100))
+    (made,) = stretches(found, 1e6)
+    assert pivot(made, ()).calls[0] == 1_100
+
+
+def test_hosts_have_stretches_of_their_own() -> None:
+    one, other = window([], host="a"), window([], host="b", start=1_000.5)
+    later = replace(one, start=1_001.0)
+    assert [made.host for made in stretches([one, other, later], 10.0)] == ["a", "b"]
+
+
+def test_of_slow_calls_the_slowest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course, "MOST_SLOW", 2)
+    found, episodes = course.courses(several(20), 1.0)
+    kept = found[0].window(episodes).calls.kept
+    assert len(kept) == 2
+    assert {call.why for call in kept} == {"slow"}
+
+
+# ---- axes
+
+
+@pytest.mark.parametrize(
+    ("span", "shown"), [(5, "%H:%M:%S"), (3_600, "%H:%M"), (86_400, "%H:%M"), (30 * 86_400, "%d %b")]
+)
+def test_ticks_of_time_are_round_and_told_in_local_time(span: float, shown: str) -> None:
+    start = 1_700_000_000.25
+    axis = time_axis(start, start + span, 7)
+    assert 2 <= len(axis.ticks) <= 7
+    for tick in axis.ticks:
+        assert tick.label == time.strftime(shown, time.localtime(round(start + tick.at * span)))
+    assert [axis.place(value) for value in (start - 5, start, start + span / 2, start + 2 * span)] == [
+        0.0,
+        0.0,
+        0.5,
+        1.0,
+    ]
+
+
+@given(st.floats(1e-6, 1e12), st.integers(2, 6))
+def test_linear_axes_hold_what_is_drawn_and_little_more(highest: float, most: int) -> None:
+    axis = linear_axis(highest, most, str)
+    assert axis.ticks[0].label == "0"[: len(axis.ticks[0].label)] or float(axis.ticks[0].label) == 0
+    assert axis.ticks[-1].at == 1.0
+    assert highest * 0.999 <= float(axis.ticks[-1].label) <= highest * 2.01
+    assert len(axis.ticks) <= most + 2
+
+
+@pytest.mark.parametrize("highest", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_axis_of_nothing_is_an_axis(highest: float) -> None:
+    assert linear_axis(highest, 4, str).ticks[-1].at == 1.0
+
+
+@given(st.floats(0, 1e12), st.floats(0, 1e12))
+def test_axes_of_durations_are_whole_decades(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    axis = duration_axis(low, high)
+    assert len(axis.ticks) >= 2
+    assert 0.0 <= axis.place(low) <= axis.place(high) <= 1.0
+    if low >= 1:
+        # Inside the axis, not at an end of it by having been cut.
+        assert axis.place(high) < 1.0 or axis.place(high) == pytest.approx(1.0)
+
+
+def test_durations_are_told_in_whole_units() -> None:
+    labels = [tick.label for tick in duration_axis(1, 1e11).ticks]
+    assert labels == [
+        *("1ns", "10ns", "100ns", "1µs", "10µs", "100µs"),
+        *("1ms", "10ms", "100ms", "1s", "10s", "100s"),
+    ]
+
+
+# ---- charts
+
+
+def path_of(points: list[Point], style: str) -> str:
+    times, values = time_axis(0.0, 10.0, 5), linear_axis(1.0, 2, str)
+    chart = charts.over_time([Series("x", style, points)], times, values, told="x")
+    return Page(str(chart)).of("path", style)[0]["d"]
+
+
+def test_a_line_has_gaps_where_nothing_is_known() -> None:
+    points = [Point(0, 1, 0.5), Point(1, 2, 1.0), Point(2, 3, None), Point(3, 4, 1.0), Point(8, 9, 0.5)]
+    assert path_of(points, "p99").count("M") == 3
+    assert path_of(points, "area").count("M") == 3
+    # An area goes back to zero and to where it began.
+    assert re.findall(r"M([0-9.]+) [0-9.]+V[0-9.]+", path_of(points, "area")) == re.findall(
+        r"V148\.0H([0-9.]+)(?=M|$)", path_of(points, "area")
+    )
+
+
+def test_windows_that_follow_each_other_loosely_are_one_line() -> None:
+    points = [Point(number * 1.02, number * 1.02 + 1, 0.5) for number in range(8)]
+    assert path_of(points, "p50").count("M") == 1
+
+
+def test_bars_stand_where_calls_are() -> None:
+    made = charts.distribution(
+        np.array([100, 101, 2_000]), np.array([5, 5, 1_000_000]), [("p50", 105.0)], told="x"
+    )
+    page = Page(str(made))
+    bars = page.of("rect", "bin")
+    assert len(bars) in (2, 3)
+    heights = [float(bar["height"]) for bar in bars]
+    assert max(heights) == heights[-1] == pytest.approx(charts.HEIGHT - 30, abs=0.2)
+    assert page.of("path", "mark p50")
+
+
+def test_labels_are_text() -> None:
+    axis = axes.Axis((axes.Tick(0.5, "<b>"),), lambda value: value)
+    chart = charts.over_time([], axis, axis, told='"><script>', dots=[(0.5, 0.5, "</title><script>")])
+    assert isinstance(chart, Html)
+    assert Page(str(chart)).words.count("<b>") == 2
