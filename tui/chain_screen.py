@@ -46,7 +46,7 @@ class ChainScreen(LiveScreen):
         silenced = "  (silenced)" if self.chain.id in self.stalltop.main.panel.silenced else ""
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, unicode=self.stalltop.unicode, letters=self.app.no_color),
-            title=self.titled(f"{self.TITLE_TEXT}{silenced}"),
+            title=f"{self.TITLE_TEXT}{silenced}",
             hint=f"{number}i row  y copy fix  z silence  Esc closes",
             said=self._text,
         )

@@ -12,7 +12,6 @@ from textual.timer import Timer
 
 from model.packing import Packed
 from model.window import Window
-from outputs import figures
 from tui.keys import bindings
 from tui.main_view import MainView
 from tui.pages_screen import PageScreen
@@ -72,11 +71,6 @@ class LiveScreen(PageScreen):
     def _look(self) -> None:
         if self.stalltop.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
             self.show_page()
-
-    def titled(self, title: str) -> str:
-        """``title``, with the moment that is held if one is."""
-        at = self.stalltop.main.moments.at
-        return title if at is None else f"{title}  (frozen {figures.clock(at)})"
 
     def say(self, text: str) -> None:
         """Say on the first line, for some seconds, what was done."""
@@ -161,8 +155,7 @@ class LivePage(LiveScreen):
         if any(drawn.beside):
             lines += [PageLine(), *self._places.beside(*drawn.beside, frame.half.width)]
         self._plain = plain(lines)
-        title = self.titled(drawn.title)
-        self.query_one("#page", Page).show(lines, title=title, hint=drawn.hint, said=self._text)
+        self.query_one("#page", Page).show(lines, title=drawn.title, hint=drawn.hint, said=self._text)
 
     def start_over(self) -> None:
         """Another page from now on: show it from its first line."""

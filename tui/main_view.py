@@ -34,7 +34,7 @@ from widgets.alerts import AlertList, AlertRow
 from widgets.bars import SystemBars
 from widgets.devices import PAST_CELLS, DeviceRows
 from widgets.footer import KeyLine
-from widgets.header import Header
+from widgets.header import Header, HeaderState
 from widgets.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ class MainView(Screen[None]):
         """There is newer data than is shown: the line was too slow for it."""
         self.slow_line = SlowLine()
         self._said: Timer | None = None
+        self._alerts_of: Window | None = None
+        """What the list of what is wrong was made of last."""
         self._touring = False
         self._toured = False
         """The line for newcomers was shown."""
@@ -331,10 +333,14 @@ class MainView(Screen[None]):
         self.query_one("#keys", KeyLine).show(keys)
 
     def _refresh_alerts(self) -> None:
+        self._alerts_of = self.shown
         self.panel.update_from(self.shown, self.notes)
         self.panel.fit(self._layout.warnings)
 
-    def _refresh_header(self) -> None:
+    def header_now(self) -> HeaderState:
+        """What the first line says now, here and on the pages that lie on this screen."""
+        if self._alerts_of is not self.shown:
+            self._refresh_alerts()  # nothing else does while a page lies on this screen
         options, moments = self.stalltop.options, self.moments
         silent = silent_seconds(moments.newest, self.stalltop.began, options.interval)
         state = header_state(
@@ -357,7 +363,10 @@ class MainView(Screen[None]):
         if recorded is not None:
             recording = recording_text(recorded.state, unicode=self.stalltop.unicode)
             state = replace(state, recording=recording)
-        self.query_one("#header", Header).show(state)
+        return state
+
+    def _refresh_header(self) -> None:
+        self.query_one("#header", Header).show(self.header_now())
 
     def _refresh_time(self) -> None:
         """Show where the moment shown is in time; that changes also while the picture does not."""

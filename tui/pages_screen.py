@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 
 from tui.keys import bindings
+from tui.layout import LEAST_HEIGHT
 from tui.pages import help_page
+from widgets.header import Header
+from widgets.lines import Lines
 from widgets.page import Page
 
 if TYPE_CHECKING:
     from tui.app import StalltopApp
+
+
+HEADER_SECONDS = 0.5
+"""How often the first line is drawn anew; only what differs is sent."""
 
 
 class KeyedPage(Page, can_focus=True):
@@ -34,8 +42,27 @@ class PageScreen(Screen[None]):
         return cast("StalltopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        """The page fills the screen."""
-        yield KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
+        """The first line of the main screen, and what this one shows."""
+        yield Header("header", unicode=self.stalltop.unicode)
+        yield self.content()
+
+    def content(self) -> Lines:
+        """What fills the rest of the screen, made once."""
+        return KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
+
+    def on_mount(self) -> None:
+        """The first line is that of now, from now on."""
+        self.show_header()
+        self.set_interval(HEADER_SECONDS, self.show_header)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A small terminal has no room for the first line."""
+        self.query_one("#header").display = event.size.height >= LEAST_HEIGHT
+
+    def show_header(self) -> None:
+        """Say where, when and how much is wrong, as on the main screen."""
+        if self.app.screen is self and not self.stalltop.line_is_behind:
+            self.query_one("#header", Header).show(self.stalltop.main.header_now())
 
     def action_close(self) -> None:
         """Back to what it lies on."""

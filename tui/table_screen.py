@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
-from textual.app import ComposeResult
-
 from model.window import Window
 from tui.copying import line_text
 from tui.keys import bindings
@@ -33,9 +31,9 @@ class TableScreen(LiveScreen):
     def data(self, window: Window) -> TableData:
         """What to show of ``window``."""
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> Table:
         """The table fills the screen."""
-        yield self.new_table()
+        return self.new_table()
 
     def on_mount(self) -> None:
         """Keys go to the table."""
@@ -48,9 +46,7 @@ class TableScreen(LiveScreen):
             return
         self._drawn_of = window
         data = self.data(window)
-        held = self.titled("")
-        title = ((self._text, "good"),) if self._text else (*data.title, (held, "warn"))
-        self.table.show(replace(data, title=title))
+        self.table.show(replace(data, title=((self._text, "good"),)) if self._text else data)
 
     def action_copy_row(self) -> None:
         """Copy the row under the cursor with its heads."""

@@ -23,4 +23,4 @@ class WarningsScreen(LiveScreen):
         window = self._drawn_of = self.stalltop.main.shown
         text = warnings_page(window, self.stalltop.main.notes, unicode=self.stalltop.unicode)
         self._plain = plain(text)
-        self.query_one("#page", Page).show(text, title=self.titled(self.TITLE_TEXT), said=self._text)
+        self.query_one("#page", Page).show(text, title=self.TITLE_TEXT, said=self._text)

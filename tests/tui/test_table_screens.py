@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from store.reading import load
 from tests.tui.screen import running
+from tests.tui.sources import numbered
 from tests.tui.test_details import with_devices
 from tui.app import RunOptions
 from tui.compare_screen import CompareScreen
@@ -44,7 +46,7 @@ async def test_they_are_saved_copied_and_stepped_through_time(
             await screen.press(one)
         await screen.until(lambda: isinstance(screen.app.screen, kind), "never opened")
         await screen.press("left_square_bracket")
-        await screen.sees("(frozen ")
+        await screen.sees("FROZEN")
         before = main.shown
         assert before is not None
         await screen.until(lambda: main.moments.wanted is None)
@@ -68,3 +70,17 @@ async def test_they_are_saved_copied_and_stepped_through_time(
         await screen.sees("live")
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is main)
+
+
+@pytest.mark.parametrize("keys", [("I",), ("D",), ("question_mark",), ("a", "end", "enter")], ids=" ".join)
+async def test_pages_keep_the_first_line_and_it_goes_on(keys: tuple[str, ...]) -> None:
+    async with running(numbered(0), size=(120, 30)) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press(*keys)
+        await screen.until(lambda: screen.app.screen is not screen.app.main, "no page")
+        await screen.until(lambda: "LIVE" in screen.line(0), "no header")
+        worse = replace(numbered(1).chains[0], severity="critical")
+        await screen.feed(replace(numbered(1), chains=(worse,)))
+        await screen.until(lambda: "1C" in screen.line(0), "the new chain is not told")
+        await screen.pilot.resize_terminal(60, 7)
+        await screen.until(lambda: "LIVE" not in screen.text(), "no room, but a header")
