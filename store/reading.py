@@ -346,10 +346,12 @@ def _head(path: Path) -> bytes:
     try:
         # Without O_NONBLOCK a pipe of that name would be waited on for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BadUsage(f"{path} is no regular file")
-            return file.read(_HEAD_BYTES)
+            return os.read(descriptor, _HEAD_BYTES)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -367,15 +369,11 @@ def _connected(path: Path, *, live: bool) -> tuple[sqlite3.Connection, list[str]
     nobody writes: then nothing is made beside it, and no lock is taken."""
     uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
     if live:
-        connection = _prepared(uri)
-        try:
-            _pragma(connection, "schema_version")
-            return connection, []
-        except sqlite3.OperationalError:
-            # The log's index is missing, and this user may not make it.
-            connection.close()
-            warning = f"{path}-wal cannot be read: the newest windows are missing"
-            return _prepared(f"{uri}&immutable=1"), [warning]
+        with contextlib.suppress(sqlite3.OperationalError):
+            return _prepared(uri), []
+        # The log's index is missing, and this user may not make it.
+        warning = f"{path}-wal cannot be read: the newest windows are missing"
+        return _prepared(f"{uri}&immutable=1"), [warning]
     return _prepared(f"{uri}&immutable=1"), []
 
 
@@ -386,6 +384,11 @@ def _prepared(uri: str) -> sqlite3.Connection:
     # A stranger's schema can call no functions, and cells are checked before they are used.
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         connection.execute(f"PRAGMA {pragma}")
+    try:
+        _pragma(connection, "schema_version")  # the first look at the file
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -1,0 +1,32 @@
+"""Recordings for tests: files of windows that follow each other."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from model.window import Window
+from store.writing import Writer, create
+from tests.unit.full_window import full_window
+
+
+def following(n: int, one: Window | None = None) -> list[Window]:
+    """``n`` windows, one behind the other, with something in every field."""
+    first = full_window() if one is None else one
+    return [replace(first, start=first.start + at * first.seconds) for at in range(n)]
+
+
+def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> Path:
+    """A file of ``windows`` at ``path``, which is free."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA page_size = {page_bytes}")
+        connection.execute("BEGIN")
+        create(connection, "recording")
+        writer = Writer(connection)
+        for window in windows:
+            writer.add(window)
+        connection.execute("COMMIT")
+    return path

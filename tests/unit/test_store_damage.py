@@ -1,0 +1,101 @@
+"""Damaged files: a clear message, or the windows that are whole with a warning; never a wrong figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from model.errors import Told
+from store.reading import load, open_file
+from store.saving import save
+from tests.unit.full_window import full_window
+from tests.unit.recordings import following, record
+from tests.unit.windows import same_window
+
+Damage = Callable[[bytearray, Random], None]
+PAGE = 1024
+WINDOWS = following(6)
+
+
+def flip(content: bytearray, random: Random) -> None:
+    for _ in range(random.choice((1, 1, 4, 32))):
+        content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+
+
+def cut(content: bytearray, random: Random) -> None:
+    del content[random.randrange(len(content)) :]
+
+
+def zero(content: bytearray, random: Random) -> None:
+    at = random.randrange(len(content) // PAGE) * PAGE
+    content[at : at + PAGE] = bytes(PAGE)
+
+
+def swap(content: bytearray, random: Random) -> None:
+    one, other = (random.randrange(len(content) // PAGE) * PAGE for _ in range(2))
+    page = content[one : one + PAGE]
+    content[one : one + PAGE] = content[other : other + PAGE]
+    content[other : other + PAGE] = page
+
+
+def double(content: bytearray, random: Random) -> None:
+    one, other = (random.randrange(len(content) // PAGE) * PAGE for _ in range(2))
+    content[one : one + PAGE] = content[other : other + PAGE]
+
+
+def scribble(content: bytearray, random: Random) -> None:
+    at = random.randrange(len(content))
+    written = random.randbytes(random.randrange(1, 200))
+    content[at : at + len(written)] = written
+
+
+def large_numbers(content: bytearray, random: Random) -> None:
+    at = random.randrange(len(content) - 4)
+    content[at : at + 4] = random.choice((b"\xff\xff\xff\xff", bytes(4), b"\x7f\xff\xff\xff"))
+
+
+DAMAGES: tuple[Damage, ...] = (flip, cut, zero, swap, double, scribble, large_numbers)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_recording_never_says_anything_wrong(damage: Damage, tmp_path: Path) -> None:
+    good = record(tmp_path / "good.stalltop", WINDOWS, page_bytes=PAGE).read_bytes()
+    path = tmp_path / "bad.stalltop"
+    by_start = {window.start: window for window in WINDOWS}
+    results: Counter[str] = Counter()
+    for seed in range(60):
+        content = bytearray(good)
+        damage(content, Random(seed))
+        path.write_bytes(content)
+        try:
+            with open_file(path) as recorded:
+                found = list(recorded.windows())
+                recorded.chain_spans()
+                warnings = recorded.warnings
+        except Told:
+            results["told"] += 1
+            continue
+        for window in found:
+            same_window(window, by_start[window.start])
+        assert len(found) == len(WINDOWS) or warnings, f"windows are missing without a word: {seed}"
+        results["all" if len(found) == len(WINDOWS) else "some"] += 1
+    assert results["told"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_window_is_whole_or_refused(damage: Damage, tmp_path: Path) -> None:
+    good = save(full_window(), tmp_path / "good.stalltop").read_bytes()
+    path = tmp_path / "bad.stalltop"
+    for seed in range(60):
+        content = bytearray(good)
+        damage(content, Random(1_000 + seed))
+        path.write_bytes(content)
+        try:
+            found = load(path)
+        except Told:
+            continue
+        same_window(found, full_window())

@@ -1,0 +1,331 @@
+"""Recordings, files of strangers and of other versions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage, Told
+from model.merging import merge
+from model.packing import Peak
+from outputs import saved
+from store import reading, schema
+from store.reading import Damaged, Gone, load, open_file
+from store.saving import save
+from store.writing import Writer, create
+from tests.unit.full_window import full_window
+from tests.unit.recordings import following, record
+from tests.unit.windows import Calls, key, same_window, window
+
+FILES = Path(__file__).parent / "files"
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that writes into a file, as nobody should."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+# ---- recordings
+
+
+def test_windows_come_back_in_their_order(tmp_path: Path) -> None:
+    windows = following(5)
+    with open_file(record(tmp_path / "r.stalltop", windows)) as recorded:
+        assert recorded.kind == "recording"
+        for one, other in zip(recorded.windows(), windows, strict=True):
+            same_window(one, other)
+        moments = recorded.moments
+        assert moments.start.tolist() == [one.start for one in windows]
+        assert moments.end.tolist() == [one.end for one in windows]
+        assert moments.level.tolist() == [0] * 5
+        assert recorded.warnings == []
+
+
+def test_what_is_asked_for_by_time_and_host(tmp_path: Path) -> None:
+    mine = following(3, window([Calls(key(), [5])], seconds=1.0))
+    other = following(3, window([Calls(key(host="gpu8"), [5])], host="gpu8"))
+    with open_file(record(tmp_path / "r.stalltop", [*mine, *other])) as recorded:
+        assert [host.name for host in recorded.hosts] == ["gpu7", "gpu8"]
+        assert [one.start for one in recorded.between(1_000.5, 1_001.5, "gpu8")] == [1_000.0, 1_001.0]
+        assert {one.host for one in recorded.between(1_001.0, 1_002.0)} == {"gpu7", "gpu8"}
+        assert recorded.between(0, 1_000.0) == []
+        assert recorded.between(0, 5_000.0, "nobody") == []
+
+
+def test_a_recording_adds_up_to_one_window(tmp_path: Path) -> None:
+    windows = following(150, window([Calls(key(), [5, 7]), Calls(key("cudaFree"), [9])]))
+    path = record(tmp_path / "r.stalltop", windows)
+    same_window(load(path), merge(windows))
+
+
+def test_what_many_windows_say_alike_is_written_once(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.stalltop", following(20))
+    with changing(path) as connection:
+        rows = {
+            table.name: connection.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]
+            for table in schema.SHARED
+        }
+    one = record(tmp_path / "one.stalltop", following(1))
+    with changing(one) as connection:
+        for name, n in rows.items():
+            assert connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] == n, name
+
+
+def test_chains_are_told_from_first_to_last(tmp_path: Path) -> None:
+    first = full_window()
+    windows = [
+        replace(one, chains=tuple(replace(chain, seen=one.end) for chain in one.chains[:1]))
+        for one in following(4, first)
+    ]
+    again = replace(windows[2].chains[0], since=windows[2].start, severity="critical")
+    windows[2:] = [replace(one, chains=(replace(again, seen=one.end),)) for one in windows[2:]]
+    with open_file(record(tmp_path / "r.stalltop", windows)) as recorded:
+        spans = recorded.chain_spans()
+    assert [(span.severity, span.since, span.seen) for span in spans] == [
+        ("high", 1_699_999_990.0, windows[1].end),
+        ("critical", windows[2].start, windows[3].end),
+    ]
+    assert {(span.id, span.tenant, span.host) for span in spans} == {
+        ("cpu_contention/cri:bb/host gap", "cri:bb", "gpu7")
+    }
+
+
+def test_how_bad_windows_were_is_in_their_list(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    with changing(path) as connection:
+        create(connection, "recording")
+        writer = Writer(connection)
+        writer.add(full_window())
+        writer.add(window(), 10, Peak(7.5, 0, 2), 9)
+    with open_file(path) as recorded:
+        moments = recorded.moments
+        assert moments.window_id.tolist() == [1, 9]
+        assert moments.level.tolist() == [0, 10]
+        assert moments.lost_ms_per_s.tolist() == [Peak.of(full_window()).lost_ms_per_s, 7.5]
+        assert (moments.worst.tolist(), moments.began.tolist()) == ([1, 0], [5, 2])
+
+
+def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    windows = following(3)
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        writer = Writer(connection)
+        first = writer.add(windows[0])
+        with open_file(path) as recorded:
+            assert recorded.moments.start.tolist() == [windows[0].start]
+            assert not recorded.changed()
+            for one in windows[1:]:
+                writer.add(one)
+            assert recorded.changed()
+            assert not recorded.changed()
+            for one, other in zip(recorded.windows(), windows, strict=True):
+                same_window(one, other)
+            connection.execute("DELETE FROM windows WHERE window_id = ?", (first,))
+            with pytest.raises(Gone, match="no longer"):
+                recorded.window(first)
+            assert [one.start for one in recorded.windows()] == [one.start for one in windows[1:]]
+
+
+def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
+    windows = following(2)
+    path = record(tmp_path / "r.stalltop", windows[:1])
+    with open_file(path) as recorded:
+        assert len(recorded.moments) == 1
+        with changing(path) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            Writer(connection).add(windows[1])
+            assert recorded.changed()
+            assert len(recorded.moments) == 2
+            same_window(recorded.window(2), windows[1])
+
+
+def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(tmp_path / "r.stalltop", following(1))
+    (tmp_path / "r.stalltop-wal").write_bytes(b"x" * 40)
+    opened = reading._prepared
+
+    def refused(uri: str) -> sqlite3.Connection:
+        if "immutable" not in uri:
+            raise sqlite3.OperationalError("unable to open database file")
+        return opened(uri)
+
+    monkeypatch.setattr(reading, "_prepared", refused)
+    with open_file(path) as recorded:
+        assert "newest windows are missing" in recorded.warnings[0]
+        assert len(recorded.between(0, 1e12)) == 1
+
+
+# ---- other versions
+
+
+def test_a_file_of_the_first_version_opens() -> None:
+    path = FILES / "version-1.stalltop"
+    before = path.read_bytes()
+    with open_file(path) as recorded:
+        assert (recorded.kind, recorded.version) == ("window", 1)
+        (found,) = recorded.windows()
+    same_window(found, saved.parse(before))
+    assert found.chains
+    assert found.evidence.charges
+    assert path.read_bytes() == before
+    assert not list(FILES.glob("*-wal"))
+
+
+def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with changing(path) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    with pytest.raises(BadUsage, match=f"newer stalltop .version {schema.VERSION + 1}") as caught:
+        open_file(path)
+    assert caught.value.remedy == "update stalltop"
+
+
+# ---- strangers
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW operations AS SELECT 1",
+        "CREATE TRIGGER surprise AFTER INSERT ON windows BEGIN SELECT 1; END",
+        "CREATE TABLE more (a)",
+        "CREATE INDEX odd ON windows (abs(start))",
+        "ALTER TABLE windows ADD COLUMN more AS (seconds * 2)",
+        "ALTER TABLE hosts RENAME TO others",
+        "DROP TABLE chains",
+        "PRAGMA application_id = 7",
+        "PRAGMA user_version = 1",
+    ],
+)
+def test_a_file_with_other_tables_is_refused(statement: str, tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with changing(path) as connection:
+        connection.execute(statement)
+    with pytest.raises(BadUsage, match="damaged"):
+        load(path)
+
+
+def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with changing(path) as connection:
+        connection.execute("DROP TABLE losses")
+        connection.execute("CREATE VIEW losses AS SELECT 1 window_id, 0 place, 'no_slot' name, 99 count")
+    with pytest.raises(Damaged, match="losses"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE counts SET calls = calls + 1 WHERE place = 0",
+        "UPDATE counts SET calls = 'many'",
+        "UPDATE counts SET calls = x'00'",
+        "UPDATE histograms SET payload = (SELECT payload FROM histograms WHERE place = 1) WHERE place = 0",
+        "UPDATE histograms SET payload = 5",
+        "UPDATE windows SET start = start + 1",
+        "UPDATE windows SET start = 1e300",
+        "UPDATE windows SET host_id = 77",
+        "UPDATE series SET operation = 'cudaFree'",
+        "UPDATE hosts SET name = 'another'",
+        "UPDATE coverage SET missing = '[[[['",
+        "DELETE FROM series WHERE series_id = 1",
+        "DELETE FROM chain_texts",
+        "DELETE FROM losses",
+        "DELETE FROM system",
+        "INSERT INTO losses VALUES (1, 9, 'no_slot', 1)",
+        "UPDATE chains SET lost_ms_per_s = 1",
+    ],
+)
+def test_a_change_is_told_of(statement: str, tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with changing(path) as connection:
+        connection.execute(statement)
+    with pytest.raises(Damaged, match="damaged"):
+        load(path)
+
+
+def test_damaged_windows_are_left_out_and_named(tmp_path: Path) -> None:
+    windows = following(4)
+    path = record(tmp_path / "r.stalltop", windows)
+    with changing(path) as connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 2")
+    with open_file(path) as recorded:
+        assert [one.start for one in recorded.windows()] == [windows[at].start for at in (0, 2, 3)]
+        assert len(recorded.warnings) == 1
+        assert "window 2" in recorded.warnings[0]
+        assert len(recorded.moments) == 4
+        with pytest.raises(Damaged, match="checksum"):
+            recorded.window(2)
+    assert any("window 2" in gap.reason for gap in load(path).coverage.missing)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "an empty file"),
+        (b"SQLite format 3\0", "its end is missing"),
+        (b"hello\n" * 100, "damaged"),
+        (b"PK\x03\x04 and more", "zip"),
+    ],
+)
+def test_what_is_no_such_file_is_called_by_what_it_is(content: bytes, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.stalltop"
+    path.write_bytes(content)
+    with pytest.raises(BadUsage, match=reason):
+        load(path)
+
+
+def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
+    with changing(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE t (a)")
+    with pytest.raises(BadUsage, match="of another program"):
+        load(tmp_path / "other.db")
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(BadUsage, match="No such file"):
+        load(tmp_path / "nothing")
+    with pytest.raises(BadUsage, match="no regular file"):
+        load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadUsage, match="no regular file"):
+        load(tmp_path / "pipe")
+
+
+def test_a_path_with_odd_characters_opens(tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "a?b#c%20d é" / "w.stalltop")
+    same_window(load(path), full_window())
+
+
+def test_a_recording_without_windows_says_so(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.stalltop", [])
+    with open_file(path) as recorded:
+        assert len(recorded.moments) == 0
+        assert recorded.chain_spans() == []
+    with pytest.raises(Told, match="no windows"):
+        load(path)
+
+
+SLOW: dict[str, Callable[[sqlite3.Connection], object]] = {
+    "long text": lambda db: db.execute("UPDATE hosts SET name = ?", ("x" * (17 << 20),)),
+    "deep": lambda db: db.execute("UPDATE coverage SET libraries = ?", ("[" * 100_000,)),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_would_take_too_much_is_refused(name: str, tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / "w.stalltop")
+    with changing(path) as connection:
+        SLOW[name](connection)
+    with pytest.raises(Damaged):
+        load(path)
