@@ -84,6 +84,8 @@ class System:
     swap_used_bytes: int = 0
     load: tuple[float, float, float] = (0.0, 0.0, 0.0)
     uptime_seconds: float = 0.0
+    clock_error_ns: int | None = None
+    """How far its clock may be off true time, by the kernel's account; None where nobody keeps it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,9 @@ class Rank:
     """Collectives that the most advanced local rank has entered and this one has not. A moment."""
     since_entry_ns: int = 0
     """Age of its last entry. A moment."""
+    entered: int = 0
+    """Collectives entered since it was made. The n-th of one rank is the n-th of all, on whatever host. A
+    moment."""
 
 
 @dataclass(frozen=True, slots=True)

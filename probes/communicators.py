@@ -101,6 +101,7 @@ class Communicators:
                     int(last[row]),
                     0 if over else most - count,
                     max(now_ns - int(newest), 0),
+                    count,
                 )
             )
         return ranks

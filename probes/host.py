@@ -10,6 +10,7 @@ from typing import NamedTuple
 import psutil
 
 from model.device import System
+from probes.clock import clock_error_ns
 
 
 class HostReader:
@@ -34,6 +35,7 @@ class HostReader:
             swap_used_bytes=swap.used,
             load=os.getloadavg(),
             uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
+            clock_error_ns=clock_error_ns(),
         )
 
 

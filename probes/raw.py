@@ -78,3 +78,5 @@ class RawRank(NamedTuple):
     last: int
     behind: int
     since_entry_ns: int
+    entered: int
+    """Since the communicator was made."""

@@ -394,6 +394,7 @@ RECORDS: Final = (
         _c("last", INTEGER, "of these, how often it was the last"),
         _c("behind", INTEGER, "collectives that another local rank has entered and this one has not"),
         _c("since_entry_ns", INTEGER, "age of its last entry"),
+        _c("entered", INTEGER, "collectives entered since it was made"),
         kind=Rank,
     ),
     _part(
@@ -471,6 +472,7 @@ RECORDS: Final = (
         _c("swap_used_bytes", INTEGER, ""),
         _c("load", TEXT, "JSON list: of 1, 5 and 15 minutes"),
         _c("uptime_seconds", REAL, "since the host was started", null=True),
+        _c("clock_error_ns", INTEGER, "how far its clock may be off true time", null=True),
         kind=System,
     ),
     _part(

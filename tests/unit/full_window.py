@@ -94,7 +94,7 @@ EVIDENCE = Evidence(
         ),
         ProcessUse("docker:aa", 100, "python3", 1_900_000_000),
     ),
-    ranks=(Rank("9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8, 2, 40, 38, 52_000_000, 30, 1, 400_000_000),),
+    ranks=(Rank("9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8, 2, 40, 38, 52_000_000, 30, 1, 400_000_000, 4_711),),
     events=(Event(1_700_000_001.5, "oom_kill", "cri:bb", 201, "worker", "the kernel killed worker 201"),),
     swap_in_bytes=8_192,
     swap_out_bytes=4_096,
@@ -249,6 +249,7 @@ def full_window() -> Window:
             swap_used_bytes=1 << 20,
             load=(0.5, 0.25, 0.125),
             uptime_seconds=86_400.5,
+            clock_error_ns=1_500_000,
         ),
         loss={"abandoned": 2, "no_slot": 3},
         coverage=Coverage(

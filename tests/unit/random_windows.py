@@ -92,7 +92,7 @@ def random_evidence(seed: int) -> Evidence:
         ranks=some(
             Rank,
             lambda: Rank(
-                random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2, *(count() for _ in range(7))
+                random.choice(("9f", "3c")), *who(), random.randint(0, 1), 2, *(count() for _ in range(8))
             ),
         ),
         events=tuple(Event(1_000 + random.random(), "xid", *who(), "") for _ in range(random.randrange(3))),

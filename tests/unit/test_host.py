@@ -54,4 +54,5 @@ def test_this_host() -> None:
     assert 0 < seen.memory_used_bytes < seen.memory_total_bytes
     assert seen.memory_total_bytes == psutil.virtual_memory().total
     assert seen.uptime_seconds > 0
+    assert seen.clock_error_ns is None or seen.clock_error_ns >= 0
     assert len(seen.load) == 3
