@@ -7,9 +7,9 @@ import argparse
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from model.errors import BadUsage, Told
@@ -193,7 +193,7 @@ class _Reading:
         moments = recorded.moments
         self._all = int(((moments.start < end) & (moments.end > start)).sum())
         self._terminal = sys.stderr.isatty()
-        self._began = self._told = time.monotonic()
+        self._began = self._told = monotonic()
         self._shown = False
 
     def windows(self) -> Iterator[Window]:
@@ -218,7 +218,7 @@ class _Reading:
             yield narrow
 
     def _tell(self) -> None:
-        now = time.monotonic()
+        now = monotonic()
         pause = _EVERY_SECONDS[0 if self._terminal else 1]
         if now - self._began < _QUIET_SECONDS or now - self._told < pause:
             return

@@ -1,0 +1,312 @@
+"""``stalltop export``: where files go, what is exported, what is said and which exit code is given."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow.parquet as pq
+import pytest
+
+from model.filter import parse
+from model.window import Window
+from outputs.export import formats
+from outputs.export.formats import FORMATS, narrowed
+from outputs.files import opened
+from store.reading import Recorded
+from store.saving import save
+from store.writing import Writer, create
+from tests.unit.exported import several
+from tests.unit.full_window import full_window
+from tui import cli
+from tui.commands import export
+
+
+def record(path: Path, windows: list[Window]) -> Path:
+    """A recording of ``windows``."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        create(connection, "recording")
+        writer = Writer(connection)
+        for window in windows:
+            writer.add(window)
+        connection.execute("COMMIT")
+    return path
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording of five windows, in a folder above the one that commands run in."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return record(tmp_path / "night.stalltop", several(5))
+
+
+def run(*arguments: str | Path) -> int:
+    return cli.main(["export", *map(str, arguments)])
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text), strict=True))
+
+
+def test_the_command_knows_every_format() -> None:
+    assert set(export.FORMATS) == set(FORMATS)
+    for made in FORMATS.values():
+        assert (made.write is None) != (made.fill is None)
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_every_format_goes_to_a_new_file_of_the_users_own(
+    name: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = recording.read_bytes()
+    assert run(recording, "--to", name) == 0
+    path = Path("night" + FORMATS[name].suffix)
+    assert [file.name for file in Path().iterdir()] == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"stalltop: wrote {path}: 5 windows\n"
+    assert recording.read_bytes() == before
+    assert [file.name for file in recording.parent.iterdir() if file.is_file()] == ["night.stalltop"]
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_what_is_there_stays_unless_it_is_to_be_replaced(
+    name: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(recording, "--to", name) == 0
+    path = Path("night" + FORMATS[name].suffix)
+    before = path.stat().st_mtime_ns, path.stat().st_ino
+    assert run(recording, "--to", name) == 2
+    assert "--force" in capsys.readouterr().err
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
+    assert run(recording, "--to", name, "--force") == 0
+    assert path.stat().st_ino != before[1] or path.stat().st_mtime_ns != before[0]
+    assert [file.name for file in Path().iterdir()] == [path.name]
+
+
+def test_a_saved_window_is_exported_too(recording: Path) -> None:
+    one = save(full_window(), recording.parent / "one.stalltop")
+    assert run(one, "--to", "json") == 0
+    assert json.loads(Path("one.jsonl").read_text())["schema"] == "stalltop.window/1"
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "perfetto", "html"])
+def test_stdout_gets_what_a_file_gets(
+    name: str, recording: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert run(recording, "--to", name, "-o", "file") == 0
+    capfdbinary.readouterr()
+    assert run(recording, "--to", name, "-o", "-") == 0
+    found = capfdbinary.readouterr()
+    assert found.out == Path("file").read_bytes()
+    assert found.err == b""
+
+
+def test_parquet_goes_through_a_pipe(recording: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(recording, "--to", "parquet", "-o", "-") == 0
+    table = pq.read_table(io.BytesIO(capfdbinary.readouterr().out))
+    assert table.num_rows == 25
+
+
+def test_a_folder_gets_the_name_of_the_file(recording: Path) -> None:
+    Path("sub").mkdir()
+    assert run(recording, "--to", "csv", "-o", "sub") == 0
+    assert run(recording, "--to", "hlog", "-o", "new/logs") == 0
+    assert Path("sub/night.csv").is_file()
+    assert Path("new/logs/index.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to", "hlog", "-o", "-"], "folder of files"),
+        (["--to", "csv", "--from", "2001-01-01 12:00"], "--from"),
+        (["--to", "csv", "--until", "whenever"], "--until"),
+        (["--to", "csv", "--from=-1s", "--until=-10s"], "not before"),
+        (["--to", "csv", "--filter", "pid:/(/"], "regular expression"),
+        (["--to", "csv", "--container", 'a"b'], "quotes"),
+        (["--to", "csv", "--every", "0"], "--every"),
+        (["--to", "docx"], "docx"),
+        ([], "--to"),
+    ],
+)
+def test_bad_usage_is_told_and_writes_nothing(
+    arguments: list[str], told: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = run(recording, *arguments)
+    except SystemExit as exit_:  # argparse's own way
+        code = int(exit_.code or 0)
+    assert code == 2
+    assert told in capsys.readouterr().err
+    assert os.listdir() == []
+
+
+def test_the_file_that_is_read_is_never_replaced(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.link(recording, "other")
+    for path in (recording, "other"):
+        assert run(recording, "--to", "csv", "--force", "-o", path) == 2
+        assert "is the file that is read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 and no more", b'{"schema": "x"}', b"\x1f\x8b"])
+def test_what_is_no_file_of_windows_is_told(
+    content: bytes, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (recording.parent / "x").write_bytes(content)
+    assert run(recording.parent / "x", "--to", "csv") == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert os.listdir() == []
+
+
+# ---- which windows and rows
+
+
+def test_only_the_windows_of_a_time(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Windows begin at 0, 2, 4, 6 and 28 s; the last one ends at 30 s.
+    first = full_window().start
+
+    def starts(*arguments: str) -> list[float]:
+        assert run(recording, "--to", "csv", "-o", "-", *arguments) == 0
+        return sorted({float(line["window_start_s"]) - first for line in lines(capsys.readouterr().out)})
+
+    assert starts("--from=-3s") == [28.0]
+    assert starts("--until", "+3s") == [0.0, 2.0]
+    assert starts("--from", "+3s", "--until", "+5s") == [2.0, 4.0]
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(first + 7))
+    assert starts("--from", clock) == [6.0, 28.0]
+
+
+def test_only_some_rows(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def seen(*arguments: str) -> set[tuple[str, str]]:
+        assert run(recording, "--to", "csv", "-o", "-", *arguments) == 0
+        return {(line["container"], line["operation"]) for line in lines(capsys.readouterr().out)}
+
+    assert {container for container, _ in seen("--container", "serve")} == {"serve"}
+    assert seen("--operation", "allreduce") == {("serve", "ncclAllReduce")}
+    assert seen("--operation", "/^cuda(Launch|Memcpy)/") == {
+        ("train", "cudaLaunchKernel"),
+        ("train", "cudaMemcpyAsync HtoD"),
+    }
+    assert seen("--operation", "HtoD", "--container", "train") == {("train", "cudaMemcpyAsync HtoD")}
+    assert seen("--filter", "layer:nccl") == {("serve", "ncclAllReduce")}
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_nothing_is_written_where_no_row_passes(
+    name: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(recording, "--to", name, "--container", "nobody") == 1
+    assert "no row passes" in capsys.readouterr().err
+    assert os.listdir() == []
+
+
+def test_a_filter_narrows_calls_and_kernels_too() -> None:
+    one = full_window()
+    kept = {call.operation for call in one.calls.kept}
+    assert "cudaLaunchKernel" in kept
+    narrow = narrowed(one, parse("operation:cudaLaunchKernel"))
+    assert {call.operation for call in narrow.calls.kept} == {"cudaLaunchKernel"}
+    assert narrow.calls.passed_over == one.calls.passed_over
+    assert {count.operation for count in narrow.kernels} <= {"cudaLaunchKernel"}
+    nothing = narrowed(one, parse("operation:ncclAllReduce"))
+    assert nothing.kernels == ()
+    assert narrowed(one, parse("")) is one
+
+
+def test_windows_are_added_up(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(recording, "--to", "csv", "-o", "-", "--every", "3600") == 0
+    found = lines(capsys.readouterr().out)
+    assert {(line["window_seconds"], line["window_start_s"]) for line in found} == {("10", "1700000000.25")}
+    one = full_window()
+    assert [int(line["calls"]) for line in found] == (one.rows.calls * 5).tolist()
+
+
+# ---- what goes wrong
+
+
+def test_a_damaged_window_is_left_out_and_told(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.closing(sqlite3.connect(recording)) as connection, connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 2")
+    assert run(recording, "--to", "csv") == 1
+    told = capsys.readouterr().err
+    assert "wrote night.csv: 4 windows" in told
+    assert "left out:" in told
+    assert len({line["window_start_s"] for line in lines(Path("night.csv").read_text())}) == 4
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_nothing_is_written_where_nothing_can_be_read(
+    name: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.closing(sqlite3.connect(recording)) as connection, connection:
+        connection.execute("UPDATE counts SET calls = calls + 1")
+    assert run(recording, "--to", name) == 1
+    assert "nothing can be read" in capsys.readouterr().err
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_an_export_that_is_stopped_leaves_nothing(
+    name: str, recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def windows(*_: object) -> Iterator[Window]:
+        yield full_window()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recorded, "windows", windows)
+    assert run(recording, "--to", name) == 130
+    assert os.listdir() == []
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(windows: object, span: object, file: BinaryIO) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setitem(formats.FORMATS, "csv", replace(FORMATS["csv"], write=full))
+    assert run(recording, "--to", "csv") == 1
+    assert capsys.readouterr().err == "stalltop: cannot write night.csv: No space left on device\n"
+    assert os.listdir() == []
+
+
+def test_progress_is_told_where_it_takes_long(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 10_000, 30))
+    monkeypatch.setattr(export, "monotonic", lambda: float(next(clock)))
+    assert run(recording, "--to", "csv") == 0
+    told = capsys.readouterr().err
+    assert "stalltop: window 3 of 5\n" in told
+    assert "\r" not in told
+
+
+def test_a_file_written_piece_by_piece_is_there_at_the_end(tmp_path: Path) -> None:
+    with opened(tmp_path / "a") as file:
+        file.write(b"1")
+        assert not (tmp_path / "a").exists()
+        file.write(b"2")
+    assert (tmp_path / "a").read_bytes() == b"12"
+
+    def fails() -> None:
+        with opened(tmp_path / "b") as file:
+            file.write(b"1")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert os.listdir(tmp_path) == ["a"]
