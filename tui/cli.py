@@ -30,6 +30,7 @@ COMMANDS = {
     "diff": "what became slower or faster between two saved windows or recordings; fails a script if told to",
     "export": "write a saved window or a recording as a table, a trace, histogram logs or a report",
     "query": "ask a saved window or a recording in SQL",
+    "merge": "put files of several hosts into one, on one clock",
     "serve": "the same screen in a web page, for browsers on this host or elsewhere",
     "config": "where the settings of the screen are, what is in force, and what is wrong with them",
 }

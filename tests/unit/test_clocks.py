@@ -1,0 +1,243 @@
+"""Clocks of several hosts against each other, and files of several hosts put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.clocks import Entry, Recollection, between, clocks, renamed, shifted
+from model.evidence import Evidence, Rank
+from model.merging import merge
+from model.window import Window
+from store.reading import load, open_file
+from store.saving import save
+from tests.unit.full_window import full_window
+from tests.unit.recorded_windows import START, second
+from tests.unit.windows import Calls, key, window
+from tui import cli
+
+STEP_NS = 50_000_000
+"""From one collective to the next."""
+
+
+def entries(
+    ahead_ns: int, *, first: int = 0, windows: int = 60, jitter_ns: int = 0, seed: int = 1
+) -> list[Entry]:
+    """What a host says of a communicator whose clock is so far ahead, a window a second."""
+    random = np.random.default_rng(seed)
+    found = []
+    for second_of_it in range(windows):
+        end_ns = (first + second_of_it + 1) * 10**9
+        entered = end_ns // STEP_NS
+        late = int(random.integers(0, jitter_ns)) if jitter_ns else 0
+        found.append(Entry("51e0", 0, entered, entered * STEP_NS + ahead_ns + late))
+    return found
+
+
+@pytest.mark.parametrize("ahead_ns", [0, 1_234_567, -40_000_000, 3_600 * 10**9])
+@pytest.mark.parametrize("jitter_ns", [0, 5_000_000])
+def test_the_difference_of_two_clocks_is_found(ahead_ns: int, jitter_ns: int) -> None:
+    found = between(entries(0), entries(ahead_ns, jitter_ns=jitter_ns, seed=2))
+    assert found is not None
+    assert found.offset_ns == pytest.approx(ahead_ns, abs=jitter_ns + 1_000)
+    assert abs(found.offset_ns - ahead_ns) <= found.error_ns
+    assert found.error_ns <= STEP_NS + jitter_ns
+
+
+def test_recordings_that_only_overlap_are_enough() -> None:
+    found = between(entries(0, windows=30), entries(7_000_000, first=20, windows=30))
+    assert found is not None
+    assert found.offset_ns == pytest.approx(7_000_000, abs=1_000)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [],
+        entries(0, first=100),
+        [entry._replace(communicator="other") for entry in entries(0)],
+        entries(0)[:2],
+        [entry._replace(time_ns=-entry.time_ns) for entry in entries(0)],
+    ],
+    ids=["nothing", "another time", "another communicator", "too little", "a clock that runs back"],
+)
+def test_nothing_is_made_up(other: Sequence[Entry]) -> None:
+    assert between(entries(0), other) is None
+
+
+def test_hosts_are_compared_through_others() -> None:
+    third = [entry._replace(communicator="7777", time_ns=entry.time_ns + 9_000_000) for entry in entries(0)]
+    second_host = [
+        *entries(4_000_000),
+        *(entry._replace(communicator="7777") for entry in entries(4_000_000)),
+    ]
+    found = clocks({"a": Recollection(entries(0)), "b": Recollection(second_host), "c": Recollection(third)})
+    assert [clock.how for clock in found.values()] == ["reference", "collectives", "collectives"]
+    assert found["c"].offset_ns == pytest.approx(9_000_000, abs=10_000)
+    assert found["b"].error_ns is not None
+    assert found["c"].error_ns is not None
+    assert found["c"].error_ns > found["b"].error_ns
+
+
+def test_time_servers_and_people_are_believed() -> None:
+    hosts = {
+        "a": Recollection((), 1_000),
+        "b": Recollection((), 2_000),
+        "c": Recollection(),
+        "d": Recollection(),
+    }
+    found = clocks(hosts, {"d": 5})
+    assert (found["b"].offset_ns, found["b"].error_ns, found["b"].how) == (0, 3_000, "time server")
+    assert (found["c"].offset_ns, found["c"].how) == (None, "not known")
+    assert (found["d"].offset_ns, found["d"].how) == (5, "given")
+
+
+def test_a_window_on_another_clock_is_the_same_again() -> None:
+    made = full_window()
+    assert shifted(made, 0.0) is made
+    later = shifted(made, 2.0)
+    assert later.start == made.start + 2
+    assert [event.time for event in later.evidence.events] == [e.time + 2 for e in made.evidence.events]
+    assert [call.start_ns for call in later.calls.kept] == [c.start_ns + 2 * 10**9 for c in made.calls.kept]
+    assert [chain.since for chain in later.chains] == [chain.since + 2 for chain in made.chains]
+
+
+def host(name: str, ahead_s: float, *, seconds: range = range(30), ranks: bool = True) -> list[Window]:
+    """Windows of a host whose clock is so far ahead."""
+    found = []
+    for number in seconds:
+        entered = (number + 1) * 20
+        rank = Rank("51e0", "docker:aa", 1, "train", 0, 2, 1, collectives=20, entered=entered)
+        made = replace(
+            renamed(second(number, rows=3), name),
+            evidence=Evidence(ranks=(rank,) if ranks else ()),
+        )
+        found.append(shifted(made, ahead_s))
+    return found
+
+
+def recording(folder: Path, name: str, windows: Sequence[Window]) -> Path:
+    """A file with these windows, as a recorder leaves it."""
+    from store.recording import Recording
+
+    path = folder / f"{name}.stalltop"
+    made = Recording(path)
+    for one in windows:
+        made.add(one)
+    made.close()
+    return path
+
+
+def merged(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    code = cli.main(["merge", *map(str, arguments)])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_files_of_two_hosts_become_one_on_one_clock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = host("gpu1", 0.0), host("gpu2", 90.25)
+    files = recording(tmp_path, "a", a), recording(tmp_path, "b", b)
+    code, out, _ = merged(capsys, *files, "-o", tmp_path / "both.stalltop")
+    assert code == 0
+    assert "+90250.0 ms ± " in out
+    whole = load(tmp_path / "both.stalltop")
+    assert whole.host == "gpu1, gpu2"
+    assert whole.rows.calls.sum() == sum(one.rows.calls.sum() for one in (*a, *b))
+    assert whole.start == pytest.approx(START, abs=0.06)
+    with open_file(tmp_path / "both.stalltop") as found:
+        assert found.kind == "recording"
+        first, other = found.hosts
+        assert (first.name, first.clock_offset_ns, other.name) == ("gpu1", 0, "gpu2")
+        assert other.clock_offset_ns == pytest.approx(90.25e9, abs=60e6)
+        starts = found.moments.start
+        assert (np.diff(starts) >= 0).all()
+        assert len(starts) == 60
+
+
+def test_what_is_not_known_of_clocks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        recording(tmp_path, "a", host("gpu1", 0.0, ranks=False)),
+        recording(tmp_path, "b", host("gpu2", 5.0, ranks=False)),
+    ]
+    code, out, _ = merged(capsys, *files, "-o", tmp_path / "one", "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert [each["clock"]["how"] for each in told["hosts"]] == ["reference", "not known"]
+    assert told["hosts"][1]["start"] == pytest.approx(START + 5)
+    code, out, _ = merged(capsys, *files, "-o", tmp_path / "two", "--offset", "gpu2=5")
+    assert "as given" in out
+    assert load(tmp_path / "two").seconds == pytest.approx(30)
+
+
+def test_one_host_one_after_the_other_is_one_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = host("gpu1", 0.0, seconds=range(40))
+    files = recording(tmp_path, "a", windows[:25]), recording(tmp_path, "b", windows[20:])
+    saved = save(merge(windows[3:8]), tmp_path / "saved.stalltop")
+    code, out, _ = merged(capsys, files[1], saved, files[0], files[0], "-o", tmp_path / "all")
+    assert code == 0
+    assert "left out:" in out
+    with open_file(tmp_path / "all") as found:
+        assert found.moments.start.tolist() == pytest.approx([one.start for one in windows])
+        assert found.whole().rows.calls.tolist() == merge(windows).rows.calls.tolist()
+
+
+def test_two_machines_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = (
+        recording(tmp_path, "a", host("localhost", 0.0)),
+        recording(tmp_path, "b", host("localhost", 0.4)),
+    )
+    code, _, err = merged(capsys, *files, "-o", tmp_path / "all")
+    assert code == 2
+    assert "--host-name" in err
+    assert not (tmp_path / "all").exists()
+    code, _, err = merged(capsys, *files, "-o", tmp_path / "all", "--host-name", f"{files[1]}=other")
+    assert code == 0, err
+    assert load(tmp_path / "all").host == "localhost, other"
+
+
+def test_a_clock_that_was_set_back_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    windows = [*host("gpu1", 0.0, seconds=range(5)), *host("gpu1", -100.0, seconds=range(5, 10))]
+    files = recording(tmp_path, "a", windows), recording(tmp_path, "b", host("gpu2", 0.0))
+    assert merged(capsys, *files, "-o", tmp_path / "all")[0] == 0
+    with open_file(tmp_path / "all") as found:
+        assert len(found.moments) == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--offset", "nobody=1"], "no file is of the host nobody"),
+        (["--offset", "gpu2"], "is not like gpu2=-1.5"),
+        (["--offset", "gpu2=nan"], "is no difference of clocks"),
+        (["--host-name", "other=x"], "other is none of the files"),
+        (["--to", "a.stalltop"], "is one of the files"),
+        (["--to", "taken"], "--force replaces it"),
+        (["missing.stalltop"], "cannot read missing.stalltop"),
+    ],
+)
+def test_bad_arguments_are_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(window([Calls(key(), [1_000])]), Path("a.stalltop"))
+    Path("taken").write_text("mine")
+    try:
+        code = merged(capsys, *arguments, "a.stalltop", *([] if "--to" in arguments else ["--to", "made"]))
+    except SystemExit as ended:
+        code = int(str(ended.code)), "", capsys.readouterr().err
+    assert code[0] == 2
+    assert said in code[2]
+    assert Path("taken").read_text() == "mine"

@@ -1,0 +1,42 @@
+"""How far something has come that takes a while, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Final
+
+_QUIET_SECONDS: Final = 0.5
+"""What is done sooner tells nothing."""
+_EVERY_SECONDS: Final = (0.1, 5.0)
+"""How often it is told: on a terminal, elsewhere."""
+
+
+class Progress:
+    """Tells how many of ``what`` are done; ``ended`` takes it off the terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._terminal = sys.stderr.isatty()
+        self._began = self._told = time.monotonic()
+        self._shown = False
+
+    def at(self, count: int, whole: int) -> None:
+        """``count`` of ``whole`` are done."""
+        now = time.monotonic()
+        pause = _EVERY_SECONDS[0 if self._terminal else 1]
+        if now - self._began < _QUIET_SECONDS or now - self._told < pause:
+            return
+        self._told = now
+        text = f"stalltop: {self._what} {count:,} of {whole:,}"
+        if self._terminal:
+            self._shown = True
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+        else:
+            print(text, file=sys.stderr)  # noqa: T201
+
+    def ended(self) -> None:
+        """Take it off the terminal."""
+        if self._shown:
+            self._shown = False
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
