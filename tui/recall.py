@@ -105,7 +105,7 @@ def whole_span(past: Stretch) -> float:
 def next_span(past: Stretch, span: float | None) -> float | None:
     """The length of the line after ``span``: from all of it to shorter and shorter ones. None is the usual
     one."""
-    shorter = [one for one in SPANS if one < min(whole_span(past), span or np.inf)]
+    shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
     return shorter[-1] if shorter else None
 
 
