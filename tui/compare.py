@@ -10,11 +10,14 @@ from model.window import Window
 from tui.columns.kind import Look
 from tui.columns.pair import BY_ID, KINDS
 from tui.groups import Step, decided, grouped, outermost_ns, scope
+from tui.split import legend
 from tui.table import Line, drawn, sorted_by
 from tui.view import BELOW, PLURAL, View
 from widgets.table import Column, Role, TableData
 
 NAME_CELLS = 15
+LEGEND_FROM = 160
+"""Cells from which it is said what the parts of a split are."""
 PLACES: frozenset[Dimension] = frozenset({"host", "namespace", "pod", "container", "process"})
 """What calls run in: each of them in one of the one before."""
 
@@ -54,8 +57,12 @@ def pair_table(
     descending: bool = True,
     width: int,
     unicode: bool = True,
+    letters: bool = False,
 ) -> TableData:
-    """What both rows of ``pair`` consist of, the largest difference first."""
+    """What both rows of ``pair`` consist of, the largest difference first.
+
+    ``letters``: there are no colours to tell parts of the time apart by.
+    """
     view = pair.view
     a, b = scope(window, pair.a), scope(window, pair.b)
     by = view.levels()[0].by
@@ -64,14 +71,18 @@ def pair_table(
     order = sorted_by(rows, kind.values if kind else None, descending)
     lines = [Line(rows, i, 0) for i in order.tolist()]
     name = Column("name", view.by.upper(), NAME_CELLS, right=False, fixed=True, most=44)
+    measured = window.rows.split_ns is not None
+    kinds = [one for one in KINDS if measured or one.needs != "split"]
+    closes: tuple[tuple[str, Role], ...] = (("v or Esc closes ", "dim"),)
+    told = legend(letters=letters) if measured and width >= LEGEND_FROM else ()
     return TableData(
         title=_title(pair, view, unicode=unicode),
-        columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in KINDS)),
-        rows=drawn(lines, view, KINDS, Look(unicode=unicode), Filter(), {}),
+        columns=(name, *(Column(one.id, one.title, one.width, one.right) for one in kinds)),
+        rows=drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
         empty=("Neither of them has a call in this window.", "Esc goes back, + takes a longer window."),
-        legend=(("v or Esc closes ", "dim"),),
+        legend=(*told, *closes),
     )
 
 

@@ -6,14 +6,12 @@ from textual import on
 from textual.binding import Binding
 
 from model.window import Window
-from tui.columns.pair import BY_ID, KINDS
+from tui.columns.pair import SORTS
 from tui.compare import Pair, pair_table
 from tui.keys import bindings
 from tui.table_screen import TableScreen
 from widgets.table import Table
 from widgets.table_data import TableData
-
-SORTS = ("name", *(kind.id for kind in KINDS))
 
 
 class PairTable(Table, can_focus=True):
@@ -50,6 +48,7 @@ class CompareScreen(TableScreen):
             descending=self._descending,
             width=self.app.size.width,
             unicode=self.stalltop.unicode,
+            letters=self.stalltop.letters,
         )
 
     # ---- keys
@@ -67,7 +66,7 @@ class CompareScreen(TableScreen):
     def _head_clicked(self, message: Table.HeadClicked) -> None:
         if message.column == self._sort:
             self.action_reverse()
-        elif message.column == "name" or message.column in BY_ID:
+        elif message.column in SORTS:
             self._sort_by(message.column)
 
     def _sort_by(self, column: str) -> None:

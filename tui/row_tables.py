@@ -132,9 +132,32 @@ class RowTables(Tables):
         if pair is None and (before is None or before.path != path):
             self._picked = _Picked(path, view.path, view.levels()[view.level_of(key)].by, key)
             others = PLURAL[path[-1].dimension]
-            self.post_message(self.Said(f"{path[-1].label}: v on another one of the {others} compares both"))
+            instead = f", not {before.path[-1].label}" if before is not None else ""
+            picked = f"{path[-1].label} is picked{instead}: v on another one of the {others} compares both"
+            self.post_message(self.Said(picked))
+        self.post_message(self.Looked())
         self.redraw()
         return pair
+
+    @property
+    def way_out(self) -> str:
+        """What ``out`` does, in a word; empty: nothing."""
+        return "Unpick" if self._unpicks else super().way_out
+
+    @property
+    def _unpicks(self) -> bool:
+        """Whether ``out`` lets go of the picked row: within another row it leads back, to where a second one
+        may be picked."""
+        return self._picked is not None and not self._view.path
+
+    def out(self) -> None:
+        """One step back; at the top, let go of the row that was picked first."""
+        if not self._unpicks:
+            super().out()
+            return
+        self._picked = None
+        self.post_message(self.Looked())
+        self.redraw()
 
     def marks(self, view: View) -> dict[Key, Cell]:
         """The marks of the rows of the table of ``view``: that of a picked row hides others."""

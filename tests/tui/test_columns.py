@@ -199,6 +199,17 @@ def test_two_containers_side_by_side_the_largest_difference_first() -> None:
     assert all(cell.text.isascii() for row in plain.rows for cell in row.cells)
 
 
+def test_two_rows_side_by_side_show_where_the_time_of_each_went() -> None:
+    calls = [Calls(key(tenant=tenant), [10_000] * 100) for tenant in ("docker:aa", "cri:bb")]
+    both = pair(steps("docker:aa"), steps("cri:bb"))
+    data = pair_table(window(calls, split=True), both, width=80)
+    ids = [column.id for column in data.columns]
+    split = [data.rows[0].cells[ids.index(name)].parts for name in ("split_a", "split_b")]
+    assert split[0] == split[1] == (("R         ", "running"),)
+    assert 1 + sum(column.width + 1 for column in data.columns[: ids.index("split_b") + 1]) <= 80
+    assert "split_a" not in [column.id for column in pair_table(window(calls), both, width=80).columns]
+
+
 def test_both_sides_of_a_pair_are_what_going_down_shows() -> None:
     one = full_window()
     names = {"cri:bb": "serve", "docker:aa": "train"}

@@ -95,13 +95,13 @@ async def test_two_rows_side_by_side() -> None:
         await screen.press("down", "v")
         await screen.until(lambda: isinstance(screen.app.screen, CompareScreen))
         await screen.sees("A serve   B train   operations")
-        await screen.sees("CALL/S B")
+        await screen.sees("SPLIT B")
         await screen.sees("▼B-A")
         await screen.press("r")
         await screen.sees("▲B-A")
         await screen.press("s")
-        await screen.sees("CALL/S A")
-        await screen.press("right", "right", "right", "right")
+        await screen.sees("▼TOTAL A")
+        await screen.press(*["right"] * 9)
         await screen.sees("P50 B")
         await screen.press("space", "v")
         await screen.until(lambda: screen.app.screen is screen.app.main)
@@ -112,6 +112,26 @@ async def test_two_rows_side_by_side() -> None:
         await screen.sees("v on another one of the operations")
         await screen.press("v", "down")
         await screen.until(lambda: not any(_picked(row.mark) for row in main(screen).data.rows))
+
+
+async def test_a_picked_row_is_let_go_at_the_top_and_kept_on_the_way_there() -> None:
+    async with running(numbered(0), size=(120, 30)) as screen:
+        await start(screen)
+        await screen.press("enter")
+        await screen.until(lambda: "containers › " in screen.text())
+        await screen.press("v")
+        await screen.sees("is picked: v on another one of the operations")
+        first = screen.app.main.tables._picked
+        await screen.press("escape")
+        await screen.until(lambda: "containers › " not in screen.text())
+        assert screen.app.main.tables._picked is first
+        screen.app.main.hush()
+        await screen.sees("Esc Unpick")
+        await screen.press("v")
+        await screen.sees("is picked, not ")
+        await screen.press("escape")
+        await screen.until(lambda: screen.app.main.tables._picked is None)
+        assert screen.app.main.tables.way_out == ""
 
 
 def _picked(mark: object) -> bool:

@@ -12,6 +12,7 @@ from model.pivot import Groups
 from outputs import figures
 from tui.columns.kind import BLANK, Kind, Look, Values
 from tui.groups import Grouped
+from tui.split import CELLS, bar
 from widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
@@ -117,17 +118,45 @@ def _both(
     return a, b
 
 
+def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
+    def made(rows: Grouped, i: int, look: Look) -> Cell:
+        place = _place(rows, i, side)
+        if place is None or place[0].split_ns is None:
+            return Cell(figures.missing(1, unicode=look.unicode), "dim")
+        groups, at = place
+        assert groups.split_ns is not None
+        return Cell("", parts=bar(groups.split_ns[at], unicode=look.unicode, letters=look.letters))
+
+    return made
+
+
 _SIDES: tuple[Side, Side] = ("A", "B")
+_SPLITS = tuple(
+    Kind(
+        f"split_{side.lower()}",
+        f"SPLIT {side}",
+        CELLS,
+        f"where the time went, {side}",
+        _split(side),
+        right=False,
+        needs="split",
+        always=True,
+    )
+    for side in _SIDES
+)
 KINDS: tuple[Kind, ...] = (
     *_both("p99", "P99", 6, "99 % of the calls took no longer", _p99, figures.duration, FEW),
     Kind("ratio", "B/A", 5, "p99 of B against that of A", _ratio, _ratio_values, always=True),
-    *_both("total", "TOTAL", 7, "time spent in calls", _total, figures.duration),
     Kind("more", "B-A", 7, "how much more time B took than A", _more, _distance, always=True),
+    *_SPLITS,
+    *_both("total", "TOTAL", 7, "time spent in calls", _total, figures.duration),
     *_both("calls", "CALL/S", 8, "calls per second", lambda groups: groups.calls_per_s, figures.rate),
     *_both(
         "p50", "P50", 6, "half of the calls took no longer", lambda groups: groups.p50_ns, figures.duration, 2
     ),
     *_both("n", "CALLS", 7, "calls within the window", lambda groups: groups.calls, figures.count),
 )
-"""In the order in which they are shown: what is left of 80 cells is what two rows are told apart by."""
+"""In the order in which they are shown: what is left of 80 cells is how two rows differ, and why."""
 BY_ID = {kind.id: kind for kind in KINDS}
+SORTS = ("name", *(kind.id for kind in KINDS if kind.values is not None))
+"""What rows can be sorted by, in the order in which a key goes through them."""
