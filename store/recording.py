@@ -25,7 +25,7 @@ from store import schema
 from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
-from store.thinning import TIERS, Kept, Kepts, Step, put_together, with_events
+from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
 from store.unreferred import forget
 from store.writing import Writer, create
 
@@ -90,7 +90,7 @@ class Recording:
     broken, and Told where it cannot be written. After any other error than BadUsage the file is to be closed.
     """
 
-    def __init__(self, path: Path, bounds: Bounds | None = None) -> None:
+    def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
         bounds = bounds or Bounds()
         self.path = path
         # A limit of the process on the size of its files is a bound, too: what exceeds it fails half-way.
@@ -101,7 +101,8 @@ class Recording:
         """Room that is kept free: the log takes about as much before it is put into the file."""
         self._short = False
         """The device has no room for more: what is new takes the place of what is old."""
-        self._kept = Kepts()
+        self._tiers = tiers
+        self._kept = Kepts(tiers)
         self._since_reserved = 0
         self._since_forgotten = 0
         self._hold = Hold(path)
@@ -129,6 +130,11 @@ class Recording:
     def windows(self) -> int:
         """How many windows it holds."""
         return len(self._kept)
+
+    @property
+    def newest(self) -> Kept | None:
+        """The window that was added last."""
+        return self._kept.newest
 
     @property
     def in_place(self) -> bool:
@@ -210,10 +216,10 @@ class Recording:
         self._look_ahead(at_once=True)
 
     def _is_new(self) -> bool:
-        """Whether the file is empty; else it is a recording of ours. Raises BadUsage where it is neither."""
+        """Whether nothing is in the file; else it is a recording. Raises BadUsage where it is neither."""
         application, version = self._number("application_id"), self._number("user_version")
-        if not application and not self._number("page_count"):
-            return True
+        if not application and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            return True  # or a recorder died before it had made the tables
         if application != schema.APPLICATION_ID:
             raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
         if version != schema.VERSION:
@@ -226,7 +232,7 @@ class Recording:
         return False
 
     def _load(self) -> None:
-        levels = {tier.length: number for number, tier in enumerate(TIERS)}
+        levels = {tier.length: number for number, tier in enumerate(self._tiers)}
         for window_id, start, seconds, level, host in self._db.execute(
             "SELECT window_id, start, seconds, level, hosts.name FROM windows JOIN hosts USING (host_id)"
             " ORDER BY window_id"
@@ -280,7 +286,7 @@ class Recording:
         newest = self._kept.newest
         number = (newest.window_id // _STRIDE + 1) * _STRIDE if newest is not None else _STRIDE
         with self._transaction():
-            self._writer.add(window, TIERS[0].length, window_id=number)
+            self._writer.add(window, self._tiers[0].length, window_id=number)
         self._kept.add(Kept(number, window.start, window.seconds, window.host))
         self._since_reserved += 1
         self._since_forgotten += 1
@@ -306,7 +312,7 @@ class Recording:
         merged = None
         with self._transaction():
             if step.to is not None:
-                merged = self._put_together(step.windows, TIERS[step.to].length)
+                merged = self._put_together(step.windows, self._tiers[step.to].length)
             numbers = [(kept.window_id,) for kept in step.windows]
             for table in (*schema.PARTS, schema.WINDOWS):
                 self._db.executemany(f"DELETE FROM {table.name} WHERE window_id = ?", numbers)

@@ -8,8 +8,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from store.hold import InUse
 from store.reading import open_file
 from store.recording import LEAST_BYTES, Bounds, Damaged, Recording, Unwritable, put_aside
 from store.saving import dump, save
-from store.thinning import TIERS, Kepts, Tier
+from store.thinning import TIERS, Tier
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
@@ -46,8 +46,10 @@ def windows_of(path: Path) -> list[Window]:
         return found
 
 
-def record(path: Path, windows: list[Window], bounds: Bounds | None = None) -> None:
-    recording = Recording(path, bounds)
+def record(
+    path: Path, windows: list[Window], bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS
+) -> None:
+    recording = Recording(path, bounds, tiers)
     for one in windows:
         recording.add(one)
         recording.tend()
@@ -87,10 +89,9 @@ def test_two_recorders_on_one_file_are_refused(path: Path) -> None:
     Recording(path).close()
 
 
-def test_windows_thin_and_nothing_is_averaged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.recording.Kepts", partial(Kepts, SHORT))
+def test_windows_thin_and_nothing_is_averaged(path: Path) -> None:
     sent = [second(number, rows=5, full=number % 7 == 0) for number in range(700)]
-    record(path, sent)
+    record(path, sent, tiers=SHORT)
     with open_file(path) as recorded:
         levels = recorded.moments.level
         found = recorded.between(0, 1e18)
@@ -223,14 +224,13 @@ def test_another_host_is_refused(path: Path) -> None:
     assert len(windows_of(path)) == 1
 
 
-def test_a_damaged_window_is_left_out_and_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_window_is_left_out_and_named(path: Path) -> None:
     record(path, [second(number, rows=3) for number in range(30)])
     connection = sqlite3.connect(path)
     connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 32 AND place = 0")
     connection.commit()
     connection.close()
-    monkeypatch.setattr("store.recording.Kepts", partial(Kepts, SHORT))
-    record(path, [second(number, rows=3) for number in range(30, 90)])
+    record(path, [second(number, rows=3) for number in range(30, 90)], tiers=SHORT)
     first = windows_of(path)[0]
     assert first.seconds == 9.0
     assert [event.kind for event in first.evidence.events] == ["not_recorded"]
