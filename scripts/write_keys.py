@@ -1,7 +1,7 @@
-"""Writes what the documents say of keys, filters and settings: ``python scripts/write_keys.py``.
+"""Writes what the documents say of keys, filters, settings and files: ``python scripts/write_keys.py``.
 
 README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
-every setting.
+every setting, docs/file-format.md every table of a file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from store import format_text  # noqa: E402
 from tui import config, filter_help, keys, page_keys  # noqa: E402
 
 
@@ -34,6 +35,7 @@ def documents() -> dict[Path, str]:
             "filter": filter_help.markdown(),
         },
         "docs/config.md": {"settings": config.markdown()},
+        "docs/file-format.md": {"tables": format_text.markdown()},
     }
     texts = {}
     for path, named in tables.items():

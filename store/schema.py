@@ -105,7 +105,7 @@ _CHECKSUM: Final = _c("checksum", INTEGER, "CRC-32 of the row")
 
 
 def _shared(name: str, about: str, *columns: Column, kind: type | None = None) -> Table:
-    number = _c(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "")
+    number = _c(f"{name.removesuffix('s') if name not in _IDS else _IDS[name]}_id", INTEGER, "its number")
     return Table(name, about, (number, *columns, _CHECKSUM), kind, (number.name,))
 
 
@@ -146,8 +146,8 @@ SHARED: Final = (
     _shared(
         "series",
         "What is counted apart: one operation of one process.",
-        _c("host_id", INTEGER, "", refers="hosts"),
-        _c("tenant_id", INTEGER, "", refers="tenants"),
+        _c("host_id", INTEGER, "the host it is on", refers="hosts"),
+        _c("tenant_id", INTEGER, "whom it belongs to", refers="tenants"),
         _c("pid", INTEGER, "process id"),
         _c("process", TEXT, "name of the process"),
         _c("layer", TEXT, "runtime, driver, nccl or host"),
@@ -196,9 +196,9 @@ SHARED: Final = (
         _c("number", INTEGER, "its index on the host, from 0", "index"),
         _c("uuid", TEXT, "the driver's id of it"),
         _c("name", TEXT, "model"),
-        _c("memory_total_bytes", INTEGER, "", null=True),
-        _c("power_limit_watts", REAL, "", null=True),
-        _c("sm_clock_max_mhz", INTEGER, "", null=True),
+        _c("memory_total_bytes", INTEGER, "of its memory", null=True),
+        _c("power_limit_watts", REAL, "what it may draw", null=True),
+        _c("sm_clock_max_mhz", INTEGER, "the fastest clock of its SMs", null=True),
         _c("pcie_generation_max", INTEGER, "what card and slot can do together", null=True),
         _c("pcie_width_max", INTEGER, "lanes", null=True),
         kind=Device,
@@ -225,7 +225,7 @@ SHARED: Final = (
 ABOUT: Final = Table(
     "about",
     "What the file is: `kind` is `window` (one that was saved) or `recording`.",
-    (_c("name", TEXT, ""), _c("value", TEXT, "")),
+    (_c("name", TEXT, "of the property"), _c("value", TEXT, "of the property")),
     key=("name",),
 )
 
@@ -234,7 +234,7 @@ WINDOWS: Final = Table(
     "The windows: stretches of time of one host. In a recording later ones have higher numbers, but for those"
     " that older ones were put together to.",
     (
-        _c("window_id", INTEGER, ""),
+        _c("window_id", INTEGER, "its number"),
         _c("host_id", INTEGER, "whose it is", refers="hosts"),
         _c("start", REAL, "Unix time, s"),
         _c("seconds", REAL, "how long it lasted"),
@@ -261,7 +261,7 @@ WINDOWS: Final = Table(
 
 
 def _part(name: str, about: str, *columns: Column, kind: type | None = None) -> Table:
-    window = _c("window_id", INTEGER, "", refers="windows")
+    window = _c("window_id", INTEGER, "the window", refers="windows")
     place = _c("place", INTEGER, "from 0: its place in the window")
     return Table(name, about, (window, place, *columns), kind, ("window_id", "place"))
 
@@ -441,10 +441,10 @@ RECORDS: Final = (
         _c("gpu_id", INTEGER, "which one", *_GPU, refers="gpus"),
         _c("utilization_percent", REAL, "time in which a kernel ran", null=True),
         _c("memory_utilization_percent", REAL, "time in which memory was read or written", null=True),
-        _c("memory_used_bytes", INTEGER, "", null=True),
-        _c("power_watts", REAL, "", null=True),
-        _c("temperature_celsius", REAL, "", null=True),
-        _c("sm_clock_mhz", INTEGER, "", null=True),
+        _c("memory_used_bytes", INTEGER, "of its memory", null=True),
+        _c("power_watts", REAL, "what it drew", null=True),
+        _c("temperature_celsius", REAL, "of the GPU", null=True),
+        _c("sm_clock_mhz", INTEGER, "of its SMs", null=True),
         _c("throttle_reasons", TEXT, "JSON list: what holds the clocks down"),
         _c("processes", TEXT, "JSON list of who has a context on it: pid, kind, memory_bytes, tenant"),
         _c("pcie_generation", INTEGER, "as it is now", null=True),
@@ -466,10 +466,10 @@ RECORDS: Final = (
         _c("cpus", INTEGER, "how many"),
         _c("cpu_percent", REAL, "busy share of all together", null=True),
         _c("cpu_each_percent", TEXT, "JSON list: of each"),
-        _c("memory_total_bytes", INTEGER, ""),
-        _c("memory_used_bytes", INTEGER, ""),
-        _c("swap_total_bytes", INTEGER, ""),
-        _c("swap_used_bytes", INTEGER, ""),
+        _c("memory_total_bytes", INTEGER, "of the host"),
+        _c("memory_used_bytes", INTEGER, "without what can be freed"),
+        _c("swap_total_bytes", INTEGER, "of the host"),
+        _c("swap_used_bytes", INTEGER, "of the host"),
         _c("load", TEXT, "JSON list: of 1, 5 and 15 minutes"),
         _c("uptime_seconds", REAL, "since the host was started", null=True),
         _c("clock_error_ns", INTEGER, "how far its clock may be off true time", null=True),

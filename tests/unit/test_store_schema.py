@@ -1,0 +1,128 @@
+"""The tables of a file fit what a window has, and the document says what is in them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from model.chain import Chain
+from model.device import Device
+from model.evidence import TenantUse
+from model.window import Coverage, Window
+from store import schema
+from store.saving import save
+from tests.unit.full_window import full_window
+
+ELSEWHERE = {
+    "rows": "counts and histograms",
+    "normals": "counts",
+    "loss": "losses",
+    "devices": "devices, and coverage",
+    "evidence": "the tables of its lists, windows and coverage",
+    "calls": "calls and windows",
+    "coverage": "coverage and windows",
+    "tenants": "tenants and coverage",
+    "host": "windows.host_id",
+    "kernels": "kernel_counts",
+}
+"""Fields of a window that are no column or table of their own name."""
+
+
+def names_of(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)} if is_dataclass(kind) else set(get_type_hints(kind))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    path = save(full_window(), tmp_path_factory.mktemp("saved") / "w.stalltop")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        yield connection
+
+
+def test_every_field_of_a_window_has_a_place() -> None:
+    tables = {table.name for table in schema.TABLES} | set(schema.WINDOWS.names)
+    assert {name for name in names_of(Window) if name not in tables} <= set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("table", schema.RECORDS, ids=lambda table: table.name)
+def test_every_field_of_a_record_has_a_column(table: schema.Table) -> None:
+    shared = {other.name: other for other in schema.SHARED}
+    found: set[str] = set()
+    for column in table.columns:
+        found |= set(column.names)
+        if column.refers in ("gpus", "limits", "chain_texts"):
+            for other in shared[column.refers].columns:
+                found |= set(other.names)
+    assert table.kind is not None
+    assert names_of(table.kind) <= found, names_of(table.kind) - found
+
+
+def test_every_field_of_the_coverage_has_a_column() -> None:
+    (table,) = (table for table in schema.SHARED if table.kind is Coverage)
+    assert names_of(Coverage) - {"cost_percent"} <= set(table.names)
+    assert "cost_percent" in schema.WINDOWS.names
+
+
+def test_tables_that_share_fields_have_their_kinds() -> None:
+    kinds = {table.name: table.kind for table in schema.SHARED if table.kind is not None}
+    assert kinds == {"coverage": Coverage, "limits": TenantUse, "gpus": Device, "chain_texts": Chain}
+
+
+@pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
+def test_a_file_has_the_tables_and_every_column_says_what_it_is(
+    table: schema.Table, file: sqlite3.Connection
+) -> None:
+    found = file.execute(f"PRAGMA table_info({table.name})").fetchall()
+    assert [(name, kind) for _, name, kind, *_ in found] == [
+        (column.name, column.type) for column in table.columns
+    ]
+    assert table.about
+    assert all(column.about for column in table.columns)
+    # A window with something in every field fills all tables.
+    assert file.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]
+
+
+def test_references_lead_somewhere(file: sqlite3.Connection) -> None:
+    assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_the_head_of_a_file_is_as_the_document_says(tmp_path: Path) -> None:
+    head = save(full_window(), tmp_path / "w.stalltop").read_bytes()
+    assert head[68:72] == b"STLT"
+    assert int.from_bytes(head[60:64], "big") == 2
+
+
+def crc(rows: Any, before: int = 0) -> int:
+    return zlib.crc32(json.dumps(rows, separators=(",", ":"), ensure_ascii=True).encode(), before)
+
+
+def test_checksums_are_as_the_document_says(file: sqlite3.Connection) -> None:
+    for table in schema.SHARED:
+        for *values, checksum in file.execute(f"SELECT * FROM {table.name}"):
+            assert crc([values]) == checksum
+    ((number, *values, checksum),) = file.execute("SELECT * FROM windows")
+    found = crc([values])
+    for table in schema.PARTS:
+        rows = file.execute(f"SELECT * FROM {table.name} WHERE window_id = ? ORDER BY place", (number,))
+        plain = [
+            [zlib.crc32(value) if isinstance(value, bytes) else value for value in row[1:]] for row in rows
+        ]
+        found = crc(plain, found)
+    assert found == checksum
+
+
+def test_the_library_of_hdr_histograms_reads_payloads(file: sqlite3.Connection) -> None:
+    query = "SELECT payload, calls FROM histograms JOIN counts USING (window_id, place)"
+    for payload, calls in file.execute(query).fetchall():
+        histogram = HdrHistogram.decode(base64.b64encode(payload))
+        assert (histogram.get_total_count(), histogram.highest_trackable_value) == (calls, 137_438_953_471)
