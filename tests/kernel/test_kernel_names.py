@@ -1,0 +1,183 @@
+"""Launches are counted by kernel, to the launch, under the names that programs and their symbols tell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from demo.build import Built
+from demo.caller import Caller
+from model.window import UNCOUNTED, Window
+from probes.monitor import Monitor
+from tests.kernel.harness import Workplace, wait_until
+
+GEMM = "gemm(float const*, float const*, float*, int, int, int)"
+ATTENTION = "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"
+HISTOGRAM = "(anonymous namespace)::histogram(unsigned char const*, unsigned int*)"
+SCALE = "scale(float*, float, int)"
+LAUNCH, DRIVER_LAUNCH = "cudaLaunchKernel", "cuLaunchKernel"
+
+
+@dataclass
+class Told:
+    """What a monitor's windows told of kernels, added up."""
+
+    monitor: Monitor
+    launches: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """By process, operation and kernel."""
+    errors: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    rows: Counter[tuple[int, str]] = field(default_factory=Counter)
+    tenants: dict[int, set[str]] = field(default_factory=dict)
+    loss: Counter[str] = field(default_factory=Counter)
+
+    def read(self) -> Window:
+        window = self.monitor.read()
+        calls = {
+            (key.tenant, *key[2:]): calls
+            for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
+        }
+        launches: Counter[tuple[object, ...]] = Counter()
+        for kernel in window.kernels:
+            assert kernel.calls == sum(count for _, count in kernel.buckets)
+            assert not kernel.nested
+            launches[kernel.tenant, *kernel[1:6]] += kernel.calls
+            self.launches[kernel.pid, kernel.operation, kernel.kernel] += kernel.calls
+            self.errors[kernel.pid, kernel.operation, kernel.kernel] += kernel.errors
+            self.tenants.setdefault(kernel.pid, set()).add(kernel.tenant)
+        for row, counted in launches.items():
+            assert counted <= calls[row]
+        for key, counted in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
+            if key.outermost:
+                self.rows[key.pid, key.operation] += counted
+        self.loss.update(window.loss)
+        return window
+
+    def of(self, caller: Caller, operation: str = LAUNCH) -> dict[str, int]:
+        return {
+            kernel: calls
+            for (pid, what, kernel), calls in self.launches.items()
+            if (pid, what) == (caller.pid, operation)
+        }
+
+    def see(self, caller: Caller, operation: str, calls: int) -> None:
+        """Read until so many calls were told."""
+
+        def told() -> bool:
+            self.read()
+            return self.rows[caller.pid, operation] >= calls
+
+        wait_until(told, what=f"{calls} calls of {operation}")
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    monitor = Monitor()
+    try:
+        assert monitor.cannot_trace is None, str(monitor.cannot_trace)
+        yield Told(monitor)
+    finally:
+        monitor.close()
+
+
+def traced(workplace: Workplace, told: Told, n: int = 1, first: int = 0) -> list[Caller]:
+    """Callers in ``n`` cgroups, traced before their first launch."""
+    callers = [
+        workplace.caller(cgroup=workplace.cgroup(), load=f"{LAUNCH} {DRIVER_LAUNCH}", name=f"caller{i}")
+        for i in range(n)
+    ]
+    wanted = {caller.pid for caller in callers}
+    own = {str(workplace.built.cudart), str(workplace.built.cuda)}
+
+    def complete() -> bool:
+        rows = told.read().coverage.libraries
+        return {row.path for row in rows if row.processes >= n + first} >= own and bool(wanted)
+
+    wait_until(complete, what="all callers traced")
+    return callers
+
+
+def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workplace: Workplace) -> None:
+    callers = traced(workplace, told, 3)
+    for number, caller in enumerate(callers, 1):
+        caller.tell(f"burst {number} 4000 {LAUNCH}:3:0 {LAUNCH}:2:1 {LAUNCH}_ptsz:1:8 {DRIVER_LAUNCH}:1")
+    for _ in range(20):
+        told.read()
+    for caller in callers:
+        caller.answer(120.0)
+    for number, caller in enumerate(callers, 1):
+        told.see(caller, LAUNCH, number * 24_000)
+        once = number * 4000
+        assert told.of(caller) == {GEMM: 3 * once, ATTENTION: 2 * once, SCALE: once}
+        # A null handle is no kernel at all: its launches are in their row alone.
+        assert told.of(caller, DRIVER_LAUNCH) == {}
+        assert told.rows[caller.pid, DRIVER_LAUNCH] == once
+    assert len(set.union(*(told.tenants[caller.pid] for caller in callers))) == 3
+    assert {
+        name: count for name, count in told.loss.items() if name in (*UNCOUNTED, "no_kernel") and count
+    } == {}
+
+
+def test_a_program_that_starts_later_tells_its_own_names(told: Told, workplace: Workplace) -> None:
+    """Without symbols there is nothing but what it tells."""
+    stripped = workplace.folder / "stripped"
+    shutil.copytree(workplace.built.folder, stripped)
+    subprocess.run(["strip", "--strip-all", str(stripped / "caller")], check=True, timeout=60)
+    (older,) = traced(workplace, told)
+    older.run(f"{LAUNCH}:5:1")
+    told.see(older, LAUNCH, 5)
+    assert told.of(older) == {ATTENTION: 5}
+    with Caller(Built(stripped), cgroup=workplace.cgroup(), folder=workplace.built.folder) as later:
+        later.answer()
+        later.run(f"{LAUNCH}:7:8 {LAUNCH}:2:7")
+        told.see(later, LAUNCH, 9)
+        assert told.of(later) == {SCALE: 7, HISTOGRAM: 2}
+
+
+def test_names_of_functions_that_were_looked_up(told: Told, workplace: Workplace) -> None:
+    (caller,) = traced(workplace, told)
+    caller.do("kernels _Z5scalePffi not_mangled")
+    caller.run(f"{DRIVER_LAUNCH}:3:0 {DRIVER_LAUNCH}:4:1 {DRIVER_LAUNCH}Ex:2:1")
+    told.see(caller, DRIVER_LAUNCH, 7)
+    told.see(caller, f"{DRIVER_LAUNCH}Ex", 2)
+    assert told.of(caller, DRIVER_LAUNCH) == {SCALE: 3, "not_mangled": 4}
+    assert told.of(caller, f"{DRIVER_LAUNCH}Ex") == {"not_mangled": 2}
+
+
+def test_a_function_that_becomes_another_kernel_s_is_counted_as_that(
+    told: Told, workplace: Workplace
+) -> None:
+    """Another module's kernel gets the handle of one that is gone, another library's the address."""
+    (caller,) = traced(workplace, told)
+    for name, calls in (("first", 30), ("second", 20), ("first", 5)):
+        caller.do(f"kernels {name}")
+        caller.run(f"{DRIVER_LAUNCH}:{calls}:0")
+    told.see(caller, DRIVER_LAUNCH, 55)
+    assert told.of(caller, DRIVER_LAUNCH) == {"first": 35, "second": 20}
+    caller.do("rename one two")
+    caller.run(f"{LAUNCH}:11:0 {LAUNCH}:12:1")
+    caller.do("rename three")
+    caller.run(f"{LAUNCH}:13:0 {LAUNCH}:14:1")
+    told.see(caller, LAUNCH, 50)
+    assert told.of(caller) == {"one": 11, "two": 26, "three": 13}
+
+
+def test_long_names_are_read_whole_or_said_to_be_cut(told: Told, workplace: Workplace) -> None:
+    (caller,) = traced(workplace, told)
+    long, short = "k" * 700, "k" * 255
+    caller.do(f"rename {long} {short}")
+    caller.run(f"{LAUNCH}:2:0 {LAUNCH}:3:1")
+    told.see(caller, LAUNCH, 5)
+    assert told.of(caller) == {long: 2, short: 3}
+
+
+def test_failed_launches_are_counted_by_kernel(told: Told, workplace: Workplace) -> None:
+    (caller,) = traced(workplace, told)
+    caller.do("kernels broken")
+    caller.run(f"{DRIVER_LAUNCH}:4:0")
+    told.see(caller, DRIVER_LAUNCH, 4)
+    assert not told.errors[caller.pid, DRIVER_LAUNCH, "broken"]
