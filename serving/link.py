@@ -1,7 +1,7 @@
 """Windows on their way to a screen in another process, through a socket.
 
-A frame is the length of what follows (4 bytes, big endian), then a window as it is saved in a file. Frames
-go one way only: a screen has nothing to tell.
+A frame is the length of what follows (4 bytes, big endian), then a window as ``outputs.saved`` writes it.
+Frames go one way only: a screen has nothing to tell.
 """
 
 from __future__ import annotations

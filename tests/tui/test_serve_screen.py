@@ -15,7 +15,7 @@ import psutil
 import pyte
 import pytest
 
-from outputs.saved import parse
+from store.reading import load
 from tests.tui.browsers import DEADLINE, Browser, serving, until_gone
 
 pytestmark = pytest.mark.timeout(400)
@@ -96,7 +96,9 @@ async def test_two_browsers_look_at_one_source_each_its_own_way() -> None:
 async def test_saving_makes_a_file_for_the_browser_and_none_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = tmp_path / "state"
+    state.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
     async with command() as here, here.terminal() as terminal:
         await terminal.sees("SIMULATED")
         await terminal.types("w")
@@ -109,8 +111,10 @@ async def test_saving_makes_a_file_for_the_browser_and_none_here(
         assert kind == "deliver_file_start"
         async with here.client.get(f"{here.address}/download/{key}") as answer:
             assert ".stalltop" in answer.headers["Content-Disposition"]
-            assert parse(await answer.read()).simulated
-    assert list(tmp_path.rglob("*")) == []
+            path = tmp_path / "w.stalltop"
+            path.write_bytes(await answer.read())
+            assert load(path).simulated
+    assert list(state.rglob("*")) == []
 
 
 async def test_keys_of_the_terminal_lead_nowhere() -> None:
