@@ -144,13 +144,16 @@ class Recorder:
             return self._waiting.popleft() if self._waiting else None
 
     def _write(self, window: Window) -> bool:
-        """Write one window; where that fails, it waits again. Gives whether all went well."""
+        """Write one window; gives whether it is done with, or else waits again."""
         again = True
         try:
             recording = self._open_one()
-            recording.add(self._with_gap(window))
-            again, self._gap_seconds = False, 0.0
             with self._changed:
+                gap_seconds = self._gap_seconds
+            recording.add(after_gap(window, gap_seconds))
+            again = False
+            with self._changed:
+                self._gap_seconds -= gap_seconds
                 self._state = replace(self._state, seconds=self._state.seconds + window.seconds)
             recording.tend()
         except Damaged as error:
@@ -168,12 +171,11 @@ class Recorder:
             self._failed(described(error))
         else:
             self._went_well(recording)
-            return True
         if again:
             with self._changed:
                 self._waiting.appendleft(window)
                 self._give_up_oldest()
-        return False
+        return not again
 
     def _open_one(self) -> Recording:
         if self._recording is not None and not self._recording.in_place:
@@ -238,9 +240,10 @@ class Recorder:
         missed = self._state.missed_seconds + window.seconds
         self._state = replace(self._state, missed_seconds=missed)
 
-    def _with_gap(self, window: Window) -> Window:
-        """``window``, the first one after a gap, with an event that tells of it."""
-        if not self._gap_seconds:
-            return window
-        text = f"{length_text(self._gap_seconds)} before this could not be recorded"
-        return with_events(window, (Event(window.start, "not_recorded", "", 0, "", text),))
+
+def after_gap(window: Window, seconds: float) -> Window:
+    """``window``, the first one after so much time that was not written, with an event that tells of it."""
+    if not seconds:
+        return window
+    text = f"{length_text(seconds)} before this could not be recorded"
+    return with_events(window, (Event(window.start, "not_recorded", "", 0, "", text),))

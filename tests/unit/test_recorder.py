@@ -1,0 +1,296 @@
+"""Recording beside whatever reads: it goes on by itself, and what it could not write is counted and told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage
+from model.window import Window
+from store.clock_watch import Clocks, ClockWatch
+from store.hold import InUse
+from store.reading import open_file
+from store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
+from store.recording import LEAST_BYTES, Bounds, Recording, Unwritable
+from tests.unit.recorded_windows import START, second
+
+DEADLINE = 60.0
+
+
+def until(condition: Callable[[], object], what: str = "") -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+
+
+@contextmanager
+def recording(
+    path: Path, bounds: Bounds | None = None, **more: object
+) -> Iterator[tuple[Recorder, list[str]]]:
+    told: list[str] = []
+    recorder = Recorder(path, bounds, tell=told.append, retry=(0.01,), **more)  # type: ignore[arg-type]
+    recorder.open()
+    recorder.start()
+    try:
+        yield recorder, told
+    finally:
+        assert recorder.close(DEADLINE)
+
+
+def starts(path: Path) -> list[float]:
+    with open_file(path) as recorded:
+        return [float(start) - START for start in recorded.moments.start]
+
+
+def events(path: Path) -> list[tuple[str, str]]:
+    with open_file(path) as recorded:
+        windows: list[Window] = recorded.between(0, 1e18)
+    return [(event.kind, event.text) for window in windows for event in window.evidence.events]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "recording.stalltop"
+
+
+def test_what_is_added_is_written_also_at_the_end(path: Path) -> None:
+    with recording(path) as (recorder, told):
+        for number in range(20):
+            recorder.add(second(number, rows=3))
+    assert starts(path) == list(range(20))
+    state = recorder.state
+    assert (state.seconds, state.waiting, state.missed_seconds, state.failure) == (20.0, 0, 0.0, "")
+    assert state.bytes == path.stat().st_size
+    assert recorder.summary == f"20 s recorded; {path} takes {state.bytes / (1 << 20):.1f} MiB"
+    assert told == []
+
+
+def test_opening_tells_at_once_what_is_wrong(path: Path) -> None:
+    path.write_bytes(b"a letter")
+    with pytest.raises(BadUsage):
+        Recorder(path).open()
+    path.unlink()
+    first = Recording(path)
+    with pytest.raises(InUse):
+        Recorder(path).open()
+    first.close()
+
+
+class Faulty(Recording):
+    """A recording whose disk a test decides."""
+
+    reason = ""
+    held = threading.Event()
+    held.set()
+
+    def add(self, window: Window) -> None:
+        Faulty.held.wait(DEADLINE)
+        if Faulty.reason:
+            raise Unwritable(Faulty.reason)
+        super().add(window)
+
+
+@pytest.fixture
+def disk() -> Iterator[type[Faulty]]:
+    yield Faulty
+    Faulty.reason = ""
+    Faulty.held.set()
+
+
+def test_a_disk_that_comes_back_gets_what_waited(path: Path, disk: type[Faulty]) -> None:
+    with recording(path, opening=disk) as (recorder, told):
+        recorder.add(second(0, rows=3))
+        until(lambda: recorder.state.seconds == 1)
+        disk.reason = "no space left on the device"
+        for number in range(1, 10):
+            recorder.add(second(number, rows=3))
+        until(lambda: recorder.state.failure)
+        assert recorder.state.failure == "no space left on the device"
+        disk.reason = ""
+        until(lambda: recorder.state.seconds == 10)
+        until(lambda: not recorder.state.failure)
+    assert starts(path) == list(range(10))
+    assert events(path) == []
+    assert told == [
+        f"cannot record to {path}: no space left on the device; tried again until it works",
+        f"recording to {path} goes on; nothing is missing",
+    ]
+
+
+def test_what_is_given_up_is_counted_told_and_in_the_file(path: Path, disk: type[Faulty]) -> None:
+    with recording(path, opening=disk) as (recorder, told):
+        disk.reason = "input/output error"
+        for number in range(MOST_WAITING + 20):
+            recorder.add(second(number, rows=2))
+            until(lambda: recorder.state.failure)
+        until(lambda: recorder.state.waiting <= MOST_WAITING)
+        disk.reason = ""
+        until(lambda: not recorder.state.failure)
+        until(lambda: not recorder.state.waiting)
+        missed = recorder.state.missed_seconds
+    written = starts(path)
+    assert written == sorted(written)
+    assert written[-1] == MOST_WAITING + 19
+    assert len(written) + missed == MOST_WAITING + 20
+    assert missed >= 19  # one more may be at work
+    told_of = [text.partition(" s before this could not be recorded") for _, text in events(path)]
+    assert sum(float(seconds) for seconds, _, _ in told_of) == missed
+    assert told[-1] == f"recording to {path} goes on; {missed:.0f} s in all could not be written"
+    assert f"{missed:.0f} s could not be written" in recorder.summary
+
+
+def test_a_disk_that_hangs_holds_nobody_up(path: Path, disk: type[Faulty]) -> None:
+    with recording(path, opening=disk) as (recorder, _):
+        disk.held.clear()
+        for number in range(2 * MOST_WAITING):
+            recorder.add(second(number, rows=1))
+        assert MOST_WAITING - 1 <= recorder.state.waiting <= MOST_WAITING
+        assert not recorder.close(0.05)
+        disk.held.set()
+    assert recorder.state.missed_seconds >= MOST_WAITING - 1
+
+
+def test_what_cannot_be_written_at_the_end_is_counted(path: Path, disk: type[Faulty]) -> None:
+    with recording(path, opening=disk) as (recorder, _):
+        disk.reason = "no space left on the device"
+        for number in range(5):
+            recorder.add(second(number, rows=1))
+    assert recorder.state.missed_seconds == 5.0
+    assert recorder.state.waiting == 0
+
+
+def test_a_window_that_cannot_be_stored_is_left_out(path: Path) -> None:
+    with recording(path) as (recorder, told):
+        recorder.add(second(0, rows=1))
+        recorder.add(replace(second(1, rows=1), tenants={"docker:aa": None}))  # type: ignore[dict-item]
+        recorder.add(second(2, rows=1))
+    assert starts(path) == [0.0, 2.0]
+    assert recorder.state.missed_seconds == 1.0
+    assert [kind for kind, _ in events(path)] == ["not_recorded"]
+    assert "AttributeError" in told[0]
+
+
+@pytest.mark.parametrize("way", ["moved", "removed", "replaced"])
+def test_a_file_that_is_gone_is_begun_anew(path: Path, way: str) -> None:
+    old = path.with_name("old.stalltop")
+    with recording(path) as (recorder, told):
+        recorder.add(second(0, rows=1))
+        until(lambda: recorder.state.seconds == 1)
+        if way == "removed":
+            path.unlink()
+        else:
+            os.rename(path, old)
+        if way == "replaced":
+            path.write_bytes(b"a letter")
+            recorder.add(second(1, rows=1))
+            until(lambda: "is no recording of stalltop" in recorder.state.failure)
+            assert path.read_bytes() == b"a letter"
+            path.unlink()
+        else:
+            recorder.add(second(1, rows=1))
+        until(lambda: recorder.state.seconds == 2)
+    assert starts(path) == [1.0]
+    if old.exists():
+        assert starts(old) == [0.0]
+    assert told[0] == f"{path} was moved, removed or replaced: recording goes on in a new one"
+
+
+def test_a_damaged_file_is_put_aside_but_not_without_end(path: Path) -> None:
+    with recording(path) as (recorder, told):
+        recorder.add(second(0, rows=30))
+        until(lambda: recorder.state.seconds == 1)
+    for turn in range(MOST_ASIDE):
+        content = bytearray(path.read_bytes())
+        content[4_096:20_000] = b"\xff" * (20_000 - 4_096)
+        path.write_bytes(content)
+        with recording(path) as (recorder, told):
+            recorder.add(second(1, rows=1))
+            until(lambda: recorder.state.seconds == 1)
+        assert "is damaged" in told[0]
+        assert "and a new one is begun" in told[0]
+        assert starts(path) == [1.0]
+        aside = sorted(one.name for one in path.parent.glob("*.damaged*"))
+        assert len(aside) == turn + 1, aside
+
+
+def test_what_the_clock_did_is_in_the_file(path: Path) -> None:
+    readings = iter(
+        (
+            Clocks(1e9, 0.0, 0.0),
+            Clocks(1e9 + 1, 1.0, 1.0),
+            Clocks(1e9 + 2 - 3_600, 2.0, 2.0),
+            Clocks(1e9 + 3 - 3_600 + 900, 3.0, 903.0),
+        )
+    )
+    with recording(path, watch=ClockWatch(lambda: next(readings))) as (recorder, _):
+        for number in range(3):
+            recorder.add(second(number, rows=1))
+    assert events(path) == [
+        ("clock_step", "the host's clock was set back by 1 h 0 min"),
+        ("suspended", "the host was suspended for 15 min 0 s"),
+    ]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("a file system of its own takes root, and a kernel that lets it mount")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
+    path = small_disk / "recording.stalltop"
+    with recording(path, Bounds(64 << 20)) as (recorder, told):
+        for number in range(900):
+            recorder.add(second(number, rows=150, entries=20))
+            until(lambda: recorder.state.waiting < MOST_WAITING // 2)
+            if number % 100 == 99:
+                until(lambda: not recorder.state.waiting)
+                assert recorder.state.failure == "", told
+    assert recorder.state.missed_seconds == 0, told
+    assert starts(path)[-1] == 899
+    with open_file(path) as recorded:
+        assert len(recorded.between(0, 1e18)) == len(recorded.moments)
+        assert not recorded.warnings
+
+
+def test_a_disk_that_others_fill_stops_nothing_for_good(small_disk: Path) -> None:
+    path, ballast = small_disk / "recording.stalltop", small_disk / "ballast"
+    with recording(path, Bounds(LEAST_BYTES)) as (recorder, _):
+        number = 0
+        for _ in range(3):
+            with open(ballast, "wb") as file:
+                while True:
+                    try:
+                        file.write(bytes(65_536))
+                        file.flush()
+                    except OSError:
+                        break
+            for _ in range(30):
+                recorder.add(second(number, rows=100))
+                number += 1
+            until(lambda: not recorder.state.waiting or recorder.state.failure)
+            ballast.unlink()
+            recorder.add(second(number, rows=100))
+            number += 1
+            until(lambda: not recorder.state.waiting and not recorder.state.failure)
+    assert recorder.state.missed_seconds == 0
+    assert starts(path)[-1] == number - 1
