@@ -36,6 +36,8 @@ class KernelNames:
         self._inherited = inherited
         self._symbols = CodeSymbols()
         self._names: dict[int, dict[tuple[int, int], str]] = {}
+        self._latest: dict[int, dict[int, str]] = {}
+        """By process and function, whatever was there before."""
         self._demangled: dict[bytes, str] = {}
 
     def name(self, raw: RawKernel) -> str:
@@ -44,17 +46,17 @@ class KernelNames:
         name = known.get((raw.function, raw.generation))
         if name is None:
             name = known[raw.function, raw.generation] = self._find(raw)
+            self._latest.setdefault(raw.key.tgid, {})[raw.function] = name
         return name
 
     def known(self, tgid: int, function: int) -> str:
-        """The name that `name` gave last for this function of a process; empty where it was not asked."""
-        names = self._names.get(tgid, {})
-        generation = max((at for what, at in names if what == function), default=0)
-        return names.get((function, generation), "")
+        """The name that was found last for this function of a process; empty where none was."""
+        return self._latest.get(tgid, {}).get(function, "")
 
     def forget(self, tgid: int) -> None:
         """The process has ended, and all that was counted of it was read."""
         self._names.pop(tgid, None)
+        self._latest.pop(tgid, None)
 
     def _find(self, raw: RawKernel) -> str:
         tgid = raw.key.tgid
