@@ -6,6 +6,7 @@ call in milliseconds, and a compressed V2 payload of nanoseconds. ``index.csv`` 
 
 from __future__ import annotations
 
+import base64
 import csv
 import os
 import re
@@ -15,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from model.errors import Told
 from model.tenant import Tenant
 from model.window import RowKey, Window
 from outputs.csv_table import text_cell
 from outputs.figures import printable
-from outputs.hdr_payload import encode
+from outputs.hdr_payload import payloads
 
 INDEX: Final = "index.csv"
 HEADS: Final = (
@@ -107,23 +110,22 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
 def _add(window: Window, logs: dict[RowKey, _Log], taken: set[str]) -> int:
     """The intervals of ``window``; how many characters they have."""
     rows = window.rows
-    start = rows.histograms.start.tolist()
-    index, count = rows.histograms.index, rows.histograms.count
-    columns = zip(
+    empty = (np.diff(rows.histograms.start) == 0).tolist()
+    counts = zip(
         *(column.tolist() for column in (rows.calls, rows.errors, rows.max_ns, rows.total_ns)), strict=True
     )
     held = 0
-    for row, (key, (calls, errors, longest, total)) in enumerate(zip(rows.keys, columns, strict=True)):
-        entries = slice(start[row], start[row + 1])
-        if start[row] == start[row + 1]:
-            continue  # nothing returned in it
+    columns = zip(rows.keys, empty, payloads(rows.histograms), counts, strict=True)
+    for key, nothing, payload, (calls, errors, longest, total) in columns:
+        if nothing:
+            continue  # no call returned
         log = logs.get(key)
         if log is None:
             log = logs[key] = _new(key, window, taken)
             log.pieces.append(_head(log, key))
         line = (
             f"{window.start - log.start:.6f},{window.seconds:.6f},{longest / _RATIO:.6f},"
-            f"{encode(index[entries], count[entries])}\n"
+            f"{base64.b64encode(payload).decode('ascii')}\n"
         )
         log.pieces.append(line)
         held += len(line)
