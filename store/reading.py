@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import stat
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.chain import SEVERITIES, Severity
-from model.errors import BadUsage, Told
+from model.errors import Told
 from model.merging import merge
 from model.packing import Peak
 from model.window import Missing, Window
-from outputs import saved
-from store import schema
 from store.decoding import Decoder
-from store.writing import Writer, create
+from store.opening import Damaged, Opened
 
-_HEAD_BYTES: Final = 100
-"""Of SQLite's header."""
-_SQLITE: Final = b"SQLite format 3\0"
-_MOST_VALUE_BYTES: Final = 16 << 20
-"""Longest text or payload that is read."""
+__all__ = [
+    *("ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded"),
+    *("load", "open_file", "read_peak", "read_window"),
+]
+
 _AT_ONCE: Final = 64
 """Windows that are added up together."""
 _MOST_WARNINGS: Final = 100
-_KEY: Final = "the key w saves windows; their names end in .stalltop"
-
-
-class Damaged(BadUsage):
-    """A file, or a window of it, that cannot be read as what it was."""
+_MOST_WINDOWS: Final = 4_000_000
+"""Windows that a file may have: more than six weeks of seconds."""
 
 
 class Gone(Told):
@@ -104,20 +95,24 @@ class ChainSpan(NamedTuple):
 class Recorded:
     """An open file of windows. Used by one thread at a time; ``close`` it, or use it with ``with``."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, version: int, *, live: bool) -> None:
-        self.path = path
-        self.connection = connection
-        """Reads only."""
-        self.version = version
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.path = opened.path
+        self.version = opened.version
         """Of the format that the file has."""
-        self.warnings: list[str] = []
+        self.warnings = opened.warnings
         """What could not be read, one line each."""
-        self._live = live
-        self._decoder = Decoder(connection)
-        self._data_version = _pragma(self.connection, "data_version")
+        self._decoder = Decoder(opened.connection)
+        self._data_version = -1
+        self.changed()
         self._moments: Moments | None = None
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
         """What the file says of itself."""
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """To ask the file other things: it reads only."""
+        return self._opened.connection
 
     def __enter__(self) -> Recorded:
         return self
@@ -140,7 +135,7 @@ class Recorded:
     def hosts(self) -> tuple[Host, ...]:
         """All hosts, in the order of their numbers."""
         rows = self._all("SELECT host_id, clock_offset_ns, clock_error_ns FROM hosts ORDER BY host_id")
-        with self._guarded("its hosts"):
+        with self._opened.reading("its hosts"):
             return tuple(
                 Host(number, self._decoder.values("hosts", number)[0], offset, error)
                 for number, offset, error in rows
@@ -155,16 +150,11 @@ class Recorded:
 
     def changed(self) -> bool:
         """Whether another program has written since this was asked last; ``moments`` is new then."""
-        with self._guarded("it"):
-            if not self._live and _has_log(self.path):
-                # A recorder took it up: from now on it is read together with what the recorder has not put
-                # into it yet.
-                self.connection.close()
-                (self.connection, warnings), self._live = _connected(self.path, live=True), True
-                self.warnings += warnings
+        with self._opened.reading("it"):
+            if self._opened.again():
                 self._decoder = Decoder(self.connection)
                 self._data_version = -1
-            before, self._data_version = self._data_version, _pragma(self.connection, "data_version")
+            before, self._data_version = self._data_version, self._opened.pragma("data_version")
         if before == self._data_version:
             return False
         self._moments = None
@@ -173,7 +163,7 @@ class Recorded:
     def window(self, window_id: int) -> Window:
         """The window of that number. Raises Damaged where it cannot be read, and Gone without one."""
         try:
-            with self._guarded(f"window {window_id}"), self._snapshot():
+            with self._opened.reading(f"window {window_id}"), self._snapshot():
                 return self._decoder.window(int(window_id))
         except KeyError:
             raise Gone(f"window {window_id} is no longer in {self.path}") from None
@@ -230,7 +220,7 @@ class Recorded:
             " GROUP BY chain_text_id, severity, since"
         )
         spans: dict[tuple[str, float], ChainSpan] = {}
-        with self._guarded("its chains"), self._snapshot():
+        with self._opened.reading("its chains"), self._snapshot():
             for text, severity, since, seen in rows:
                 if severity not in SEVERITIES or not isinstance(since, float) or not isinstance(seen, float):
                     raise ValueError("a chain is none")
@@ -247,8 +237,9 @@ class Recorded:
         rows = self._all(
             "SELECT window_id, host_id, level, worst, began, start, seconds, coalesce(lost_ms_per_s, 0.0)"
             " FROM windows ORDER BY window_id"
+            f" LIMIT {_MOST_WINDOWS}"
         )
-        with self._guarded("its list of windows"):
+        with self._opened.reading("its list of windows"):
             kinds = set(map(type, (value for row in rows for value in row[:5])))
             if kinds - {int} or {type(value) for row in rows for value in row[5:]} - {float}:
                 raise ValueError("a number is none")
@@ -258,13 +249,8 @@ class Recorded:
             return Moments(window_id, host_id, real[0], real[1], level, real[2], worst, began)
 
     def _all(self, query: str) -> list[tuple[Any, ...]]:
-        with self._guarded("it"):
+        with self._opened.reading("it"):
             return self.connection.execute(query).fetchall()
-
-    @contextlib.contextmanager
-    def _guarded(self, what: str) -> Iterator[None]:
-        with _guarded(self.path, what):
-            yield
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:
@@ -278,14 +264,6 @@ class Recorded:
     def _warn(self, line: str) -> None:
         if line not in self.warnings and len(self.warnings) < _MOST_WARNINGS:
             self.warnings.append(line)
-
-
-@contextlib.contextmanager
-def _guarded(path: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, ValueError, RecursionError, OverflowError) as error:
-        raise Damaged(f"{path} is damaged: {what} cannot be read ({error})") from None
 
 
 def load(path: Path) -> Window:
@@ -302,109 +280,12 @@ def open_file(path: Path) -> Recorded:
 
     Raises BadUsage, with the reason, where that is no such file.
     """
-    head, live = _head(path), _has_log(path)
-    if not head.startswith(_SQLITE):
-        return _first_version(path)
-    if len(head) < _HEAD_BYTES:
-        raise _refused(path, "its end is missing")
-    if not live:
-        # Looked at here, so that nothing of another program's is opened.
-        _check_version(path, *struct.unpack_from(">I", head, 68), *struct.unpack_from(">I", head, 60))
-    with _guarded(path, "it"):
-        connection, warnings = _connected(path, live=live)
-        try:
-            if live:
-                _check_version(
-                    path, _pragma(connection, "application_id"), _pragma(connection, "user_version")
-                )
-            _check_schema(connection)
-            recorded = Recorded(path, connection, schema.VERSION, live=live)
-        except BaseException:
-            connection.close()
-            raise
-        recorded.warnings += warnings
-        return recorded
-
-
-def _check_version(path: Path, application: int, version: int) -> None:
-    if application != schema.APPLICATION_ID or version < schema.VERSION:
-        raise _refused(path, "it is a database (SQLite) of another program")
-    if version > schema.VERSION:
-        raise BadUsage(
-            f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})",
-            "update stalltop",
-        )
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes of the file."""
+    opened = Opened(path)
     try:
-        # Without O_NONBLOCK a pipe of that name would be waited on for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BadUsage(f"{path} is no regular file")
-            return os.read(descriptor, _HEAD_BYTES)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _has_log(path: Path) -> bool:
-    """Whether windows stand beside the file that are not in it yet."""
-    try:
-        return os.stat(f"{path}-wal").st_size > 0
-    except OSError:
-        return False
-
-
-def _connected(path: Path, *, live: bool) -> tuple[sqlite3.Connection, list[str]]:
-    """A connection that reads only, and what is to be said of it. A file without a log is taken as one that
-    nobody writes: then nothing is made beside it, and no lock is taken."""
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    if live:
-        with contextlib.suppress(sqlite3.OperationalError):
-            return _prepared(uri), []
-        # The log's index is missing, and this user may not make it.
-        warning = f"{path}-wal cannot be read: the newest windows are missing"
-        return _prepared(f"{uri}&immutable=1"), [warning]
-    return _prepared(f"{uri}&immutable=1"), []
-
-
-def _prepared(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    # A stranger's schema can call no functions, and cells are checked before they are used.
-    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
-        connection.execute(f"PRAGMA {pragma}")
-    try:
-        _pragma(connection, "schema_version")  # the first look at the file
-    except sqlite3.Error:
-        connection.close()
+        return Recorded(opened)
+    except BaseException:
+        opened.connection.close()
         raise
-    return connection
-
-
-def _check_schema(connection: sqlite3.Connection) -> None:
-    """Raise ValueError where the file has other tables than ours, or anything that could run."""
-    expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
-    found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
-    others = [name for name, *_ in found if name not in expected and not str(name).startswith("sqlite_stat")]
-    if others:
-        raise ValueError(f"it has a {others[0]!r} that no such file has")
-    missing = set(expected) - {name for name, *_ in found}
-    if missing:
-        raise ValueError(f"it has no {min(missing)}")
-    for name, kind, sql in found:
-        if name in expected and (kind, sql) != expected[name]:
-            raise ValueError(f"its {name!r} is another one")
 
 
 def read_window(connection: sqlite3.Connection, window_id: int) -> Window:
@@ -415,16 +296,3 @@ def read_window(connection: sqlite3.Connection, window_id: int) -> Window:
 def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
     """How bad it was: see ``Decoder.peak``."""
     return Decoder(connection).peak(window_id)
-
-
-def _first_version(path: Path) -> Recorded:
-    """A file of version 1, which was JSON, as one of now in memory."""
-    window = saved.load(path)
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    create(connection, "window")
-    Writer(connection).add(window)
-    return Recorded(path, connection, 1, live=True)
-
-
-def _refused(path: Path, why: str) -> BadUsage:
-    return BadUsage(f"{path} is no window saved by stalltop, or damaged: {why}", _KEY)

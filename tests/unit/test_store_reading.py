@@ -15,7 +15,8 @@ from model.errors import BadUsage, Told
 from model.merging import merge
 from model.packing import Peak
 from outputs import saved
-from store import reading, schema
+from store import opening, schema
+from store.opening import Opened
 from store.reading import Damaged, Gone, load, open_file
 from store.saving import save
 from store.writing import Writer, create
@@ -152,14 +153,14 @@ def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = record(tmp_path / "r.stalltop", following(1))
     (tmp_path / "r.stalltop-wal").write_bytes(b"x" * 40)
-    opened = reading._prepared
+    opened = Opened._prepared
 
-    def refused(uri: str) -> sqlite3.Connection:
+    def refused(one: Opened, uri: str) -> sqlite3.Connection:
         if "immutable" not in uri:
             raise sqlite3.OperationalError("unable to open database file")
-        return opened(uri)
+        return opened(one, uri)
 
-    monkeypatch.setattr(reading, "_prepared", refused)
+    monkeypatch.setattr(Opened, "_prepared", refused)
     with open_file(path) as recorded:
         assert "newest windows are missing" in recorded.warnings[0]
         assert len(recorded.between(0, 1e12)) == 1
@@ -320,6 +321,13 @@ SLOW: dict[str, Callable[[sqlite3.Connection], object]] = {
     "long text": lambda db: db.execute("UPDATE hosts SET name = ?", ("x" * (17 << 20),)),
     "deep": lambda db: db.execute("UPDATE coverage SET libraries = ?", ("[" * 100_000,)),
 }
+
+
+def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_MOST_SECONDS", -1.0)
+    monkeypatch.setattr(opening, "_STEPS", 1)
+    with pytest.raises(Damaged, match="interrupted"):
+        load(save(full_window(), tmp_path / "w.stalltop"))
 
 
 @pytest.mark.parametrize("name", SLOW)
