@@ -21,6 +21,14 @@ MOST_KERNELS: Final = 4096
 """Counts that a sum without end keeps. Above that, those of processes that are gone are added up under
 process id 0, and of what is still too much those with most time are kept."""
 
+LAUNCHING: Final = frozenset(
+    (
+        "cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cuLaunchKernel cuLaunchKernelEx "
+        "cuLaunchCooperativeKernel cuLaunch cuLaunchGrid cuLaunchGridAsync"
+    ).split()
+)
+"""Operations that launch one kernel: a graph has many, and is none of these."""
+
 _HIGHEST: Final[tuple[int, ...]] = tuple(
     HIGHEST_OF_INDEX[_COUNTERS_OF_BUCKET - 1 :: _COUNTERS_OF_BUCKET].tolist()
 )

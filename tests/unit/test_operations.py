@@ -3,6 +3,7 @@
 import pytest
 
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from model.kernels import LAUNCHING
 from probes import operations
 from probes.operations import (
     BETWEEN_CALLS,
@@ -179,3 +180,8 @@ def test_every_collective_tells_its_communicator() -> None:
 def test_memory_that_is_followed_has_a_size() -> None:
     for function in FUNCTIONS:
         assert function.object is not Object.ALLOCATES or function.size is not Size.NONE, function.symbol
+
+
+def test_what_launches_one_kernel_is_known_to_the_screen() -> None:
+    launching = {function.symbol for function in FUNCTIONS if function.object == Object.LAUNCHES}
+    assert launching == LAUNCHING

@@ -1,0 +1,57 @@
+"""What the page of a row says of the kernels that it launches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.kernels import KernelCount
+from model.window import Window
+from tests.unit.full_window import full_window
+from tui.groups import Step
+from tui.row_facts import Path, facts
+from tui.row_kernels import MOST_KERNELS, kernels
+from tui.sections import Frame
+
+LAUNCH: Path = (Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)
+FRAME = Frame(width=98, height=40)
+
+
+def text(one: Window, path: Path) -> list[str]:
+    return ["".join(part for part, _ in line.parts) for line in kernels(facts(one, path), FRAME).lines]
+
+
+def count(name: str, ns: int) -> KernelCount:
+    return KernelCount(
+        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, name, 1, 0, ns, ns, ((23, 1),))
+    )
+
+
+def test_kernels_are_listed_by_time_and_the_rest_is_unknown() -> None:
+    found = text(full_window(), LAUNCH)
+    assert found[0].startswith("Kernels launched")
+    assert [line.split("  ")[-1].strip() for line in found[1:]] == [
+        "void scale<float>(float*, int)",
+        "kernels whose names are not known",
+    ]
+    assert "99%" in found[1]  # 904 of 915 µs
+
+
+def test_a_container_shows_what_its_processes_launch() -> None:
+    assert len(text(full_window(), (Step("container", "docker:aa", "train"),))) == 3
+
+
+def test_rows_without_launches_say_nothing_of_kernels() -> None:
+    assert text(full_window(), (Step("operation", "ncclAllReduce", "ncclAllReduce"),)) == []
+
+
+def test_launches_inside_others_are_told_there() -> None:
+    (_, said) = text(full_window(), (Step("operation", "cuLaunchKernel", "cuLaunchKernel"),))
+    assert "around" in said
+
+
+def test_only_the_largest_are_listed() -> None:
+    many = tuple(count(f"kernel{number:02}", 100 + number) for number in range(MOST_KERNELS + 3))
+    found = text(replace(full_window(), kernels=many), LAUNCH)
+    assert "kernel10" in found[1]
+    assert any("3 more" in line for line in found)
+    assert not any("kernel02" in line for line in found)

@@ -1,0 +1,62 @@
+"""The kernels that the calls of a row launch, as its page lists them. Pure functions."""
+
+from __future__ import annotations
+
+from model.evidence import HOST_LAYER
+from model.kernels import LAUNCHING
+from outputs import figures
+from tui.row_facts import RowFacts
+from tui.sections import Frame, Section, heading, more, note
+from widgets.page import PageLine
+
+MOST_KERNELS = 8
+"""Kernels that are listed; how many more there are is said."""
+
+
+def kernels(facts: RowFacts, frame: Frame) -> Section:
+    """What the row launches, those with most time in launching calls first; nothing where it launches none."""
+    launching = {
+        key[1:]: (calls, ns)
+        for key, calls, ns in zip(
+            facts.rows.keys, facts.rows.calls.tolist(), facts.rows.total_ns.tolist(), strict=True
+        )
+        if key.operation in LAUNCHING and key.layer != HOST_LAYER
+    }
+    if not launching:
+        return Section("kernels", ())
+    title = "Kernels launched"
+    if facts.nested:
+        return Section("kernels", (heading(title), note("told with the call around each launch")))
+    sums: dict[str, tuple[int, int]] = {}
+    for kernel in facts.window.kernels:
+        if kernel[:6] in launching:
+            calls, ns = sums.get(kernel.kernel, (0, 0))
+            sums[kernel.kernel] = (calls + kernel.calls, ns + kernel.total_ns)
+    outermost = [figured for key, figured in launching.items() if not key[-1]]
+    whole_calls, whole_ns = (sum(column) for column in zip(*outermost, strict=True)) if outermost else (0, 0)
+    known_calls, known_ns = (sum(column) for column in zip(*sums.values(), strict=True)) if sums else (0, 0)
+    unknown = sums.pop("", (0, 0))
+    unknown = (
+        unknown[0] + max(whole_calls - known_calls, 0),
+        unknown[1] + max(whole_ns - known_ns, 0),
+    )
+    lines = [heading(title, "share of the time in launches, launches a second, time of one")]
+    order = sorted(sums, key=lambda name: (-sums[name][1], name))
+    shown = order[:MOST_KERNELS]
+    lines += [_line(*sums[name], name, "text", whole_ns, facts, frame) for name in shown]
+    lines += more(len(order) - len(shown))
+    if unknown[0]:
+        lines.append(_line(*unknown, "kernels whose names are not known", "dim", whole_ns, facts, frame))
+    if not whole_calls:
+        lines.append(note("nothing was launched within this window"))
+    return Section("kernels", tuple(lines))
+
+
+def _line(
+    calls: int, ns: int, name: str, role: str, whole_ns: int, facts: RowFacts, frame: Frame
+) -> PageLine:
+    share = figures.percent(min(100 * ns / whole_ns, 100.0) if whole_ns else None, unicode=frame.unicode)
+    rate = figures.rate(calls / (facts.window.seconds or 1.0), unicode=frame.unicode)
+    each = figures.duration(ns / calls if calls else None, unicode=frame.unicode)
+    front = f"  {share}  {rate}  {each}  "
+    return PageLine(((front, "label"), (name, role)), indent=len(front) + 2)
