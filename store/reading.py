@@ -21,10 +21,7 @@ from model.window import Missing, Window
 from store.decoding import Decoder
 from store.opening import Damaged, Opened
 
-__all__ = [
-    *("ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded"),
-    *("load", "open_file", "read_peak", "read_window"),
-]
+__all__ = ["ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
 
 _AT_ONCE: Final = 64
 """Windows that are added up together."""
@@ -286,11 +283,6 @@ def open_file(path: Path) -> Recorded:
     except BaseException:
         opened.connection.close()
         raise
-
-
-def read_window(connection: sqlite3.Connection, window_id: int) -> Window:
-    """A window of a file that is open already: see ``Decoder.window``."""
-    return Decoder(connection).window(window_id)
 
 
 def read_peak(connection: sqlite3.Connection, window_id: int) -> Peak:
