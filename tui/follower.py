@@ -12,7 +12,7 @@ from tui.collector import Failed, Snapshot, Tick
 from tui.kept import Stale
 from tui.recording import InFile, Recording
 
-_SHARE = 20
+_SHARE = 50
 """Of so many seconds one at most is spent on looking at what is new."""
 FIRST_SECONDS = 10.0
 """Length of the window that is shown first: longer ones may take a while."""

@@ -17,6 +17,7 @@ from textual.widgets import Label
 from model.device import Devices
 from model.packing import Packed
 from model.window import Window
+from tui import tour
 from tui.alert_panel import AlertPanel
 from tui.collector import Snapshot
 from tui.config import PANELS
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
 
 OFFER_SECONDS = 8.0
 """How long the screen offers to draw less; a slow line shows it late."""
-TOUR = "First start: Enter looks into a row, Esc goes back, a says what is wrong, ? all keys"
-TOUR_ASIDE = "New here? Enter into a row, Esc back, a what is wrong, ? all keys"
-"""Where there are few columns."""
-TOUR_SECONDS = 30.0
 NEWS_SECONDS = 6.0
 """The same, of what happened to a recording."""
 SAID_SECONDS = 2.0
@@ -170,6 +167,10 @@ class MainView(Screen[None]):
 
     def _begin(self, snapshot: Snapshot) -> None:
         """The first data: go to the moment that was asked for, with the length that is wanted."""
+        if self.file:
+            said = tour.of_file(snapshot.kept.stretch, self.app.size.width)
+            self.say(said, "accent", tour.FILE_SECONDS)
+            self._touring = True
         at = self.stalltop.options.at
         if at is not None:
             self.moments.go_to(at)
@@ -191,8 +192,8 @@ class MainView(Screen[None]):
     def _tour(self) -> None:
         """Name the first few keys, until one is pressed; only where it is kept that this was done."""
         options = self.stalltop.options
-        if options.tour and options.keep is not None and not self._toured:
-            self.say(TOUR if self.app.size.width > len(TOUR) + 2 else TOUR_ASIDE, "accent", TOUR_SECONDS)
+        if options.tour and options.keep is not None and not self._toured and not self.file:
+            self.say(tour.for_newcomers(self.app.size.width), "accent", tour.NEWCOMER_SECONDS)
             self._touring = self._toured = True
 
     def end_tour(self) -> None:

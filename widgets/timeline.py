@@ -123,11 +123,11 @@ def span_text(seconds: float) -> str:
 
 
 class Timeline(Lines):
-    """Shows a ``Timespan``; a click asks for a moment."""
+    """Shows a ``Timespan``; the mouse asks for moments."""
 
     @dataclass
     class Chosen(Message):
-        """A click on the line."""
+        """The mouse was pressed on the line, or dragged along it."""
 
         at: float
         """Unix time."""
@@ -138,6 +138,8 @@ class Timeline(Lines):
         self._scale: Scale | None = None
         self._first = 0
         """Where the first cell of time is."""
+        self._asked = -1
+        """The cell that the mouse asked for last, while it is held."""
 
     def show(self, span: Timespan) -> None:
         """Show ``span``."""
@@ -195,9 +197,30 @@ class Timeline(Lines):
             return "nothing lost"
         return f"lost {figures.duration(lost * 1e6, unicode=self.unicode).strip()}/s"
 
-    def on_click(self, event: events.Click) -> None:
-        """Ask for the moment under the mouse."""
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Ask for the moment under the mouse, and for others while it is held."""
         event.stop()
-        cell = event.x - self._first
-        if self._scale is not None and 0 <= cell < self._scale.cells:
+        if self._scale is not None and 0 <= event.x - self._first < self._scale.cells:
+            self._asked = -1
+            self.capture_mouse()
+            self._ask(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the mouse while it is held."""
+        if self.app.mouse_captured is self:
+            event.stop()
+            self._ask(event.x)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go."""
+        event.stop()
+        self.release_mouse()
+
+    def _ask(self, x: int) -> None:
+        """Ask for the moment in the column ``x``: dragged over an end of the line, for the last one there."""
+        if self._scale is None:
+            return
+        cell = min(max(x - self._first, 0), self._scale.cells - 1)
+        if cell != self._asked:
+            self._asked = cell
             self.post_message(self.Chosen(self._scale.time(cell)))

@@ -75,6 +75,7 @@ async def types(screen: Screen, text: str) -> None:
 async def test_it_begins_at_its_end_and_steps_as_live() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
+        await screen.sees("a recording of 2m: [ ] step")
         assert "RECORDED 20" in screen.line(0)
         assert "FROZEN" not in screen.text()
         await screen.press("right_square_bracket")
@@ -248,6 +249,14 @@ async def test_a_week_on_the_line_of_time_and_shorter_ones() -> None:
         await screen.until(lambda: "-7d" in screen.line(38))
         await screen.pilot.click("#timeline", offset=(100, 0))
         await screen.until(lambda: (screen.app.main.moments.at or 0) > START + 3_600 * 140)
+        await screen.pilot.mouse_down("#timeline", offset=(100, 0))
+        await screen.pilot.hover("#timeline", offset=(60, 0))
+        await screen.until(lambda: (screen.app.main.moments.at or START + 9e9) < START + 3_600 * 100)
+        await screen.pilot.hover("#timeline", offset=(2, 0))
+        await screen.pilot.mouse_up("#timeline", offset=(2, 0))
+        await looks_at(screen, 3_600)
+        await screen.pilot.hover("#timeline", offset=(60, 0))
+        await looks_at(screen, 3_600)
 
 
 async def test_several_hosts_are_shown_together_and_told_apart() -> None:
