@@ -23,9 +23,10 @@ process id 0, and of what is still too much those with most time are kept."""
 
 LAUNCHING: Final = frozenset(
     (
-        "cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cuLaunchKernel cuLaunchKernelEx "
-        "cuLaunchCooperativeKernel cuLaunch cuLaunchGrid cuLaunchGridAsync"
-    ).split()
+        *("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel"),
+        *("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"),
+        *("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"),
+    )
 )
 """Operations that launch one kernel: a graph has many, and is none of these."""
 

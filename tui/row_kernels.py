@@ -14,7 +14,7 @@ MOST_KERNELS = 8
 
 
 def kernels(facts: RowFacts, frame: Frame) -> Section:
-    """What the row launches, those with most time in launching calls first; nothing where it launches none."""
+    """What the row launches, most time in launching calls first; nothing where it launches none."""
     launching = {
         key[1:]: (calls, ns)
         for key, calls, ns in zip(
