@@ -1,107 +1,27 @@
-"""The page of one GPU: every figure with its unit, its past, who holds memory on it. Pure functions."""
+"""The page of one GPU: every figure with its unit, and who holds memory on it. Pure functions.
+
+Its past is in ``tui.device_past``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
 
 from model.device import Device
-from model.packing import Packed
 from model.window import Window
 from outputs import figures
 from outputs.chain_text import name_of
-from tui.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
+from tui.gauges import GAUGES, hundred, share
+from tui.sections import Frame, Section, heading, more, note, pair
 from widgets.page import PageLine
-from widgets.sparkline import sparkline
 
 MOST_LISTED = 16
 """Processes that are listed; how many more there are is said."""
-STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
-"""Seconds that a column of the past may stand for."""
-_FIGURES = 27
-"""Cells right of a line of the past: now, least and most."""
+_NOT_GIVEN = "the driver gives none"
+"""In place of a figure that no note tells of."""
 _HOT_CELSIUS = 85.0
 """From here on a temperature is marked: data-centre cards begin to slow down at 83 to 90 C (their boards tell
 each its own limit, which is not read)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A figure of a device that is true at a moment."""
-
-    name: str
-    value: Callable[[Device], float | None]
-    most: Callable[[Device], float | None]
-    """The end of its scale: what there is of it; None where that is not known."""
-    text: Callable[[float | None, Frame], str]
-    asked: tuple[str, ...]
-    """What the notes of a device call it, where it could not be read."""
-    about: str = ""
-    """What it means, where the name does not say it."""
-
-
-def _share(used: float | None, whole: float | None) -> float | None:
-    return 100.0 * used / whole if used is not None and whole else None
-
-
-def _unit(unit: str) -> Callable[[float | None, Frame], str]:
-    return lambda value, frame: frame.missing() if value is None else f"{value:.0f}{unit}"
-
-
-def _percent(value: float | None, frame: Frame) -> str:
-    return _unit("%")(value, frame)
-
-
-def _memory(value: float | None, frame: Frame) -> str:
-    return figures.memory(value, unicode=frame.unicode).strip()
-
-
-def _hundred(device: Device) -> float | None:
-    return 100.0
-
-
-GAUGES: Final = (
-    Gauge(
-        "busy",
-        lambda device: device.utilization_percent,
-        _hundred,
-        _percent,
-        ("utilization",),
-        "time in which any kernel ran",
-    ),
-    Gauge(
-        "memory",
-        lambda device: device.memory_used_bytes,
-        lambda device: device.memory_total_bytes,
-        _memory,
-        ("memory",),
-    ),
-    Gauge(
-        "memory busy",
-        lambda device: device.memory_utilization_percent,
-        _hundred,
-        _percent,
-        ("utilization",),
-        "time in which memory was read or written",
-    ),
-    Gauge(
-        "power",
-        lambda device: device.power_watts,
-        lambda device: device.power_limit_watts,
-        _unit("W"),
-        ("power", "power limit"),
-    ),
-    Gauge("temperature", lambda device: device.temperature_celsius, _hundred, _unit("C"), ("temperature",)),
-    Gauge(
-        "SM clock",
-        lambda device: device.sm_clock_mhz,
-        lambda device: device.sm_clock_max_mhz,
-        _unit("MHz"),
-        ("SM clock", "highest SM clock"),
-    ),
-)
-"""All of them, in the order of the page."""
 
 
 def title(device: Device) -> Section:
@@ -130,23 +50,27 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
             lines.append(pair(gauge.name, _why(device, frame, *gauge.asked), "dim"))
             continue
         said = gauge.text(value, frame)
-        if gauge.most is not _hundred:
-            share = _share(value, most)
-            said += f" of {gauge.text(most, frame)}" + (f" ({share:.0f}%)" if share is not None else "")
+        if gauge.most is not hundred:
+            part = share(value, most)
+            said += f" of {gauge.text(most, frame)}" + (f" ({part:.0f}%)" if part is not None else "")
         hot = gauge.name == "temperature" and value >= _HOT_CELSIUS
         lines.append(pair(gauge.name, said, "warn" if hot else "text"))
         if gauge.about:
             lines[-1] = PageLine((*lines[-1].parts, ("  " + gauge.about, "dim")), lines[-1].indent)
-    return Section(
-        "now",
-        (
-            *lines,
-            *_held(device, frame),
-            *_link(device, frame),
-            *_errors(device, frame),
-            pair("driver", window.devices.driver or f"{frame.missing()}  not told"),
-        ),
-    )
+    lines += [*_held(device, frame), *_link(device, frame), *_errors(device, frame)]
+    driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
+    return Section("now", (*_together(lines), driver))
+
+
+def _together(lines: Sequence[PageLine]) -> list[PageLine]:
+    """``lines`` with all that the driver does not give in one."""
+    without = [line for line in lines if line.parts[-1][0].endswith(_NOT_GIVEN)]
+    if len(without) < 2:
+        return list(lines)
+    names = [line.parts[0][0].strip() for line in without]
+    names = [f"held {name}" if name.startswith("by ") else name for name in names]
+    given = [line for line in lines if line not in without]
+    return [*given, pair("not given", f"by the driver: {', '.join(names)}", "dim")]
 
 
 def _why(device: Device, frame: Frame, *asked: str) -> str:
@@ -155,7 +79,7 @@ def _why(device: Device, frame: Frame, *asked: str) -> str:
         whats, _, reason = said.partition(": ")
         if reason and any(what in whats.split(", ") for what in asked):
             return f"{frame.missing()}  {reason}"
-    return f"{frame.missing()}  the driver gives none"
+    return f"{frame.missing()}  {_NOT_GIVEN}"
 
 
 def _held(device: Device, frame: Frame) -> list[PageLine]:
@@ -226,50 +150,6 @@ def _counted(
     if number is None:
         return pair(name, _why(device, frame, asked), "dim")
     return pair(name, f"{number:,} within this window", role if number else "text")
-
-
-# ---- the past
-
-
-def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
-    """Each gauge over all that is kept, one column for as many seconds as that takes."""
-    seen = [
-        (part.window.end, one)
-        for part in parts
-        for one in part.window.devices.devices
-        if (one.uuid, one.index) == (device.uuid, device.index)
-    ]
-    if len(seen) < 2:
-        return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))
-    room = max(frame.width - LABEL - 3 - _FIGURES, 8)
-    end = seen[-1][0]
-    span = end - seen[0][0]
-    step = next((step for step in STEPS if span / step <= room - 1), STEPS[-1])
-    about = f"the last {duration_text(span)}, a column {duration_text(step)}; "
-    about += "at the right: the latest, the least, the most"
-    lines = [heading("Over time", about)]
-    # Columns are counted in whole steps of the clock: a value stays in its column as time goes on.
-    last = int(end // step)
-    for gauge in GAUGES:
-        values = [(last - int(at // step), gauge.value(one)) for at, one in seen]
-        known = [(back, value) for back, value in values if value is not None and back < room]
-        if not known:
-            continue
-        sums = [[0.0, 0.0] for _ in range(room)]
-        for back, value in known:
-            sums[room - 1 - back][0] += value
-            sums[room - 1 - back][1] += 1
-        means = [total / number if number else None for total, number in sums]
-        plain = [value for _, value in known]
-        top = gauge.most(device) or max(plain)
-        drawn = sparkline(means, high=top, unicode=frame.unicode)
-        ends = " ".join(
-            gauge.text(value, frame).rjust(8) for value in (gauge.value(device), min(plain), max(plain))
-        )
-        lines.append(
-            PageLine(((f"  {gauge.name.ljust(LABEL)} ", "label"), (drawn, "accent"), (" " + ends, "text")))
-        )
-    return Section("past", tuple(lines))
 
 
 # ---- processes

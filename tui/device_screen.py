@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding
 
 from model.device import Device
@@ -12,14 +13,20 @@ from model.packing import Packed
 from model.placing import Indices
 from model.window import Window
 from outputs import figures
-from tui import device_page
+from tui import device_page, device_past
 from tui.keys import bindings
 from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
 from tui.table_screen import TableScreen
+from widgets.charts import LEAST_LINES, Charts
 from widgets.sparkline import sparkline
-from widgets.table import Table
+from widgets.table import HEAD_LINES, Table
 from widgets.table_data import Cell, Column, Role, TableData, TableRow
+
+BESIDE_FROM = 150
+"""Cells from which a page has two columns."""
+GRAPHS_FIRST_FROM = 40
+"""Lines from which the past of a device stands above its figures."""
 
 
 class DeviceScreen(LivePage):
@@ -46,14 +53,17 @@ class DeviceScreen(LivePage):
         self._at = min(self._at, len(devices) - 1)
         device = devices[self._at]
         several = f"{self._at + 1} of {len(devices)}  Left Right  " if len(devices) > 1 else ""
-        sections = (
-            device_page.title(device),
-            device_page.now(device, window, frame),
-            device_page.past(device, past, frame),
-            device_page.processes(device, window, frame),
-            device_page.unread(device),
-        )
-        return Drawn(f"GPU {device.index}", several + hint, sections)
+        title, graphs = device_page.title(device), device_past.past(device, past, frame)
+        wide = frame.width >= BESIDE_FROM
+        half = frame.half if wide else frame
+        now = device_page.now(device, window, half)
+        rest = (device_page.processes(device, window, half), device_page.unread(device))
+        name, hint = f"GPU {device.index}", several + hint
+        if wide:
+            return Drawn(name, hint, (title, graphs), ((now,), rest))
+        # Where there is room for all of it, what it was like comes first; else what it is now.
+        first = (graphs, now) if frame.height >= GRAPHS_FIRST_FROM else (now, graphs)
+        return Drawn(name, hint, (title, *first, *rest))
 
     def action_device(self, step: int) -> None:
         """The previous or next device."""
@@ -95,10 +105,28 @@ class DevicesScreen(TableScreen):
         """The widget, made once."""
         return DeviceTable("list", unicode=self.stalltop.unicode)
 
+    def compose(self) -> ComposeResult:
+        """The list above its charts."""
+        yield from super().compose()
+        yield Charts("charts", unicode=self.stalltop.unicode)
+
     def data(self, window: Window) -> TableData:
         """The devices of ``window``."""
         frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
-        return table(window, past_of(self.stalltop.main, window), frame)
+        past, devices = past_of(self.stalltop.main, window), window.devices.devices
+        charts = self.query_one("#charts", Charts)
+        charts.display = bool(devices) and frame.height >= CHARTS_FROM
+        data = table(window, past, frame, charted=charts.display)
+        if charts.display:
+            self.table.styles.height = min(len(devices) + HEAD_LINES + 1, frame.height // 2)
+            # Of many devices, those from the one under the cursor on.
+            at = data.find(self.table.cursor_key) or 0
+            fitting = max((frame.height - len(devices) - 4) // LEAST_LINES, 1)
+            first = at if len(devices) > fitting else 0
+            charts.show(device_past.charts(devices[first:], past, frame))
+        else:
+            self.table.styles.height = "1fr"
+        return data
 
     @on(Table.Chosen)
     def _chosen(self, message: Table.Chosen) -> None:
@@ -112,8 +140,13 @@ PAST_CELLS = 24
 _WIDE = 120
 
 
-def table(window: Window, past: Sequence[Packed], frame: Frame) -> TableData:
-    """All devices of ``window``, one row each; ``past``: the windows before, oldest first."""
+CHARTS_FROM = 20
+"""Lines from which the list has charts below it."""
+
+
+def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool = False) -> TableData:
+    """All devices of ``window``, one row each; ``past``: the windows before, oldest first; ``charted``: with
+    charts of them below."""
     columns = [
         Column("name", "GPU", 16, right=False, fixed=True, most=40),
         Column("busy", "BUSY", 5),
@@ -132,6 +165,9 @@ def table(window: Window, past: Sequence[Packed], frame: Frame) -> TableData:
     rows = tuple(_row(device, past if wide else None, frame) for device in window.devices.devices)
     empty = (f"No GPU can be read: {window.devices.unavailable or 'none found'}",)
     title: tuple[tuple[str, Role], ...] = (("devices", "head"), ("   Enter opens one, Esc goes back", "dim"))
+    span = device_past.span_text(window.devices.devices, past, frame) if charted else ""
+    if span:
+        title = (*title, (f"   charts: {span}", "dim"))
     return TableData(title, tuple(columns), rows, empty=empty)
 
 

@@ -10,7 +10,7 @@ from model.device import Device, DeviceProcess
 from model.packing import Packed, pack
 from tests.unit.full_window import full_window
 from tests.unit.windows import window
-from tui import device_page
+from tui import device_page, device_past
 from tui.device_screen import table
 from tui.sections import Frame, Places, Section, duration_text, note, plain
 from widgets.page import PageLine
@@ -35,8 +35,9 @@ def test_unknown_figures_are_dashes_with_the_reason() -> None:
     assert said(now, "busy") == "–  not supported"
     assert said(now, "memory busy") == "–  not supported"
     assert said(now, "power") == "–  not supported"
-    for name in ("memory ", "temperature", "SM clock", "PCIe", "ECC fixed", "remapped", "by heat"):
-        assert said(now, name) == "–  the driver gives none", name
+    not_given = said(now, "not given").removeprefix("by the driver: ").split(", ")
+    assert not_given[:4] == ["memory", "temperature", "SM clock", "held by power"]
+    assert {"PCIe", "replays", "ECC fixed", "ECC lost", "remapped", "held by heat"} <= set(not_given)
     assert said(now, "held down") == "by nothing"
     assert said(now, "XIDs") == "none"
     processes = device_page.processes(BARE, window(), FRAME)
@@ -88,9 +89,9 @@ def packed(values: list[float | None], step: float = 1.0) -> list[Packed]:
 def test_the_past_has_a_column_for_each_stretch_and_gaps_where_nothing_was_known() -> None:
     parts = packed([0.0, 50.0, None, 100.0])
     device = parts[-1].window.devices.devices[0]
-    head, busy = text(device_page.past(device, parts, FRAME))
+    head, busy = text(device_past.past(device, parts, FRAME))
     assert head.startswith("Over time  the last 3s, a column 1s")
-    assert "▁▅ █" in busy
+    assert "▁▄ █" in busy
     assert busy.split()[-3:] == ["100%", "0%", "100%"]
     assert len(busy) <= FRAME.width
 
@@ -99,17 +100,17 @@ def test_long_pasts_share_columns_and_stay_in_them() -> None:
     values: list[float | None] = [float(number % 100) for number in range(600)]
     parts = packed(values)
     device = parts[-1].window.devices.devices[0]
-    head, busy = text(device_page.past(device, parts, FRAME))
+    head, busy = text(device_past.past(device, parts, FRAME))
     assert "the last 9m59s, a column 30s" in head
     drawn = busy[15:51]
     assert len(drawn.strip()) == 21
-    _, later = text(device_page.past(device, parts[:-1], FRAME))
+    _, later = text(device_past.past(device, parts[:-1], FRAME))
     assert later[15:50] == drawn[:-1]  # only the column of now has changed
 
 
 def test_only_one_look_is_no_past() -> None:
     parts = packed([50.0])
-    assert "only this moment" in text(device_page.past(parts[0].window.devices.devices[0], parts, FRAME))[1]
+    assert "only this moment" in text(device_past.past(parts[0].window.devices.devices[0], parts, FRAME))[1]
 
 
 def test_processes_with_their_tenants_the_largest_first() -> None:
