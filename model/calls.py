@@ -120,20 +120,23 @@ def added_calls(parts: Iterable[Calls]) -> Calls:
     return bounded((call for part in some for call in part.kept), sum(part.passed_over for part in some))
 
 
-def bounded(kept: Iterable[KeptCall], passed_over: int = 0) -> Calls:
-    """As many of these calls as a window keeps, by time."""
+def bounded(kept: Iterable[KeptCall], passed_over: int = 0, most: int | None = None) -> Calls:
+    """As many of these calls as a window keeps, by time; ``most``: so many slow ones, and as many others."""
+    most = MOST_KEPT if most is None else most
     slow: list[KeptCall] = []
     taken: list[KeptCall] = []
     for call in kept:
         (slow if call.why == "slow" else taken).append(call)
-    stay = [*_first(slow, _slowness), *_first(taken, _chance)]
+    stay = [*_first(slow, _slowness, most), *_first(taken, _chance, most)]
     stay.sort(key=_by_time)
-    return Calls(stay, passed_over + max(len(slow) - MOST_KEPT, 0))
+    return Calls(stay, passed_over + max(len(slow) - most, 0))
 
 
-def _first(calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]]) -> Sequence[KeptCall]:
+def _first(
+    calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]], most: int
+) -> Sequence[KeptCall]:
     """Those of ``calls`` that there is room for: the heaviest of each row, then the second of each ..."""
-    if len(calls) <= MOST_KEPT:
+    if len(calls) <= most:
         return calls
     rows: dict[tuple[Any, ...], list[KeptCall]] = {}
     for call in calls:
@@ -143,7 +146,7 @@ def _first(calls: list[KeptCall], weight: Callable[[KeptCall], tuple[int, ...]])
         row.sort(key=weight, reverse=True)
         ranked += [((-rank, weight(call)), call) for rank, call in enumerate(row)]
     ranked.sort(key=operator.itemgetter(0), reverse=True)
-    return [call for _, call in ranked[:MOST_KEPT]]
+    return [call for _, call in ranked[:most]]
 
 
 def _slowness(call: KeptCall) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from model.calls import bounded
 from model.chain import Chain, worst_first
 from model.evidence import MOST_EVENTS, Event
 from model.merging import merge
@@ -33,6 +34,8 @@ LEFT_ALONE: Final = 50
 """So many of the newest windows of a tier stay as they are as long as anything else can give way."""
 LONGEST_PAUSE: Final = 86_400.0
 """What a pause between two windows counts at most for their age, seconds: no set clock makes them old."""
+MOST_CALLS: Final = 40
+"""Slow calls, and as many taken at random, that windows which were put together keep one by one."""
 _NEARLY: Final = 0.99
 
 
@@ -168,7 +171,11 @@ class Kepts:
 def put_together(windows: Sequence[Window]) -> Window:
     """Windows of one host that follow each other as one. Chains that ended within it are not forgotten: what
     was seen of each last stays."""
+    if len(windows) == 1:
+        return windows[0]
     merged = merge(windows)
+    kept = merged.calls
+    merged = replace(merged, calls=bounded(kept.kept, kept.passed_over, MOST_CALLS))
     chains: dict[str, Chain] = {}
     for window in windows:
         for chain in window.chains:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from store.thinning import LEFT_ALONE, Kept, Kepts, Step, Tier, put_together
+from model.calls import Calls, KeptCall
+from store.thinning import LEFT_ALONE, MOST_CALLS, Kept, Kepts, Step, Tier, put_together
 from tests.unit.full_window import CHAINS
-from tests.unit.windows import Calls, key, row_table, window
+from tests.unit.windows import Calls as Row
+from tests.unit.windows import key, row_table, window
 
 TIERS = (Tier(0, 60.0), Tier(10, 600.0), Tier(60, float("inf")))
 FOR_EVER = 1e12
@@ -125,16 +127,27 @@ def test_several_of_the_oldest_go_at_once_but_never_the_newest() -> None:
 
 
 def test_windows_put_together_add_up_and_keep_what_ended_within() -> None:
-    calls = [Calls(key("cudaLaunchKernel"), [4_000, 5_000])]
+    calls = [Row(key("cudaLaunchKernel"), [4_000, 5_000])]
     note = replace(CHAINS[0], id="gpu_bound", severity="info")
     parts = [
         replace(window(calls, start=1_000.0), chains=(CHAINS[0], note)),
         replace(window(calls, start=1_001.0), chains=(replace(CHAINS[0], lost_ms_per_s=1.0),)),
     ]
     together = put_together(parts)
-    assert row_table(together.rows) == row_table(window([Calls(calls[0].key, [4_000, 5_000] * 2)]).rows)
+    assert row_table(together.rows) == row_table(window([Row(calls[0].key, [4_000, 5_000] * 2)]).rows)
     assert [(chain.id, chain.open, chain.lost_ms_per_s) for chain in together.chains] == [
         (CHAINS[0].id, True, 1.0),
         ("gpu_bound", False, note.lost_ms_per_s),
     ]
     assert put_together(parts[:1]) is parts[0]
+
+
+def test_few_calls_stay_one_by_one_and_the_others_are_counted() -> None:
+    who = ("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101)
+    slow = [KeptCall(*who, 10**18 + number, number + 1, None, 0, 0, "", "", "slow") for number in range(100)]
+    parts = [
+        replace(window(start=1_000.0 + at), calls=Calls(slow[at * 50 : at * 50 + 50], 3)) for at in (0, 1)
+    ]
+    calls = put_together(parts).calls
+    assert [one.duration_ns for one in calls.kept] == list(range(101 - MOST_CALLS, 101))
+    assert calls.passed_over == 6 + 100 - MOST_CALLS
