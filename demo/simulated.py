@@ -11,12 +11,15 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demo import simulated_host as host
 from demo.habits import HABITS, OTHERS, PEOPLE, Act, Habit, Person
+from demo.simulated_calls import kept_calls
+from demo.simulated_kernels import kernels_of
 from model.device import Device, DeviceProcess, Devices, System
 from model.hdr import COUNTERS, HIGHEST_NS
 from model.histograms import Histograms
@@ -73,6 +76,7 @@ class SimulatedSource:
         if tenants < 1 or operations < 1:
             raise ValueError("at least one tenant and one operation are needed")
         self._random = np.random.default_rng(seed)
+        self._kept_random = Random(seed)
         self._clock = clock
         self._reason = reason
         self._plot = plot
@@ -125,6 +129,8 @@ class SimulatedSource:
             loss=dict.fromkeys(LOSSES, 0),
             coverage=coverage,
             simulated=True,
+            kernels=kernels_of(rows),
+            calls=kept_calls(rows, start, seconds, self._kept_random),
         )
 
     def close(self) -> None:

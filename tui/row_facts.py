@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from model.calls import KeptCall
 from model.chain import Chain
 from model.device import Device, DeviceProcess
 from model.evidence import HOST_LAYER, Charge, ProcessUse
@@ -42,6 +43,8 @@ class RowFacts:
     """Its processes, the one with the most time first; 0 stands where nothing else is known of one."""
     devices: tuple[tuple[Device, tuple[DeviceProcess, ...]], ...]
     """Devices on which its processes hold a context, and these."""
+    kept: tuple[KeptCall, ...]
+    """Calls of it that were kept one by one, by time."""
     nested: bool
     """Whether all its calls are made inside other traced calls."""
 
@@ -84,8 +87,24 @@ def facts(window: Window, path: Path) -> RowFacts:
         tenants=tuple(dict.fromkeys(use.tenant for use in processes)),
         processes=processes,
         devices=tuple((device, holders) for device, holders in held if holders),
+        kept=_kept(window, path),
         nested={key.nested for key in window.rows.keys if own(key)} == {True},
     )
+
+
+def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
+    """Those that the row's figures stand for: calls inside others only where an operation is chosen."""
+    own, all_calls = below(path, window), decided(path)
+    rows: dict[RowKey, bool] = {}
+    found = []
+    for call in window.calls.kept:
+        key = RowKey(window.host, *call[:6])
+        counted = rows.get(key)
+        if counted is None:
+            counted = rows[key] = (all_calls or key.outermost) and own(key)
+        if counted:
+            found.append(call)
+    return tuple(found)
 
 
 def _processes(window: Window, path: Path, scoped: Window) -> tuple[ProcessUse, ...]:

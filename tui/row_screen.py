@@ -8,7 +8,7 @@ from textual.binding import Binding
 
 from model.packing import Packed
 from model.window import Window
-from tui import row_owner, row_page
+from tui import row_calls, row_kernels, row_owner, row_page
 from tui.chain_screen import ChainScreen
 from tui.keys import bindings
 from tui.live_page import Drawn, LivePage
@@ -61,6 +61,8 @@ class RowScreen(LivePage):
             row_page.past(samples, half, self._parts, calls=not found.between),
             row_page.takers(found, half),
             row_page.wakers(found, half),
+            row_kernels.kernels(found, half),
+            row_calls.kept_calls(found, half),
             row_page.open_calls(found, half),
         )
         owner = (

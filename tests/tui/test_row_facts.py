@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from model import calls
 from model.device import DeviceProcess
 from model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
 from model.packing import pack
 from model.window import SPLITS, OpenCall, RowKey, Window
 from tests.tui.faults import GAP, STARVED, STORM, faulty
-from tests.unit.full_window import full_window
+from tests.unit.full_window import KEPT, full_window
 from tests.unit.windows import Calls, key, rows, window
-from tui import row_owner, row_page
+from tui import row_calls, row_owner, row_page
 from tui.groups import Step
 from tui.row_facts import Path, RowFacts, facts, waits_ns
 from tui.row_past import RowPast
@@ -293,3 +294,55 @@ def test_rows_of_a_process_do_not_follow_another_one() -> None:
     )
     path = (*TRAIN, Step("process", "gpu7/2/x", "x 2"))
     assert facts(one, path).groups.max_ns.tolist() == [2]
+
+
+# ---- calls kept one by one
+
+
+def test_the_slowest_calls_are_listed_with_all_that_is_known_of_them() -> None:
+    found = facts(full_window(), LAUNCH)
+    assert [call.tid for call in found.kept] == [101]
+    _, line = text(row_calls.kept_calls(found, FRAME))
+    assert ".700  " in line
+    assert " 900µs  " in line
+    assert line.endswith("thread 101  void scale<float>(float*, int)  stream=0x7f2c10 blocks=128x1x1")
+    (_, one) = text(row_calls.kept_calls(facts(full_window(), SERVE), FRAME))
+    assert one.endswith("thread 203, returned 719  4.10kB")
+
+
+def test_calls_of_several_operations_and_processes_are_named_and_the_slowest_come_first() -> None:
+    made = [
+        KEPT[0]._replace(
+            pid=100 + n % 2, duration_ns=1_000 * n, start_ns=KEPT[0].start_ns + n, operation=f"op{n}"
+        )
+        for n in range(10)
+    ]
+    one = replace(full_window(), calls=calls.Calls(made))
+    section = text(row_calls.kept_calls(facts(one, TRAIN), FRAME))
+    assert section[1].endswith(
+        "op9, thread 101, python3 101  void scale<float>(float*, int)  " + KEPT[0].arguments
+    )
+    assert len(section) == 8
+    assert section[-1].strip() == "and 4 more"
+
+
+def test_a_row_without_kept_calls_says_so_and_gaps_have_none() -> None:
+    one = replace(full_window(), calls=calls.Calls(KEPT[1:]))
+    assert "none of this window" in text(row_calls.kept_calls(facts(one, TRAIN), FRAME))[1]
+    without = replace(full_window(), calls=calls.Calls())
+    assert not row_calls.kept_calls(facts(without, TRAIN), FRAME).lines
+    gap = replace(one, rows=rows([Calls(GAP, [5_000_000])], split=True))
+    path = (Step("operation", HOST_GAP, HOST_GAP), Step("layer", HOST_LAYER, HOST_LAYER))
+    assert not row_calls.kept_calls(facts(gap, path), FRAME).lines
+
+
+def test_calls_inside_others_are_only_listed_where_an_operation_is_chosen() -> None:
+    nested = KEPT[0]._replace(nested=True, layer="driver", operation="cuLaunchKernel")
+    one = replace(full_window(), calls=calls.Calls([nested]))
+    assert not facts(one, TRAIN).kept
+    inside = (
+        *TRAIN,
+        Step("operation", "cuLaunchKernel", "cuLaunchKernel"),
+        Step("layer", "driver", "driver"),
+    )
+    assert facts(one, inside).kept == (nested,)
