@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model.chain import SEVERITIES, Severity
 from model.errors import Told
@@ -19,6 +18,7 @@ from model.merging import merge
 from model.packing import Peak
 from model.window import Missing, Window
 from store.decoding import Decoder
+from store.moments import Listing, Moments
 from store.opening import Damaged, Opened
 
 __all__ = ["ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
@@ -26,8 +26,6 @@ __all__ = ["ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded", "load"
 _AT_ONCE: Final = 64
 """Windows that are added up together."""
 _MOST_WARNINGS: Final = 100
-_MOST_WINDOWS: Final = 4_000_000
-"""Windows that a file may have: more than six weeks of seconds."""
 
 
 class Gone(Told):
@@ -42,36 +40,6 @@ class Host(NamedTuple):
     clock_offset_ns: int | None
     """Its clock minus that of the file's first host; None where it was not estimated."""
     clock_error_ns: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moments:
-    """The windows of a file, oldest first: element i of every array belongs to one window.
-
-    They are in the order in which they came: where the clock was set back, ``start`` falls.
-    """
-
-    window_id: NDArray[np.int64]
-    host_id: NDArray[np.int64]
-    start: NDArray[np.float64]
-    """Unix time in seconds."""
-    seconds: NDArray[np.float64]
-    level: NDArray[np.int64]
-    """0: as it came; 10, 60: put together to windows of at least so many seconds."""
-    lost_ms_per_s: NDArray[np.float64]
-    """What open chains cost together: see ``model.packing.Peak``."""
-    worst: NDArray[np.int64]
-    """Severity of the worst open chain, as ``model.packing.Peak.worst``."""
-    began: NDArray[np.int64]
-    """The same of the chains that began within."""
-
-    def __len__(self) -> int:
-        return len(self.window_id)
-
-    @property
-    def end(self) -> NDArray[np.float64]:
-        """Unix time in seconds."""
-        return self.start + self.seconds
 
 
 class ChainSpan(NamedTuple):
@@ -103,6 +71,7 @@ class Recorded:
         self._data_version = -1
         self.changed()
         self._moments: Moments | None = None
+        self._listing = Listing()
         self.about: Mapping[str, str] = dict(self._all("SELECT name, value FROM about"))
         """What the file says of itself."""
 
@@ -142,7 +111,8 @@ class Recorded:
     def moments(self) -> Moments:
         """All windows, oldest first, as they were when ``changed`` last said so."""
         if self._moments is None:
-            self._moments = self._read_moments()
+            with self._opened.reading("its list of windows"), self._snapshot():
+                self._moments = self._listing.read(self.connection)
         return self._moments
 
     def changed(self) -> bool:
@@ -229,21 +199,6 @@ class Recorded:
                     span = before._replace(severity=worst, seen=max(before.seen, seen))
                 spans[span.id, since] = span
         return sorted(spans.values(), key=lambda span: (span.since, span.id))
-
-    def _read_moments(self) -> Moments:
-        rows = self._all(
-            "SELECT window_id, host_id, level, worst, began, start, seconds, coalesce(lost_ms_per_s, 0.0)"
-            " FROM windows ORDER BY window_id"
-            f" LIMIT {_MOST_WINDOWS}"
-        )
-        with self._opened.reading("its list of windows"):
-            kinds = set(map(type, (value for row in rows for value in row[:5])))
-            if kinds - {int} or {type(value) for row in rows for value in row[5:]} - {float}:
-                raise ValueError("a number is none")
-            whole = np.array([row[:5] for row in rows], np.int64).reshape(-1, 5).T
-            real = np.array([row[5:] for row in rows], np.float64).reshape(-1, 3).T
-            window_id, host_id, level, worst, began = whole
-            return Moments(window_id, host_id, real[0], real[1], level, real[2], worst, began)
 
     def _all(self, query: str) -> list[tuple[Any, ...]]:
         with self._opened.reading("it"):

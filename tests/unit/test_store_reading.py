@@ -16,6 +16,7 @@ from model.merging import merge
 from model.packing import Peak
 from outputs import saved
 from store import opening, schema
+from store.moments import Moments
 from store.opening import Opened
 from store.reading import Damaged, Gone, load, open_file
 from store.saving import save
@@ -135,6 +136,39 @@ def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
             with pytest.raises(Gone, match="no longer"):
                 recorded.window(first)
             assert [one.start for one in recorded.windows()] == [one.start for one in windows[1:]]
+
+
+def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    windows = following(8, window())
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        writer = Writer(connection)
+        with open_file(path) as recorded:
+
+            def check(*ids: int) -> None:
+                assert recorded.changed()
+                with open_file(path) as anew:
+                    for name in Moments.__slots__:
+                        assert (
+                            getattr(recorded.moments, name).tolist() == getattr(anew.moments, name).tolist()
+                        )
+                assert tuple(recorded.moments.window_id) == ids
+
+            for one in windows[:4]:
+                writer.add(one)
+            check(1, 2, 3, 4)
+            writer.add(windows[4])
+            check(1, 2, 3, 4, 5)
+            connection.execute("DELETE FROM windows WHERE window_id IN (2, 3)")
+            writer.add(merge(windows[1:3]), 10, window_id=2)
+            check(1, 2, 4, 5)
+            writer.add(windows[5])
+            connection.execute("DELETE FROM windows WHERE window_id = 1")
+            check(2, 4, 5, 6)
+            connection.execute("DELETE FROM windows WHERE window_id = 6")
+            check(2, 4, 5)
 
 
 def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
