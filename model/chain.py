@@ -100,6 +100,11 @@ class Chain:
     """Whether it still goes on."""
 
     @property
+    def identity(self) -> str:
+        """Its id, without what is put behind that of an earlier time once the chain has opened again."""
+        return self.id.removesuffix(f"@{self.since:.0f}")
+
+    @property
     def culprits(self) -> tuple[Link, ...]:
         """Who is to blame, each once, the first one most; may be empty."""
         found: dict[tuple[str, int, str, str], Link] = {}

@@ -72,8 +72,8 @@ class Course:
 
 
 def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
-    """Of the chains of ``host``, each id once, as it was known last."""
-    found = {one.chain.id: one for one in episodes if one.host == host}
+    """Of the chains of ``host``, each once, as it was known last."""
+    found = {one.chain.identity: one for one in episodes if one.host == host}
     return list(found.values())
 
 

@@ -34,7 +34,7 @@ class Episodes:
     def add(self, window: Window) -> None:
         """Take in what ``window`` says."""
         for chain in window.chains:
-            self._found[window.host, chain.id, chain.since] = Episode(window.host, chain)
+            self._found[window.host, chain.identity, chain.since] = Episode(window.host, chain)
         for tenant in window.tenants.values():
             self.tenants[window.host, tenant.id] = tenant
 

@@ -45,6 +45,8 @@ MOST_HOSTS: Final = 8
 """Hosts that have charts."""
 _TICKS: Final = 7
 _FEW_TICKS: Final = 4
+_MOST_BARS: Final = 30
+_CELLS: Final = 240
 _LAST_TICK: Final = 0.86
 """Labels that stand right of their tick have room up to there."""
 _WIDE: Final = Style(width=100_000, colour=False, unicode=True)
@@ -102,7 +104,7 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html
     """The figures that one looks for first."""
     groups = pivot(whole, ())
     keys = [key for key in whole.rows.keys if key.outermost]
-    faults = {(one.host, one.chain.id) for one in episodes.all() if one.chain.severity != "info"}
+    faults = {(one.host, one.chain.identity) for one in episodes.all() if one.chain.severity != "info"}
     tiles = [
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
@@ -131,11 +133,11 @@ def _wrong(
     windows = {window.host: window for window in wholes}
     runs: dict[tuple[str, str], list[Episode]] = {}
     for episode in episodes.all():
-        runs.setdefault((episode.host, episode.chain.id), []).append(episode)
-    ordered = sorted(runs.values(), key=lambda run: _rank(run[-1]))
+        runs.setdefault((episode.host, episode.chain.identity), []).append(episode)
+    ordered = sorted(runs.values(), key=lambda run: _rank(_worst(run)))
     if not ordered:
         return section("What was wrong", tag("p", "Nothing that is known to be wrong.", class_="dim"))
-    faults = any(run[-1].chain.severity != "info" for run in ordered)
+    faults = any(_worst(run).chain.severity != "info" for run in ordered)
     parts: list[Html] = []
     if times is not None:
         rows = [_run(number, run, times, start, end) for number, run in enumerate(ordered[:MOST_CHAINS])]
@@ -147,18 +149,23 @@ def _wrong(
         below = tag("div", tag("span"), tag("div", *ticks, class_="ticks"), class_="run")
         parts.append(tag("div", *rows, below, class_="runs"))
     for number, run in enumerate(ordered[:MOST_CHAINS]):
-        last = run[-1]
-        times_told = f", {len(run)} times, the last one:" if len(run) > 1 else ""
-        head = tag(
-            "summary", tag("b", last.chain.severity), f" {last.chain.summary or last.chain.title}{times_told}"
-        )
+        worst = _worst(run)
+        chain = worst.chain
+        when = figures.moment(chain.since)
+        often = f" · {len(run)} times, the worst of them {when}" if len(run) > 1 else f" · {when}"
+        text = f" {chain.summary or chain.title}"
+        head = tag("summary", tag("b", chain.severity), text, tag("span", often, class_="dim"))
         # A link to what is inside opens it.
-        inside = tag("div", chain_article(last.chain, windows[last.host]), id=f"chain-{number}")
+        inside = tag("div", chain_article(chain, windows[worst.host]), id=f"chain-{number}")
         unfolded = {"open": "open"} if number < OPEN_CHAINS else {}
-        parts.append(tag("details", head, inside, class_=last.chain.severity, **unfolded))
+        parts.append(tag("details", head, inside, class_=chain.severity, **unfolded))
     more = len(ordered) - MOST_CHAINS
     parts += [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
     return section("What was wrong" if faults else "Worth knowing", *parts)
+
+
+def _worst(run: Sequence[Episode]) -> Episode:
+    return min(run, key=_rank)
 
 
 def _rank(episode: Episode) -> tuple[int, float, str]:
@@ -168,24 +175,48 @@ def _rank(episode: Episode) -> tuple[int, float, str]:
 
 
 def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: float) -> Html:
-    chain = run[-1].chain
-    bars = []
-    for episode in run:
-        left, right = times.place(episode.chain.since), times.place(episode.end)
-        if episode.end < start or episode.chain.since > end:
-            continue
-        told = f"{figures.moment(episode.chain.since)} for {_seconds(episode.end - episode.chain.since)}"
-        bars.append(
-            tag(
-                "i",
-                title=told,
-                class_=episode.chain.severity,
-                style=f"left:{100 * left:.2f}%;width:{100 * max(right - left, 0.002):.2f}%",
-            )
-        )
+    chain = _worst(run).chain
+    bars = _dense(run, start, end) if len(run) > _MOST_BARS else _bars(run, times, start, end)
     text = chain.summary or chain.title
     link = tag("a", tag("b", chain.severity), f" {text}", href=f"#chain-{number}", title=text)
     return tag("div", link, tag("div", *bars, class_="track"), class_=f"run {chain.severity}")
+
+
+def _bars(run: Sequence[Episode], times: Axis, start: float, end: float) -> list[Html]:
+    """A bar for each episode."""
+    bars = []
+    for episode in run:
+        since, until = episode.chain.since, episode.end
+        if until < start or since > end:
+            continue
+        left, right = times.place(since), times.place(until)
+        told = f"{figures.moment(since)} for {_seconds(until - since)}"
+        style = f"left:{100 * left:.2f}%;width:{100 * max(right - left, 0.002):.2f}%"
+        bars.append(tag("i", title=told, class_=episode.chain.severity, style=style))
+    return bars
+
+
+def _dense(run: Sequence[Episode], start: float, end: float) -> list[Html]:
+    """Many episodes as cells, the paler the less of their time was part of one: bars would run together."""
+    length = max(end - start, 1e-3) / _CELLS
+    covered = [0.0] * _CELLS
+    worst = [len(SEVERITIES) - 1] * _CELLS
+    for episode in run:
+        since, until = max(episode.chain.since, start) - start, min(episode.end, end) - start
+        for cell in range(max(int(since / length), 0), min(int(until / length) + 1, _CELLS)):
+            covered[cell] += max(min(until, (cell + 1) * length) - max(since, cell * length), 0.0)
+            worst[cell] = min(worst[cell], SEVERITIES.index(episode.chain.severity))
+    return [
+        tag(
+            "i",
+            class_=SEVERITIES[worst[cell]],
+            title=f"{figures.moment(start + cell * length)}: {100 * min(seconds / length, 1):.0f}%",
+            style=f"left:{100 * cell / _CELLS:.2f}%;width:{100 / _CELLS:.2f}%;"
+            f"opacity:{0.2 + 0.8 * min(seconds / length, 1):.2f}",
+        )
+        for cell, seconds in enumerate(covered)
+        if seconds
+    ]
 
 
 def _foot() -> Html:

@@ -51,7 +51,7 @@ circle.dot { fill: var(--bad); fill-opacity: .7 }
 .run a b { display: inline-block; font-weight: normal; min-width: 4.6rem; text-transform: uppercase }
 .track, .ticks { position: relative }
 .track { background: var(--panel); height: 1.05rem; margin: .1rem 0 }
-.track i { background: var(--line); height: 100%; min-width: 3px; position: absolute }
+.track i { background: var(--line); height: 100%; min-width: 2px; position: absolute }
 .track i.critical, .track i.high { background: var(--bad) }
 .track i.medium { background: var(--warn) }
 .track i.low { background: var(--p50) }

@@ -30,7 +30,7 @@ OURS = {"a", "b", "figure", "figcaption", "details", "summary"}
 DRAWN = {"svg", "path", "circle", "rect", "text", "title"}
 DRAWING = {"viewbox", "d", "x", "y", "cx", "cy", "r", "width", "height"}
 LINKING = {"href", "id", "open"}
-STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?")
+STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?(;opacity:[0-9.]+)?")
 
 
 class Page(HTMLParser):
@@ -135,11 +135,39 @@ def test_every_chain_has_its_times_and_its_place() -> None:
 
 def test_a_chain_that_came_again_is_told_once_and_drawn_each_time() -> None:
     one = full_window()
-    again = replace(one.chains[0], since=one.start + 10, seen=one.start + 12)
-    page = page_of([replace(one, chains=one.chains[:1]), replace(one, start=one.start + 10, chains=(again,))])
+    first = one.chains[0]
+    again = replace(first, since=one.start + 10, seen=one.start + 12, lost_ms_per_s=1.0)
+    # What is over has its time behind its id once it has come again.
+    over = replace(first, id=f"{first.id}@{first.since:.0f}", open=False)
+    assert over.identity == again.identity == first.id
+    page = page_of([replace(one, chains=(first,)), replace(one, start=one.start + 10, chains=(again, over))])
     assert "2 times" in page.text
     assert len([given for given in page.of("i", "high") if "left:" in given["style"]]) == 2
-    assert len(page.of("article", "high")) == 1
+    assert len(page.of("article", "high over")) == 1
+
+
+def test_what_came_often_is_drawn_by_how_much_of_the_time_it_took() -> None:
+    one = full_window()
+    # Of every 20 seconds ten, for two hours.
+    found = [
+        replace(
+            one,
+            start=one.start + 20.0 * number,
+            chains=(
+                replace(one.chains[0], since=one.start + 20.0 * number, seen=one.start + 20.0 * number + 10),
+            ),
+        )
+        for number in range(360)
+    ]
+    page = page_of(found)
+    shades = [
+        float(cell["style"].rpartition(":")[2])
+        for cell in page.of("i", "high")
+        if "opacity" in cell.get("style", "")
+    ]
+    assert len(shades) == 240
+    assert sum(shades) / len(shades) == pytest.approx(0.6, abs=0.01)
+    assert "360 times" in page.text
 
 
 def test_text_stays_text() -> None:

@@ -274,7 +274,8 @@ def test_chains_at_one_time_have_lines_of_their_own() -> None:
 def test_a_chain_that_comes_again_is_a_slice_again() -> None:
     one = full_window()
     again = replace(one.chains[0], since=one.start + 10, seen=one.start + 12)
-    made = trace_of([one, replace(one, start=one.start + 10, chains=(again,))])
+    over = replace(one.chains[0], id=f"{again.id}@{one.chains[0].since:.0f}", open=False)
+    made = trace_of([one, replace(one, start=one.start + 10, chains=(again, over))])
     slices = [event for event in of(made["traceEvents"], "X") if event["name"] == again.title]
     assert len(slices) == 2
     assert slices[0]["tid"] == slices[1]["tid"]
