@@ -9,7 +9,7 @@ from typing import Any
 
 from model.errors import Told
 from store import schema
-from store.query import functions, guard, making, views
+from store.query import functions, guard, making, sums, views
 from store.query.mistakes import told
 from store.reading import Recorded
 
@@ -26,18 +26,20 @@ class Answer:
     """Worked out as they are read, which may raise Told: the time was over, for example."""
 
 
-def answer(recorded: Recorded, sql: str, seconds: float) -> Answer:
-    """What ``sql`` finds in ``recorded``, which can be asked once.
+def answer(recorded: Recorded, sql: str, seconds: float, *, least: int = 0) -> Answer:
+    """What ``sql`` finds in ``recorded``, which can be asked once. ``least``: the first ``rewrite.Form`` of
+    calls to try; the answer is the same.
 
     Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
     ``seconds`` or more memory than it may.
     """
-    return _Question(recorded.connection, sql, seconds).answer()
+    return _Question(recorded.connection, sql, seconds, least).answer()
 
 
 class _Question:
-    def __init__(self, connection: sqlite3.Connection, sql: str, seconds: float) -> None:
+    def __init__(self, connection: sqlite3.Connection, sql: str, seconds: float, least: int) -> None:
         self._connection = connection
+        self._least = least
         self._sql = sql.strip().rstrip(";").rstrip()
         self._patience = guard.Patience(seconds)
         self._refused: list[str] = []
@@ -63,14 +65,18 @@ class _Question:
         from store.query.alike import unfold
         from store.query.rewrite import Form, planned, unread
 
-        plan = planned(self._sql, _columns_of)
-        if any(need.form is Form.SUMS and need.kernels for need in plan.needs):
-            known = making.find_rest(self._connection)
-            if not known and any(need.longest for need in plan.needs):
-                plan = planned(self._sql, _columns_of, maxima=False)
+        plan = planned(self._sql, _columns_of, least=Form(self._least))
+        for need in plan.needs:
+            if need.form is Form.SUMS:
+                known = sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
+                if need.longest and not known:
+                    plan = planned(self._sql, _columns_of, least=Form(self._least), maxima=False)
+                    break
         for _ in range(2):
             for need in plan.needs:
-                if need.form is not Form.SUMS:
+                if need.form is Form.SUMS:
+                    sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
+                else:
                     unfold(self._connection, need, self._patience)
             try:
                 with guard.reading_only(self._connection):

@@ -52,6 +52,7 @@ def confine(connection: sqlite3.Connection, patience: Patience) -> None:
     """Bound the time and the memory of everything that ``connection`` does from now on."""
     connection.execute(f"PRAGMA hard_heap_limit = {MOST_MEMORY}")
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
     connection.set_progress_handler(lambda: int(patience.over), _STEPS)
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from typing import Final
 
 from store.query import containers
-from store.query.views import BY_SERIES, EVENTS, NO_KERNEL, SERIES_SQL, UNKNOWN, VIEWS, View
+from store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS, View
 
 _EVENTS: Final = (
     "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"
@@ -52,59 +52,7 @@ def make(connection: sqlite3.Connection) -> None:
             connection.execute(f"CREATE TEMP VIEW {view.name} AS {_nothing(view)}")
         elif view.select:
             connection.execute(f"CREATE TEMP VIEW {view.name} AS {view.select}")
-    for name in EVENTS:
-        for statement in _sums(name):
-            connection.execute(statement)
 
 
 def _nothing(view: View) -> str:
     return "SELECT " + ", ".join(f"NULL AS {name}" for name in view.names) + " WHERE 0"
-
-
-def sums_of(events: str, *, kernels: bool) -> str:
-    """The view of the stored sums of a view of single calls, with kernel names or without."""
-    return f"~{events}_by_kernel" if kernels and events == "cuda_events" else f"~{events}"
-
-
-def _sums(events: str) -> list[str]:
-    """What makes the views of the sums of ``events``."""
-    columns = 'n.calls AS "~calls", n.total_ns AS "~total_ns", n.max_ns AS "~max_ns", n.errors AS "~errors",'
-    moved, nothing = ' n.bytes AS "~bytes"', ' 0 AS "~bytes"'
-    plain = (
-        f'SELECT {SERIES_SQL}, NULL AS kernel_name, {columns}{moved}, n.series_id AS "~series_id"'
-        f" FROM main.counts n {BY_SERIES}"
-        f" WHERE n.calls > 0 AND s.events = '{events}'"
-    )
-    made = [f'CREATE TEMP VIEW "{sums_of(events, kernels=False)}" AS {plain}']
-    if events == "cuda_events":
-        by_kernel = (
-            f"{plain} AND NOT s.launches"
-            f" UNION ALL SELECT {SERIES_SQL}, k.kernel_name, {columns}{nothing}, n.series_id"
-            f" FROM main.kernel_counts n {BY_SERIES}"
-            ' LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id'
-            " WHERE n.calls > 0 AND s.launches"
-            f" UNION ALL SELECT {SERIES_SQL}, '{UNKNOWN}', {columns}{moved}, n.series_id"
-            f' FROM temp."~rest" n {BY_SERIES}'
-        )
-        made += [
-            'CREATE TEMP TABLE "~rest" (window_id INTEGER, series_id INTEGER, calls INTEGER, errors INTEGER,'
-            " bytes INTEGER, total_ns INTEGER, max_ns INTEGER, exact INTEGER)",
-            f'CREATE TEMP VIEW "{sums_of(events, kernels=True)}" AS {by_kernel}',
-        ]
-    return made
-
-
-def find_rest(connection: sqlite3.Connection) -> bool:
-    """Work out the launches that kernel_counts has not. Whether the longest of them are all known."""
-    if connection.execute('SELECT 1 FROM temp."~rest"').fetchone() is None:
-        connection.execute(
-            'INSERT INTO temp."~rest" SELECT n.window_id, n.series_id, n.calls - ifnull(k.calls, 0),'
-            " max(n.errors - ifnull(k.errors, 0), 0), n.bytes, max(n.total_ns - ifnull(k.total_ns, 0), 0),"
-            " n.max_ns, n.max_ns > ifnull(k.max_ns, -1)"
-            ' FROM main.counts n CROSS JOIN temp."~series" s ON s.series_id = n.series_id'
-            " LEFT JOIN (SELECT window_id, series_id, sum(calls) AS calls, sum(errors) AS errors,"
-            " sum(total_ns) AS total_ns, max(max_ns) AS max_ns FROM main.kernel_counts"
-            " GROUP BY window_id, series_id) k ON k.window_id = n.window_id AND k.series_id = n.series_id"
-            " WHERE s.launches AND n.calls > ifnull(k.calls, 0)"
-        )
-    return connection.execute('SELECT 1 FROM temp."~rest" WHERE NOT exact').fetchone() is None

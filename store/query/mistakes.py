@@ -41,7 +41,7 @@ def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str
         return BadUsage(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
     if kind == "no such column":
         return BadUsage(f"there is no column {_shown(name)}", _column(name, sql))
-    if kind in ("no such function", "wrong number of arguments to function p()"):
+    if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
         return BadUsage(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
     if "not authorized" in text or "prohibited" in text or "readonly" in text or "query_only" in text:

@@ -97,10 +97,18 @@ def _table(out: TextIO, columns: Sequence[str], rows: Rows, width: int | None, u
         ([cell(value) for value in row] for row in chain(first, rows)),
     ):
         fitted = (
-            text.rjust(width_) if aligned and cell_len(text) <= width_ else fit(text, width_, unicode=unicode)
+            _fitted(text, width_, right=aligned, whole=aligned or width is None, unicode=unicode)
             for text, width_, aligned in zip(cells, widths, right, strict=True)
         )
         out.write(_BETWEEN.join(fitted).rstrip() + "\n")
+
+
+def _fitted(text: str, width: int, *, right: bool, whole: bool, unicode: bool) -> str:
+    """``text`` in its column. A figure is never cut, and nothing is where there is no end of a line."""
+    missing = width - cell_len(text)
+    if missing < 0 and not whole:
+        return fit(text, width, unicode=unicode)
+    return " " * missing + text if right else text + " " * missing
 
 
 def _cell(unicode: bool) -> Callable[[Any], str]:
@@ -113,7 +121,8 @@ def _cell(unicode: bool) -> Callable[[Any], str]:
             return _real(value)
         if isinstance(value, bytes):
             return f"({len(value)} bytes)"
-        return printable(str(value))
+        text = printable(str(value))
+        return text if unicode else text.encode("ascii", "replace").decode("ascii")
 
     return cell
 

@@ -21,8 +21,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from store.query import views
-from store.query.making import sums_of
 from store.query.names import Columns, Names, Unsure
+from store.query.sums import sums_of
 from store.query.weighing import Weighing, is_aggregate
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
@@ -45,6 +45,8 @@ class Need:
     form: Form
     kernels: bool
     """Whether kernels are told apart."""
+    windows: bool
+    """Whether windows are told apart."""
     name: str
     """What stands for the view in the rewritten query."""
     longest: bool = False
@@ -71,17 +73,19 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
         return unread(sql)
     needs: list[Need] = []
     names = Names(tree, columns)
-    for select in list(tree.find_all(exp.Select)):
-        needs += _Part(select, names).rewritten(len(needs), least, maxima)
-    return Plan(tree.sql(dialect="sqlite"), needs) if needs else unread(sql)
+    try:
+        for select in list(tree.find_all(exp.Select)):
+            needs += _Part(select, names).rewritten(len(needs), least, maxima)
+    except Unsure:
+        return unread(sql)
+    return Plan(tree.sql(dialect="sqlite") if needs else sql, needs)
 
 
 def unread(sql: str) -> Plan:
     """All views of single calls that ``sql`` may mean, each call a row: it then runs as it is."""
     small = sql.lower()
-    return Plan(
-        sql, [Need(name, Form.SINGLE, kernels=True, name=name) for name in views.EVENTS if name in small]
-    )
+    named = [name for name in views.EVENTS if name in small]
+    return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
 
 
 class _Part:
@@ -100,11 +104,11 @@ class _Part:
             if isinstance(source, exp.Table) and self._names.is_events(source)
         ]
         for alias, table in events:
-            need = Need(table.name.lower(), Form.SINGLE, True, f"~events_{number + len(needs)}")
+            need = Need(table.name.lower(), Form.SINGLE, True, True, f"~events_{number + len(needs)}")
             if len(events) == 1:
                 self._choose(need, alias, table, least, maxima)
             if need.form is Form.SUMS:
-                need.name = sums_of(need.events, kernels=need.kernels)
+                need.name = sums_of(need.events, kernels=need.kernels, windows=need.windows)
             _rename(table, need.name)
             needs.append(need)
         return needs
@@ -112,7 +116,9 @@ class _Part:
     def _choose(self, need: Need, alias: str, table: exp.Table, least: Form, maxima: bool) -> None:
         try:
             mine = self._names.columns_of(self._select, alias)
-            need.kernels = bool(self._stars()) or any(column.name.lower() == "kernel_name" for column in mine)
+            used = {column.name.lower() for column in mine}
+            need.kernels = bool(self._stars()) or "kernel_name" in used
+            need.windows = bool(self._stars()) or not used.isdisjoint((*views.OF_WINDOW, *views.PER_CALL))
             need.rows = self._rows(alias, table)
             need.most = self._limit()
             self._refuse(table)
@@ -180,7 +186,7 @@ class _Part:
         parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
         conditions = [part.copy() for part in parts if self._may_go_first(part, alias)]
         source = table.copy()
-        _rename(source, sums_of(table.name.lower(), kernels=False))
+        _rename(source, sums_of(table.name.lower(), kernels=False, windows=True))
         rows = exp.select(_column(alias, "window_id"), _column(alias, views.SERIES)).from_(source)
         rows.set("joins", [join.copy() for join in joins])
         return rows.where(*conditions).distinct().sql(dialect="sqlite") if conditions else ""

@@ -60,6 +60,8 @@ EVENT_COLUMNS: Final = (
     ("kept", "1: kept one by one, all its figures are its own"),
 )
 """Of a view of single calls."""
+OF_WINDOW: Final = tuple(name for name, _ in _WINDOW)
+"""Of these, what tells one window from another."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
 """Of these, what only single calls have: no sum stands for it."""
 SUMS: Final = {"duration_ns": "~total_ns", "bytes": "~bytes", "error": "~errors"}
@@ -83,9 +85,10 @@ EVENTS: Final = {
 IN_WINDOW: Final = "JOIN main.windows w ON w.window_id = n.window_id"
 BY_SERIES: Final = 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id LEFT ' + IN_WINDOW
 _BY_PROCESS: Final = 'CROSS JOIN temp."~processes" p ON p.process_id = n.process_id LEFT ' + IN_WINDOW
-_WINDOW_SQL: Final = "n.window_id, w.start AS window_start"
-SERIES_SQL: Final = f"{_WINDOW_SQL}, s.cgroup_id, s.pid, s.process, s.layer, s.op"
-_PROCESS_SQL: Final = f"{_WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
+WINDOW_SQL: Final = "n.window_id, w.start AS window_start"
+WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op"
+SERIES_SQL: Final = f"{WINDOW_SQL}, {WHO_SQL}"
+_PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 
 
 def _plain(name: str, about: str, head: tuple[tuple[str, str], ...], sql: str, join: str, *more: str) -> View:
@@ -217,7 +220,7 @@ VIEWS: Final = (
             ("seen", "when it was last seen"),
             ("open", "1: it went on"),
         ),
-        f"SELECT {_WINDOW_SQL}, c.id AS chain_id, c.cause, n.severity, c.title, c.summary, p.cgroup_id,"
+        f"SELECT {WINDOW_SQL}, c.id AS chain_id, c.cause, n.severity, c.title, c.summary, p.cgroup_id,"
         " p.pid, p.process, c.layer, c.operation AS op, n.lost_ms_per_s,"
         " CASE WHEN n.open THEN n.lost_ms_per_s * w.seconds END AS lost_ms, n.confidence, n.p99_ns,"
         " n.normal_p99_ns, n.calls, n.since, n.seen, n.open FROM main.chains n"
@@ -257,7 +260,7 @@ VIEWS: Final = (
     ),
     _plain(
         *("tenant_use", "what a container used, and what it was denied", (*_WINDOW, _WHO[0])),
-        f"{_WINDOW_SQL}, t.cgroup_id",
+        f"{WINDOW_SQL}, t.cgroup_id",
         f'CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
         *("cpu_ns: CPU time", "throttled_ns: time stopped by its CPU quota"),
         *(
@@ -313,7 +316,7 @@ VIEWS: Final = (
             ("ecc_uncorrected", "within the window"),
             ("lost", "1: it no longer answers"),
         ),
-        f"SELECT {_WINDOW_SQL}, g.number AS gpu, g.uuid, g.name AS model, n.utilization_percent,"
+        f"SELECT {WINDOW_SQL}, g.number AS gpu, g.uuid, g.name AS model, n.utilization_percent,"
         " n.memory_used_bytes, g.memory_total_bytes, n.power_watts, n.temperature_celsius, n.sm_clock_mhz,"
         " g.sm_clock_max_mhz, n.power_held_ns, n.thermal_held_ns, n.pcie_replays, n.ecc_uncorrected, n.lost"
         f" FROM main.devices n LEFT JOIN main.gpus g ON g.gpu_id = n.gpu_id LEFT {IN_WINDOW}",
@@ -322,7 +325,7 @@ VIEWS: Final = (
         "losses",
         "what was lost, by counter (docs/json.md says what each one means)",
         (*_WINDOW, ("name", "of the counter"), ("count", "how many")),
-        f"SELECT {_WINDOW_SQL}, n.name, n.count FROM main.losses n LEFT {IN_WINDOW}",
+        f"SELECT {WINDOW_SQL}, n.name, n.count FROM main.losses n LEFT {IN_WINDOW}",
     ),
     View(
         "windows",

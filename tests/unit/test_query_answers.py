@@ -1,0 +1,303 @@
+"""What queries find, against calls that are known one by one; and in each form that calls can have."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from store.query import batches
+from store.query.ask import answer
+from store.query.rewrite import Form
+from store.reading import open_file
+from tests.unit.full_window import full_window
+from tests.unit.known_calls import LAUNCH, Call, random_calls, recorded, windows_of, write_file
+
+LAUNCHES = """
+SELECT container_id, kernel_name, COUNT(*) AS launches, SUM(duration_ns)/1e6 AS total_ms
+FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
+GROUP BY container_id, kernel_name ORDER BY total_ms DESC LIMIT 20;
+"""
+NCCL = """
+SELECT container_id, op, COUNT(*) AS calls, AVG(duration_ns)/1e6 AS avg_ms, MAX(duration_ns)/1e6 AS p100_ms
+FROM nccl_events e JOIN containers c ON c.cgroup_id = e.cgroup_id
+GROUP BY container_id, op;
+"""
+CONTAINERS = {"docker:aa": "train", "docker:bb": f"serve@{'b' * 12}", "cri:cc": f"serve@{'c' * 12}"}
+SEEDS = range(40)
+
+
+def asked(path: Path, sql: str, least: int = Form.SUMS) -> list[tuple[Any, ...]]:
+    with open_file(path) as file:
+        return list(answer(file, sql, 60, least=least).rows)
+
+
+def grouped(calls: Sequence[Call], *, layer: str) -> dict[tuple[str, str | None], list[Call]]:
+    groups = defaultdict(list)
+    for call in calls:
+        if call.nested or (call.layer == "nccl") != (layer == "nccl") or call.layer == "host":
+            continue
+        what = call.operation if layer == "nccl" else None
+        if call.operation == LAUNCH:
+            what = call.kernel or "(unknown)"
+        groups[CONTAINERS[call.tenant], what].append(call)
+    return groups
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_launches_of_each_kernel_are_those_that_were_made(seed: int, tmp_path: Path) -> None:
+    calls = random_calls(seed)
+    path = write_file(tmp_path / "file", windows_of(calls))
+    found = {row[:2]: row[2:] for row in asked(path, LAUNCHES)}
+    truth = grouped(calls, layer="cuda")
+    assert len(found) == min(len(truth), 20)
+    for key, (launches, total_ms) in found.items():
+        assert launches == len(truth[key])
+        assert total_ms == pytest.approx(sum(call.duration_ns for call in truth[key]) / 1e6)
+    assert [row[3] for row in asked(path, LAUNCHES)] == sorted(
+        (one[1] for one in found.values()), reverse=True
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_calls_of_nccl_are_those_that_were_made(seed: int, tmp_path: Path) -> None:
+    calls = random_calls(seed)
+    found = {row[:2]: row[2:] for row in asked(write_file(tmp_path / "file", windows_of(calls)), NCCL)}
+    truth = grouped(calls, layer="nccl")
+    assert set(found) == set(truth)
+    for key, (number, mean_ms, most_ms) in found.items():
+        durations = [call.duration_ns for call in truth[key]]
+        assert number == len(durations)
+        assert mean_ms == pytest.approx(sum(durations) / len(durations) / 1e6)
+        assert most_ms == max(durations) / 1e6
+
+
+def test_calls_that_were_kept_have_their_own_time(tmp_path: Path) -> None:
+    calls = [call._replace(kept=True) for call in random_calls(3) if call.operation == "ncclAllReduce"]
+    path = write_file(tmp_path / "file", windows_of(calls))
+    rows = asked(path, "SELECT duration_ns, error, kept, tid, start_ns % 1000000000 FROM nccl_events")
+    assert sorted(row[0] for row in rows) == sorted(call.duration_ns for call in calls)
+    assert sum(row[1] for row in rows) == sum(call.error for call in calls)
+    assert {row[2:] for row in rows} == {(1, 7, 1_000)}
+
+
+# Queries whose answers must be the same whether sums, calls that are alike, or single calls are asked.
+_COARSE = (
+    "op",
+    "pid",
+    "process",
+    "layer",
+    "kernel_name",
+    "e.cgroup_id",
+    "window_start",
+    "c.name",
+    "container_id",
+)
+_MEASURES = ("duration_ns", "bytes", "error", "pid", "duration_ns / 1e3", "duration_ns * 2 + bytes", "-bytes")
+_AGGREGATES = (
+    *("COUNT(*)", "COUNT({m})", "SUM({m})", "AVG({m})", "TOTAL({m})", "MAX(duration_ns)", "MIN(pid)"),
+    *(
+        "MIN(duration_ns)",
+        "MAX(bytes)",
+        "COUNT(DISTINCT {c})",
+        "COUNT(kernel_name)",
+        "SUM(duration_ns / 1000)",
+    ),
+    "SUM(CASE WHEN op LIKE '%Launch%' THEN {m} ELSE 0 END)",
+    "SUM(CASE WHEN op LIKE '%Launch%' THEN {m} END)",
+    "AVG(CASE pid WHEN 100 THEN {m} END)",
+    "SUM(iif(error, duration_ns, 0))",
+    "COUNT(*) FILTER (WHERE pid = 100)",
+    "SUM({m}) FILTER (WHERE c.kind = 'container')",
+    "SUM({m}) FILTER (WHERE duration_ns > 1000000)",
+    "MAX(duration_ns / 1e6)",
+    "MAX(CASE WHEN pid = 100 THEN duration_ns END)",
+    "COUNT(*) * 2.0 / (1 + SUM(error))",
+    "COUNT(NULLIF(duration_ns, 0))",
+    "MAX(start_ns)",
+    "SUM(kept)",
+    "length(group_concat(DISTINCT layer))",
+)
+_CONDITIONS = (
+    *(
+        "pid = 100",
+        "op LIKE '%Launch%'",
+        "kernel_name IS NOT NULL",
+        "window_start > 1700000000.5",
+        "NOT error",
+    ),
+    *(
+        "duration_ns > 1000000",
+        "duration_ns BETWEEN 50 AND 4000",
+        "c.name = 'serve'",
+        "kernel_name = 'reduce'",
+    ),
+    *(
+        "e.cgroup_id IN (SELECT cgroup_id FROM containers WHERE kind = 'pod')",
+        "kept",
+        "bytes > 0",
+        "e.pid + 1 > 0",
+    ),
+    "EXISTS (SELECT 1 FROM operations o WHERE o.pid = e.pid AND o.op = e.op)",
+)
+_VIEWS = ("cuda_events", "cuda_events", "nccl_events", "host_events", "nested_events")
+_JOIN = "FROM {view} e {join} JOIN containers c ON c.cgroup_id = e.cgroup_id"
+
+
+def generated(random: Random) -> str:
+    """A query that adds up calls of a view, by some of their columns."""
+    keys = random.sample(_COARSE, random.randrange(4)) + (["error"] if random.random() < 0.1 else [])
+    chosen = random.sample(_AGGREGATES, random.randint(1, 4))
+    aggregates = [text.format(m=random.choice(_MEASURES), c=random.choice(_COARSE)) for text in chosen]
+    named = [f"{text} AS a{at}" for at, text in enumerate(aggregates)]
+    source = _JOIN.format(view=random.choice(_VIEWS), join=random.choice(("", "LEFT", "INNER")))
+    conditions = random.sample(_CONDITIONS, random.choice((0, 0, 1, 2)))
+    sql = f"SELECT {', '.join([*keys, *named])} {source}"
+    sql += f" WHERE {random.choice((' AND ', ' OR ')).join(conditions)}" if conditions else ""
+    sql += f" GROUP BY {', '.join(keys)}" if keys else ""
+    if keys and random.random() < 0.3:
+        sql += f" HAVING {random.choice(('COUNT(*) > 1', 'a0 IS NOT NULL', 'SUM(duration_ns) > 5000'))}"
+    if random.random() < 0.2:
+        sql = f"WITH found AS ({sql}) SELECT * FROM found ORDER BY 1"
+    elif random.random() < 0.2:
+        sql = f"SELECT count(*), total(a0) FROM ({sql})"
+    return sql
+
+
+def alike(first: list[tuple[Any, ...]], second: list[tuple[Any, ...]]) -> bool:
+    """Whether two answers have the same rows, in any order; floats may differ where they were added up."""
+    if len(first) != len(second):
+        return False
+    return all(
+        len(one) == len(other) and all(map(_same, one, other))
+        for one, other in zip(sorted(first, key=_order), sorted(second, key=_order), strict=True)
+    )
+
+
+def _order(row: tuple[Any, ...]) -> list[tuple[int, str]]:
+    return [
+        (0, "") if cell is None else (1, f"{cell:.9g}" if isinstance(cell, float) else str(cell))
+        for cell in row
+    ]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-6)
+    return bool(one == other) and type(one) is type(other)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_an_answer_is_the_same_from_sums_and_from_single_calls(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    path = write_file(tmp_path / "file", windows_of(random_calls(seed, most=60)))
+    for _ in range(4):
+        sql = generated(random)
+        answers = [asked(path, sql, least) for least in Form]
+        assert alike(answers[0], answers[1]), sql
+        assert alike(answers[0], answers[2]), sql
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT op, kernel_name FROM cuda_events",
+        "SELECT DISTINCT duration_ns FROM nccl_events",
+        "SELECT op, duration_ns, bytes FROM cuda_events ORDER BY duration_ns DESC, op, bytes LIMIT 7",
+        "SELECT op, duration_ns FROM cuda_events ORDER BY duration_ns, op LIMIT 5 OFFSET 3",
+        "SELECT count(*) FROM (SELECT pid FROM cuda_events)",
+        "SELECT count(*) FROM cuda_events a JOIN nccl_events b USING (pid, window_id)",
+        "SELECT op, duration_ns, row_number() OVER (ORDER BY duration_ns) FROM nccl_events",
+        "SELECT op FROM nccl_events UNION ALL SELECT op FROM host_events",
+        "SELECT layer, sum(n) FROM (SELECT layer, count(*) AS n FROM cuda_events GROUP BY 1) GROUP BY 1",
+        "SELECT name, (SELECT count(*) FROM cuda_events e WHERE e.pid = real_cgroup_id + 29) FROM containers",
+        "SELECT c.name, count(e.pid) FROM containers c LEFT JOIN nccl_events e USING (cgroup_id) GROUP BY 1",
+        "WITH cuda_events AS (SELECT 1 AS one UNION ALL SELECT 2) SELECT count(*), sum(one) FROM cuda_events",
+        "SELECT count(*) AS pid FROM cuda_events GROUP BY op HAVING pid > 100",
+        "SELECT op AS layer, count(*) FROM cuda_events GROUP BY layer",
+        "SELECT avg(duration_ns) AS duration_ns FROM cuda_events GROUP BY op ORDER BY duration_ns",
+        "SELECT 100 * sum(error) / count(*) FROM cuda_events",
+        "SELECT CAST(window_start / 2 AS INTEGER) AS two, count(*) FROM cuda_events GROUP BY two",
+        "SELECT count(*) FROM temp.cuda_events",
+        "SELECT sum(duration_ns) FROM cuda_events, containers USING (cgroup_id) WHERE real_cgroup_id = 0",
+    ],
+)
+def test_other_queries_too(sql: str, tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", windows_of(random_calls(11, most=90)))
+    answers = [asked(path, sql, least) for least in Form]
+    assert alike(answers[0], answers[1])
+    assert alike(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_many_windows_are_added_up_before_their_calls_are_looked_at(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = random_calls(seed, most=200, windows=8)
+    path = write_file(tmp_path / "file", windows_of(calls))
+    sql = (
+        "SELECT container_id, kernel_name, op, count(*), sum(duration_ns), max(duration_ns), sum(error),"
+        " sum(bytes), count(*) FILTER (WHERE duration_ns >= 0)"
+        " FROM cuda_events JOIN containers USING (cgroup_id) GROUP BY 1, 2, 3"
+    )
+    apart = asked(path, sql, Form.ALIKE)
+    monkeypatch.setattr(batches, "MOST_APART", 0)
+    monkeypatch.setattr(batches, "_AT_ONCE", 7)
+    assert alike(apart, asked(path, sql, Form.ALIKE))
+
+
+def test_percentiles_are_those_of_all_calls(tmp_path: Path) -> None:
+    calls = [call for seed in range(5) for call in random_calls(seed) if call.operation == "ncclAllReduce"]
+    path = write_file(tmp_path / "file", windows_of(calls))
+    sql = "SELECT p(hmerge(histogram), 50), p(hmerge(histogram), 100), SUM(calls) FROM operations"
+    [(median, most, number)] = asked(path, sql)
+    durations = sorted(call.duration_ns for call in calls)
+    assert number == len(durations)
+    assert median == pytest.approx(durations[(len(durations) - 1) // 2], rel=0.009, abs=1)
+    assert most == pytest.approx(durations[-1], rel=0.009, abs=1)
+    assert asked(path, "SELECT p(NULL, 50), p(hmerge(NULL), 50)") == [(None, None)]
+
+
+def test_a_file_without_calls_has_no_rows(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", [])
+    assert asked(path, "SELECT COUNT(*), SUM(duration_ns), MAX(duration_ns) FROM cuda_events") == [
+        (0, None, None)
+    ]
+    assert asked(path, LAUNCHES) == []
+    assert asked(path, "SELECT * FROM cuda_events") == []
+
+
+def test_every_view_has_the_columns_that_are_listed(tmp_path: Path) -> None:
+    from store.query.views import VIEWS
+
+    path = write_file(tmp_path / "file", [full_window()])
+    for view in VIEWS:
+        with open_file(path) as file:
+            found = answer(file, f"SELECT * FROM {view.name}", 60)
+            assert found.columns == view.names
+            assert list(found.rows) or view.name == "host_events"
+
+
+def test_a_query_sees_a_file_that_is_being_written(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", windows_of(random_calls(1)))
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("UPDATE windows SET level = 0")
+    try:
+        assert asked(path, "SELECT COUNT(*) > 0 FROM cuda_events") == [(1,)]
+    finally:
+        writer.close()
+
+
+def test_names_of_results_are_as_they_were_typed(tmp_path: Path) -> None:
+    with recorded(tmp_path / "file", random_calls(1)) as file:
+        found = answer(
+            file, "SELECT Op, COUNT(*), sum(duration_ns)/1e6, MAX(duration_ns) AS Most FROM cuda_events", 60
+        )
+        assert found.columns == ("Op", "COUNT(*)", "sum(duration_ns)/1e6", "Most")

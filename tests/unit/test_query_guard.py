@@ -1,0 +1,195 @@
+"""A query only reads, for a while, and what is wrong with it is told with what there is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from model.errors import BadUsage, Told
+from store.query import alike, guard
+from store.query.ask import answer
+from store.query.guard import TooLong
+from store.reading import open_file
+from tests.unit.full_window import full_window
+from tests.unit.known_calls import random_calls, windows_of, write_file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_file(tmp_path / "file", windows_of(random_calls(5)))
+
+
+def ask(path: Path, sql: str, seconds: float = 60.0) -> list[tuple[object, ...]]:
+    with open_file(path) as file:
+        return list(answer(file, sql, seconds).rows)
+
+
+def refusal(path: Path, sql: str) -> Told:
+    with pytest.raises(BadUsage) as caught:
+        ask(path, sql)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM main.windows",
+        "INSERT INTO about VALUES ('a', 'b')",
+        "UPDATE main.counts SET calls = 0",
+        "DROP TABLE main.windows",
+        "CREATE TABLE t (a)",
+        "CREATE TEMP TABLE t AS SELECT 1",
+        "DELETE FROM temp.containers",
+        "ATTACH DATABASE '/tmp/other' AS other",
+        "ATTACH DATABASE ':memory:' AS other",
+        "DETACH DATABASE temp",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA query_only = OFF",
+        "SELECT * FROM pragma_table_info('windows')",
+        "VACUUM INTO '/tmp/copy'",
+        "VACUUM",
+        "REINDEX",
+        "ANALYZE",
+        "BEGIN",
+        "COMMIT",
+        "SAVEPOINT a",
+        "SELECT load_extension('/tmp/x.so')",
+        "WITH gone AS (SELECT 1) DELETE FROM main.windows",
+        "EXPLAIN SELECT 1",
+        "SELECT 1; DELETE FROM main.windows",
+    ],
+)
+def test_nothing_but_reading_is_done(path: Path, sql: str) -> None:
+    before = path.read_bytes()
+    refusal(path, sql)
+    assert path.read_bytes() == before
+    assert sorted(one.name for one in path.parent.iterdir()) == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told", "remedy"),
+    [
+        ("SELECT * FROM cuda_event", 'there is no table "cuda_event"', "did you mean cuda_events"),
+        ("SELECT * FROM x", 'there is no table "x"', "tables: containers, cuda_events"),
+        ("SELECT duration FROM cuda_events", 'there is no column "duration"', "did you mean duration_ns?"),
+        ("SELECT e.opp FROM cuda_events e", 'there is no column "e.opp"', "did you mean op?"),
+        ("SELECT kernel FROM cuda_events", 'there is no column "kernel"', "did you mean kernel_name?"),
+        (
+            "SELECT 1 FROM operations WHERE zzz",
+            'there is no column "zzz"',
+            "columns of operations: window_id",
+        ),
+        ("SELECT summ(1)", 'there is no function "summ"', "did you mean sum"),
+        ("SELEKT 1", 'near "SELEKT"', ""),
+        ("SELECT 1\nFROM cuda_events\nWHERE AND", 'near "AND", line 3', ""),
+        ("SELECT COUNT(", "ends too early", ""),
+        ("", "there is no query", ""),
+        ("  ;", "there is no query", ""),
+        ("SELECT ?", "no parameters", ""),
+        ("SELECT :a", "no parameters", ""),
+        ("SELECT p(1, 2)", "the first is no histogram", ""),
+        ("SELECT p(histogram, 101) FROM operations", "no number from 0 to 100", ""),
+        ("SELECT hmerge(calls) FROM operations", "that is no histogram", ""),
+        ("SELECT p(x'1234', 50)", "no HdrHistogram", ""),
+        ("SELECT p()", "p()", ""),
+        ("SELECT container_id FROM containers JOIN containers", "ambiguous", ""),
+        ("PRAGMA user_version", "that does more than read", "one SELECT"),
+        ("SELECT 1; SELECT 2", "only one statement", "one SELECT"),
+    ],
+)
+def test_mistakes_are_told_with_what_there_is(path: Path, sql: str, told: str, remedy: str) -> None:
+    found = refusal(path, sql)
+    assert told in found.reason
+    assert remedy in found.remedy
+    assert found.exit_code == 2
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, ENDLESS.replace("count(*)", "*") + " LIMIT 1 OFFSET 1000000000000"])
+def test_a_query_ends_when_its_time_is_over(path: Path, sql: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(TooLong) as caught:
+        ask(path, sql, 0.2)
+    assert time.monotonic() - began < 30
+    assert caught.value.exit_code == 1
+    assert "0.2 s" in caught.value.reason
+
+
+def test_rows_that_take_too_long_are_told_too(path: Path) -> None:
+    with open_file(path) as file:
+        found = answer(file, ENDLESS.replace("count(*)", "*"), 0.3)
+        with pytest.raises(TooLong):
+            list(found.rows)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT zeroblob(2000000000)",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+        " SELECT group_concat(printf('%1000000d', i)) FROM n",
+    ],
+)
+def test_a_query_has_a_limit_of_memory(path: Path, sql: str) -> None:
+    with pytest.raises(Told) as caught:
+        ask(path, sql)
+    assert "memory" in caught.value.reason
+    assert caught.value.exit_code == 1
+
+
+def test_too_many_single_calls_are_refused_with_what_helps(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alike, "MOST_CALLS", 3)
+    with pytest.raises(Told) as caught:
+        ask(path, "SELECT avg(duration_ns) OVER () FROM cuda_events")
+    assert "one by one" in caught.value.reason
+    assert "WHERE" in caught.value.remedy
+    assert ask(path, "SELECT count(*) > 3 FROM cuda_events") == [(1,)]
+    # Only so many of those that are alike can be among the first ones.
+    assert (
+        len(ask(path, "SELECT duration_ns FROM nccl_events WHERE pid = 100 AND window_start < 0 LIMIT 1"))
+        == 0
+    )
+
+
+def test_a_condition_narrows_what_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT op, duration_ns FROM cuda_events WHERE op = 'cuStreamSynchronize' AND duration_ns > 5"
+    whole = ask(path, sql)
+    monkeypatch.setattr(alike, "MOST_CALLS", len(whole) + 2)
+    assert whole
+    assert sorted(ask(path, sql)) == sorted(whole)
+
+
+def test_damage_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytearray(path.read_bytes())
+    for at in range(len(content) // 2, len(content), 64):
+        content[at] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(Told):
+        ask(path, "SELECT count(*) FROM cuda_events WHERE duration_ns > 1")
+
+
+def test_text_that_is_no_text_is_shown_as_far_as_it_is(path: Path) -> None:
+    assert ask(path, "SELECT CAST(x'61ff62' AS TEXT)") == [("a\ufffdb",)]
+
+
+def test_the_guard_is_not_easily_widened() -> None:
+    import sqlite3
+
+    assert guard.authorized(sqlite3.SQLITE_SELECT, None, None, None, None) == sqlite3.SQLITE_OK
+    assert guard.authorized(sqlite3.SQLITE_ATTACH, "x", None, None, None) == sqlite3.SQLITE_DENY
+    assert (
+        guard.authorized(sqlite3.SQLITE_FUNCTION, None, "LOAD_EXTENSION", None, None) == sqlite3.SQLITE_DENY
+    )
+
+
+def test_every_view_of_a_full_window_can_be_read(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", [full_window()])
+    assert ask(path, "SELECT name, count FROM losses WHERE count > 0 ORDER BY name") == [
+        (name, count) for name, count in sorted(full_window().loss.items()) if count
+    ]
