@@ -11,6 +11,8 @@ from model.errors import BadUsage
 from outputs.csv_table import csv_table
 from outputs.document import document
 from outputs.explain import explain_document
+from outputs.export import csv_rows, json_lines, trace
+from outputs.export.report import page
 from outputs.html_page import html_page
 from outputs.normals_file import write_normals
 from outputs.picture import svg
@@ -30,6 +32,12 @@ FILES: dict[str, tuple[bytes, str]] = {
     "png": (b"\x89PNG\r\n\x1a\n....", "a picture (PNG)"),
     "once": (json.dumps(document(ONE)).encode(), "once --json"),
     "explain": (json.dumps(explain_document(ONE, ONE.chains), indent=1).encode(), "explain --json"),
+    "rows": (b"".join(csv_rows.pieces([ONE])), "a table (CSV)"),
+    "trace": (b"".join(trace.pieces([ONE])), "a trace"),
+    "lines": (b"".join(json_lines.pieces([ONE, ONE])), "once --json"),
+    "exported": (page([ONE], ONE.start, ONE.end).encode(), "a page"),
+    "parquet": (b"PAR1....", "a table (Parquet)"),
+    "hlog": (b"#[Histogram log format version 1.3]\n", "a histogram log"),
     "empty": (b"", "an empty file"),
     "list": (b"[1, 2]", "JSON of something else"),
     "schema": (b'{"schema": ["stalltop.window/1"]}', "JSON of something else"),
