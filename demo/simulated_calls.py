@@ -15,7 +15,7 @@ SAMPLES_A_SECOND: Final = 6
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Calls:
-    """Some calls of ``rows``: the longest of a few of them, and any of some others.
+    """Some calls of ``rows``: the longest ones, the longest of some other rows, and any of a few more.
 
     ``start`` is the window's (Unix time, s), which lasted ``seconds``.
     """
@@ -24,7 +24,9 @@ def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Call
         for row, (key, calls) in enumerate(zip(rows.keys, rows.calls.tolist(), strict=True))
         if calls and key.layer != HOST_LAYER and int(rows.max_ns[row]) < seconds * 1e9
     ]
-    slow = random.sample(called, min(max(round(SLOW_A_SECOND * seconds), 1), len(called)))
+    n = min(max(round(SLOW_A_SECOND * seconds), 1), len(called))
+    called.sort(key=lambda row: -int(rows.max_ns[row]))
+    slow = called[: n // 2] + random.sample(called[n // 2 :], n - n // 2)
     others = random.sample(called, min(max(round(SAMPLES_A_SECOND * seconds), 1), len(called)))
     kept = [_call(rows, row, int(rows.max_ns[row]), "slow", start, seconds, random) for row in slow]
     for row in others:

@@ -1,0 +1,32 @@
+"""Calls that simulated windows keep one by one are among those that their rows have counted."""
+
+from __future__ import annotations
+
+from random import Random
+
+from demo.simulated import SimulatedSource
+from demo.simulated_calls import kept_calls
+from model.hdr import index_of
+from model.window import Rows
+
+
+def test_every_kept_call_is_counted_in_its_row() -> None:
+    clock = iter(range(1_000, 1_100))
+    source = SimulatedSource(clock=lambda: float(next(clock)))
+    for _ in range(5):
+        window = source.read()
+        rows = {key[1:]: row for row, key in enumerate(window.rows.keys)}
+        kept = window.calls.kept
+        assert {call.why for call in kept} == {"slow", "sample"}
+        assert list(kept) == sorted(kept, key=lambda call: call.start_ns)
+        for call in kept:
+            row = rows[call[:6]]
+            first, end = window.rows.histograms.start[row : row + 2].tolist()
+            assert index_of(call.duration_ns) in window.rows.histograms.index[first:end]
+            assert call.split_ns is not None
+            assert sum(call.split_ns) == call.duration_ns
+            assert window.start * 1e9 <= call.start_ns <= call.end_ns <= window.end * 1e9
+
+
+def test_nothing_is_kept_of_nothing() -> None:
+    assert not kept_calls(Rows.empty(), 0.0, 1.0, Random(1))
