@@ -19,6 +19,8 @@ BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
 BPF_QUEUE(free_kernels, u32, KERNELS);
+/* The record found last for a launch, by a hash of it; in the upper half, the count of reuses by then. */
+BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
 /* Write down the name of `function`, where the current program has told it. */
 INLINE void name_kernel(struct kernel *kernel, u64 function)
@@ -92,37 +94,35 @@ INLINE u32 new_kernel(struct launched *key)
 /* The record of a function that is launched by an operation whose slot the thread has just found, or NULL. */
 INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
 {
-	u64 place = function * 0x9e3779b97f4a7c15ULL >> 48;
-	u32 only = 0, *reused = reuses.lookup(&only), *found, i;
-	struct cached_kernel *cached;
-	struct launched key = {.function = function};
+	struct launched key = {.function = function, .slot = slot_of_operation(thread, operation) + 1}, *owner;
+	u32 only = 0, *reused = reuses.lookup(&only), *found, index;
+	u32 place = ((function ^ key.slot) * 0x9e3779b97f4a7c15ULL >> 48) & (LIKELY_KERNELS - 1);
+	u64 *likely = likely_kernel.lookup(&place), known;
 
-	if (!reused)
+	if (!reused || !likely)
 		return NULL;
-	if (thread->reuses != *reused) {
-		thread->reuses = *reused;
-#pragma unroll
-		for (i = 0; i < CACHED_KERNELS; i++)
-			thread->kernels[i].function = 0;
-	}
-	/* The bound is in assembly, as in frame_at(). */
-	__asm__ volatile("%0 &= %1" : "+r"(place) : "i"(CACHED_KERNELS - 1));
-	cached = &thread->kernels[place];
-	if (cached->function != function || cached->operation != operation) {
-		u32 index;
-
-		key.slot = slot_of_operation(thread, operation) + 1;
+	/* Both halves at once: what it says of one launch is not taken for another's. */
+	known = *(volatile u64 *)likely;
+	index = known;
+	owner = launched.lookup(&index);
+	if (!owner || owner->slot != key.slot || owner->function != function || known >> 32 != *reused) {
+		known = (u64)*reused << 32;
 		if (*reused)
 			key.generation = generation(function);
 		found = kernel_of.lookup(&key);
 		index = found ? *found : new_kernel(&key);
 		if (index == NO_KERNEL)
 			return NULL;
-		cached->kernel = index;
-		cached->operation = operation;
-		cached->function = function;
+		*(volatile u64 *)likely = known | index;
 	}
-	return kernels.lookup(&cached->kernel);
+	return kernels.lookup(&index);
+}
+
+/* The call of a function that launches begins; its first arguments are in its frame. */
+INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
+{
+	if (!depth)
+		frame->kept = function->object_at ? frame->arguments[1] : frame->arguments[0];
 }
 
 /* Count the launch of a frame by its kernel, before it is counted in its slot. */

@@ -9,7 +9,7 @@
 #define BUCKETS 128         /* of a kernel's durations: each is 32 counters of a slot; a power of two, with 4 unused */
 #define BUCKET_SHIFT 5
 #define NAME_BYTES 256      /* kept of a kernel's name, with its end; a multiple of 8 */
-#define CACHED_KERNELS 16   /* counts that a thread remembers; a power of two */
+#define LIKELY_KERNELS 4096 /* launches told apart before the hash is asked; a power of two */
 #define REGISTERED 131072   /* functions of programs whose kernels' names are known; the oldest make room */
 #define LOOKED_UP 16384     /* the same of modules */
 #define REUSED 4096         /* functions whose address had been another one's */
@@ -34,13 +34,6 @@ struct kernel {
 	__u32 reserved;
 	__u32 counters[BUCKETS];
 	char name[NAME_BYTES];
-};
-
-/* Where a thread counted launches of a function last. */
-struct cached_kernel {
-	__u64 function;         /* 0 where there is none */
-	__u32 operation;
-	__u32 kernel;
 };
 
 /* A program that a process runs. */

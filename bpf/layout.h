@@ -101,10 +101,9 @@ struct thread {
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u32 scratch;          /* for forgotten() */
-	__u32 reuses;           /* of functions, which `kernels` is not older than */
+	__u32 reserved;
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
-	struct cached_kernel kernels[CACHED_KERNELS];
 	struct frame frames[DEPTH];
 };
 

@@ -15,7 +15,7 @@ BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGI
 BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP, 0);
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
-/* How often a function has become another kernel's: what threads remember is of one such count. */
+/* How often a function has become another kernel's: what is remembered of launches is of one such count. */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
 /* The program of the current process, or NULL where it has told of no kernel. By the kernel's own number. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What outermost calls do to things that outlive them: device memory, NCCL communicators, kernels. */
+/* What outermost calls do to things that outlive them: device memory and NCCL communicators. */
 #ifndef STALLTOP_OBJECTS_H
 #define STALLTOP_OBJECTS_H
 
@@ -29,9 +29,6 @@ INLINE void object_begins(const struct function *function, struct thread *thread
 		break;
 	case OBJECT_ENTERS:
 		member_enters(thread, value);
-		break;
-	case OBJECT_LAUNCHES:
-		frame->kept = value;
 		break;
 	}
 }

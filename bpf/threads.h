@@ -173,9 +173,6 @@ INLINE void follow_cgroup(struct thread *thread)
 #pragma unroll
 	for (i = 0; i < CACHED; i++)
 		thread->cached[i].operation = 0;
-#pragma unroll
-	for (i = 0; i < CACHED_KERNELS; i++)
-		thread->kernels[i].function = 0;
 }
 
 #endif

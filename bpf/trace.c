@@ -88,7 +88,8 @@ int call_begins(struct pt_regs *ctx)
 		end_gap(thread, HOST_GAP, bpf_ktime_get_ns());
 	}
 	operation = function->operation;
-	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE || function->object) {
+	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE ||
+	    (function->object && function->object != OBJECT_LAUNCHES)) {
 		keep_arguments(ctx, thread->arguments);
 		if (function->direction != DIRECTION_NONE)
 			operation = read_operation(function, thread, sp);
@@ -105,7 +106,9 @@ int call_begins(struct pt_regs *ctx)
 	frame->object = 0;
 	frame->kept = 0;
 	tell_arguments(ctx, frame->arguments);
-	if (function->object && !depth)
+	if (function->object == OBJECT_LAUNCHES)
+		launch_begins(function, frame, depth);
+	else if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
 	frame->start_ns = bpf_ktime_get_ns();
 	BARRIER();

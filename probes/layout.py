@@ -35,7 +35,6 @@ NAME_BYTES: Final = 256
 """Kept of a kernel's name, with the zero byte at its end."""
 BUCKETS: Final = 128
 """Of a kernel's durations: those of ``model.kernels``, and four that are never reached."""
-CACHED_KERNELS: Final = 16
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
 HOST_GAP: Final = 510
@@ -103,10 +102,9 @@ THREAD: Final = np.dtype(
         ("link", "u4"),
         ("follows", "u4"),
         ("scratch", "u4"),
-        ("reuses", "u4"),
+        ("reserved", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
-        ("kernels", [("function", "u8"), ("operation", "u4"), ("kernel", "u4")], (CACHED_KERNELS,)),
         ("frames", FRAME, (DEPTH,)),
     ]
 )

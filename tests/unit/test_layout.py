@@ -97,7 +97,6 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "KERNELS": layout.KERNELS,
         "BUCKETS": layout.BUCKETS,
         "NAME_BYTES": layout.NAME_BYTES,
-        "CACHED_KERNELS": layout.CACHED_KERNELS,
         "ENTRIES": layout.ENTRIES,
         "LONGEST_GAP_NS": LONGEST_GAP_NS,
     }
