@@ -116,7 +116,7 @@ class _Trace:
         if end is None or start - end <= _ns(max(LEAST_GAP_SECONDS, window.seconds / 2)):
             return []
         track = self._tracks.host(window.host)
-        line = self._tracks.line(track, 1, "recording", end, start, within=False)
+        line = self._tracks.line(track, 0, "recording", end, start, within=False)
         return [*self._zero(window.host, end), self._slice("not recorded", "gap", track, line, end, start)]
 
     def _all_zero(self) -> list[Event]:
@@ -204,7 +204,7 @@ class _Trace:
                     "name": printable(event.kind),
                     "cat": "event",
                     "pid": track,
-                    "tid": 0,
+                    "tid": track,
                     "ts": self._time(_ns(event.time)),
                     "args": {"text": printable(event.text)},
                 }

@@ -114,4 +114,5 @@ class Tracks:
 
 
 def _named(what: str, track: int, values: dict[str, Any], tid: int = 0) -> Event:
-    return {"ph": "M", "name": what, "pid": track, "tid": tid, "ts": 0, "args": values}
+    # Thread 0 is the idle one to viewers: what is of a whole process is said of its main thread.
+    return {"ph": "M", "name": what, "pid": track, "tid": tid or track, "ts": 0, "args": values}

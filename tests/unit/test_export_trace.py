@@ -52,6 +52,7 @@ def check(made: dict[str, Any]) -> None:
             assert isinstance(event[name], kind), (name, event)
         assert event["ts"] >= 0
         assert 0 < event["pid"] < 1 << 31
+        assert 0 < event.get("tid", 1) < 1 << 31
         assert event["name"]
         assert event["name"].isprintable()
     _check_names(events)
