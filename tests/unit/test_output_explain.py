@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +24,11 @@ from outputs.explain import SCHEMA, explain_document, explain_text
 from outputs.style import Style
 from store.saving import save
 from tests.unit.full_window import CHAINS, full_window
+from tests.unit.recordings import following, record
 from tests.unit.windows import Calls, key, window
 from tui import cli
 from tui.commands import once
-from tui.commands.explain import chains_of
+from tui.commands.whole_file import chains_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
 
@@ -302,6 +305,29 @@ def test_a_window_without_chains_is_explained_by_its_own_evidence(monkeypatch: p
     assert asked == [one]
     assert chains_of(full_window()) == CHAINS
     assert asked == [one]
+
+
+def test_a_recording_is_explained_by_all_that_was_seen_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = [replace(one, chains=()) for one in following(5)]
+    windows[2] = replace(windows[2], chains=CHAINS[:1])
+    path = record(tmp_path / "r.stalltop", windows)
+    code, out, err = run(["explain", str(path), "--no-state"], capsys)
+    assert (code, err) == (0, "")
+    assert re.search(r"HIGH +serve loses", out)
+
+
+def test_a_part_of_a_recording_that_is_damaged_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = record(tmp_path / "r.stalltop", following(3))
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 2")
+    code, _, err = run(["explain", str(path), "--no-state"], capsys)
+    assert code == 0
+    assert "left out: " in err
+    assert "window 2" in err
 
 
 def test_options_of_the_command() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from model.chain import Chain
-from model.chain_difference import ChainTally, compare_chains
+from model.chain_difference import compare_chains
 from model.condition import FIGURES, Condition, condition
 from model.difference import compare
 from model.errors import BadUsage
@@ -22,8 +22,8 @@ from model.pivot import DIMENSIONS, Dimension
 from model.window import Window
 from outputs.chain_text import name_of
 from outputs.diff_document import Diff, diff_document
-from tui.commands.explain import chains_of
 from tui.commands.tracing import say
+from tui.commands.whole_file import whole_file
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
 """Hosts and devices differ between runs."""
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what changed; 1 where a condition of ``--fail-if`` holds."""
-    diff = compared(_read(options.then), _read(options.now), options)
+    diff = compared(whole_file(options.then), whole_file(options.now), options)
     if options.json:
         json.dump(diff_document(diff), sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -73,18 +73,6 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(diff_text(diff, **style()._asdict(), all_rows=options.all))
     failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
     return 1 if failed else 0
-
-
-def _read(path: Path) -> tuple[Window, Sequence[Chain]]:
-    """The window of a file, or all of a recording added up, and the causes that were seen in it."""
-    from store.reading import open_file
-
-    tally = ChainTally()
-    with open_file(path) as recorded:
-        window = recorded.whole(each=tally.add)
-        for line in recorded.warnings:
-            say(line)
-        return window, chains_of(window) if len(recorded.moments) == 1 else tally.chains
 
 
 def compared(

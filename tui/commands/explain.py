@@ -1,5 +1,5 @@
 """Say what is wrong and why, each cause from its effect to its root, with what helps: of this host, or of a
-saved window."""
+saved window or recording."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from tui.commands.tracing import (
     monitor_options,
     number,
 )
+from tui.commands.whole_file import chains_of, whole_file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="a saved window (default: this host, as it is now)"
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a saved window, or a recording (default: this host, as it is now)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
     parser.add_argument(
@@ -40,27 +45,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print every cause that was found; 0 also where there is none, 3 where this host cannot be traced."""
     if options.file is not None:
-        from store.reading import load
-
-        _print(load(options.file), as_json=options.json)
+        _print(*whole_file(options.file), as_json=options.json)
         return 0
     from probes.monitor import Monitor
 
-    return traced(Monitor(monitor_options(options)), options, partial(_print, as_json=options.json))
+    return traced(Monitor(monitor_options(options)), options, partial(_print_now, as_json=options.json))
 
 
-def chains_of(window: Window) -> Sequence[Chain]:
-    """The chains of ``window``: those followed while it was traced, else what its own evidence says."""
-    from diagnosis.engine import explain
-
-    return window.chains or explain(window)
+def _print_now(window: Window, *, as_json: bool) -> None:
+    _print(window, chains_of(window), as_json=as_json)
 
 
-def _print(window: Window, *, as_json: bool) -> None:
+def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
     from outputs.explain import explain_document, explain_text
     from tui.commands.printing import style
 
-    chains = chains_of(window)
     if as_json:
         json.dump(explain_document(window, chains), sys.stdout, indent=1)
         sys.stdout.write("\n")
