@@ -94,7 +94,8 @@ class KeptCalls:
             # How many calls are at each step or above it, from the highest step down.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds))
+            # One a second is one more than the seconds there were: the first comes at their very beginning.
+            may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
             self._slots["sample_every"][slots] = np.maximum(n / (seconds * samples_a_second), 1)
