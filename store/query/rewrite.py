@@ -28,6 +28,10 @@ from store.query.weighing import Weighing, is_aggregate
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
 
 
+_OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
+"""Columns that a call of all windows together does not have."""
+
+
 class Form(IntEnum):
     """In which form a part of a query gets the calls; see above."""
 
@@ -118,13 +122,26 @@ class _Part:
             mine = self._names.columns_of(self._select, alias)
             used = {column.name.lower() for column in mine}
             need.kernels = bool(self._stars()) or "kernel_name" in used
-            need.windows = bool(self._stars()) or not used.isdisjoint((*views.OF_WINDOW, *views.PER_CALL))
-            need.rows = self._rows(alias, table)
+            need.windows = bool(self._stars()) or not used.isdisjoint(_OF_WINDOW)
+            need.rows, first = self._rows(alias, table)
             need.most = self._limit()
             self._refuse(table)
             need.form, need.longest = self._weigh(alias, mine, least, maxima)
         except Unsure:
             return
+        if need.form is not Form.SUMS and need.windows and not self._stars():
+            self._forget_windows(need, alias, mine, first)
+
+    def _forget_windows(self, need: Need, alias: str, mine: list[exp.Column], first: list[exp.Expr]) -> None:
+        """Take the conditions on windows out where ``need.rows`` already is of these windows alone, and
+        nothing else asks for them."""
+        own = [one for one in first if self._is_of(one, alias)]
+        asked = {id(column) for one in own for column in one.find_all(exp.Column)}
+        if any(column.name.lower() in _OF_WINDOW and id(column) not in asked for column in mine):
+            return
+        need.windows = False
+        for one in own:
+            one.replace(exp.Literal.number(1))
 
     def _refuse(self, table: exp.Table) -> None:
         """Raise Unsure where rows with weights may not stand for rows."""
@@ -172,24 +189,33 @@ class _Part:
             most += int(value.this)
         return most
 
-    def _rows(self, alias: str, table: exp.Table) -> str:
-        """A query for the rows of counts that its conditions leave; empty where they leave all."""
+    def _rows(self, alias: str, table: exp.Table) -> tuple[str, list[exp.Expr]]:
+        """A query for the rows of counts that its conditions leave, empty where they leave all; and which of
+        its conditions that query has."""
         where = self._select.args.get("where")
         joins = self._select.args.get("joins") or []
         if where is None or self._select.args["from_"].this is not table:
-            return ""
+            return "", []
         for join in joins:
             on = join.args.get("on")
             plain = isinstance(join.this, exp.Table) and self._names.is_plain(join.this)
             if not plain or (on is not None and not self._may_go_first(on, alias)):
-                return ""
+                return "", []
         parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-        conditions = [part.copy() for part in parts if self._may_go_first(part, alias)]
+        conditions = [part for part in parts if self._may_go_first(part, alias)]
         source = table.copy()
         _rename(source, sums_of(table.name.lower(), kernels=False, windows=True))
         rows = exp.select(_column(alias, "window_id"), _column(alias, views.SERIES)).from_(source)
         rows.set("joins", [join.copy() for join in joins])
-        return rows.where(*conditions).distinct().sql(dialect="sqlite") if conditions else ""
+        if not conditions:
+            return "", []
+        rows = rows.where(*(one.copy() for one in conditions)).distinct()
+        return rows.sql(dialect="sqlite"), conditions
+
+    def _is_of(self, condition: exp.Expr, alias: str) -> bool:
+        """Whether it is of columns of the source ``alias`` alone."""
+        owners = map(self._names.owner, condition.find_all(exp.Column))
+        return all(owner == (self._select, alias) for owner in owners)
 
     def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
         """Whether it can be asked of sums without kernels, outside of this SELECT."""

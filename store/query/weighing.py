@@ -102,6 +102,8 @@ class Weighing:
             return None
         if counted is None or isinstance(counted, exp.Star):
             weight: exp.Expr = self._weight()
+        elif self._sum(counted) is None:
+            return None  # whether it is NULL may depend on the single call
         else:
             weight = self._weight_where_known(counted)
         return exp.Coalesce(this=aggregate("SUM", weight), expressions=[exp.Literal.number(0)])
