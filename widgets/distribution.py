@@ -37,8 +37,8 @@ _ONE_ROW = 4 * _LABEL + 3 * _APART
 _TICK = 7
 """Cells that a tick with its label takes at least."""
 _NOTHING: Line = ((" " * _GUTTER + "no call returned", "dim"),)
-_LABELLED = 3
-"""Every so many rows the scale has a figure, from the top."""
+_LABELS_APART = 2
+"""Rows between two figures of the scale, at least."""
 _UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 
 
@@ -129,7 +129,9 @@ def _columns(counts: NDArray[np.float64], height: int, tail: int, unicode: bool)
     blocks = " ▁▂▃▄▅▆▇█" if unicode else " .:|"
     steps = len(blocks) - 1
     # Never less than one call, however many cells a counter is spread over.
-    whole = math.log1p(max(float(counts.max()), 1.0))
+    top = _round_up(math.ceil(max(float(counts.max()), 1.0)) - 1)
+    whole = math.log1p(top)
+    scale = _scale(top, height)
     levels = np.rint(np.log1p(counts) / whole * height * steps).astype(np.int64)
     levels[(counts > 0) & (levels == 0)] = 1
     tee, side = (" ┤", " │") if unicode else (" +", " |")
@@ -138,11 +140,25 @@ def _columns(counts: NDArray[np.float64], height: int, tail: int, unicode: bool)
         level = np.clip(levels - row * steps, 0, steps).tolist()
         text = "".join(blocks[step] for step in level)
         front = " " * figures.COUNT_WIDTH + side
-        if counts.any() and (height - 1 - row) % _LABELLED == 0:
-            reached = math.expm1(whole * (row + 1) / height)
-            front = figures.count(round(reached), unicode=unicode) + tee
+        if counts.any() and row in scale:
+            front = figures.count(scale[row], unicode=unicode) + tee
         lines.append(((front, "dim"), (text[:tail], "accent"), (text[tail:], "warn")))
     return lines
+
+
+def _scale(top: int, height: int) -> dict[int, int]:
+    """Rows from the bottom with the number of calls that their upper edge stands for: ``top``, and the powers
+    of ten below it that have room."""
+    found = {height - 1: top}
+    lowest = height - 1
+    power = 10 ** (len(str(top)) - 1)
+    while power >= 1:
+        row = round(math.log1p(power) / math.log1p(top) * height) - 1
+        if 0 <= row <= lowest - _LABELS_APART:
+            found[row] = power
+            lowest = row
+        power //= 10
+    return found
 
 
 # ---- what stands below them

@@ -101,7 +101,21 @@ def test_columns_are_as_high_as_the_scale_says() -> None:
     first, second, third = (max(part) for part in (high[:6], high[6:12], high[12:]))
     assert (first, second) == (64, 32)  # log(1 + n): of 99, 9 and 1 calls
     assert third == round(64 * 0.301 / 2)
-    assert [text[:5].strip() for text in texts(lines)[:8]] == ["99", "", "", "17", "", "", "2", ""]
+    assert [text[:5].strip() for text in texts(lines)[:8]] == ["100", "", "", "", "10", "", "", "1"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "height", "figures"),
+    [
+        (1, 6, ["1", "", "", "", "", ""]),
+        (640, 6, ["1.00k", "", "100", "", "10", ""]),
+        (6_410, 3, ["10.0k", "", "10"]),
+        (2, 3, ["2", "", ""]),
+    ],
+)
+def test_the_scale_has_round_figures(calls: int, height: int, figures: list[str]) -> None:
+    lines = distribution(histogram(*[1_000] * calls), 1_000, width=25, height=height)
+    assert [text[:5].strip() for text in texts(lines)[:height]] == figures
 
 
 def test_a_narrow_distribution_is_no_comb() -> None:

@@ -10,6 +10,7 @@ from model.difference import Difference, Side
 from outputs import figures
 from tui.columns.kind import Kind, Look, Values
 from tui.groups import Grouped
+from tui.split import CELLS, bar
 from widgets.table import Cell, Role
 
 MUCH = 0.1
@@ -100,6 +101,18 @@ def _calls(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
     return made
 
 
+def _split(side: _Side) -> Callable[[Grouped, int, Look], Cell]:
+    """Where the time went on one side."""
+
+    def made(rows: Grouped, i: int, look: Look) -> Cell:
+        one = side(_told(rows))
+        at, split_ns = one.at[i], one.groups.split_ns
+        parts = None if at < 0 or split_ns is None else split_ns[at]
+        return Cell("", parts=bar(parts, unicode=look.unicode, letters=look.letters))
+
+    return made
+
+
 def _column(side: _Side, name: str) -> Callable[[Grouped], Values]:
     return _values(lambda found: side(found).of(getattr(side(found).groups, name)))
 
@@ -112,8 +125,10 @@ def _kind(
     drawn: Callable[[Grouped, int, Look], Cell],
     values: Callable[[Grouped], Values] | None = None,
     sort: str = "",
+    *,
+    right: bool = True,
 ) -> Kind:
-    return Kind(name, title, width, about, drawn, values, sort, needs="baseline", always=True)
+    return Kind(name, title, width, about, drawn, values, sort, right, needs="baseline", always=True)
 
 
 # fmt: off
@@ -125,9 +140,11 @@ KINDS: tuple[Kind, ...] = (
           _duration(_then, "p99_ns", 100), _column(_then, "p99_ns")),
     _kind("p99_now", "NOW", 6, "p99 now; dim where fewer than 100 calls support it",
           _duration(_now, "p99_ns", 100), _column(_now, "p99_ns")),
-    _kind("p99_ratio", "RATIO", 5, "p99 now against then; dim: may be chance",
+    _kind("p99_ratio", "xP99", 5, "p99 now against then; dim: may be chance",
           _ratio("p99"), _values(lambda found: found.p99_ratio)),
-    _kind("calls_was", "C/S WAS", 7, "calls per second then",
+    _kind("split_was", "SPLIT WAS", CELLS, "where the time went then", _split(_then), right=False),
+    _kind("split_now", "NOW", CELLS, "where the time goes now", _split(_now), right=False),
+    _kind("calls_was", "CALL/S WAS", 10, "calls per second then",
           _calls(_then), _values(lambda found: found.then.calls_per_s)),
     _kind("calls_now", "NOW", 6, "calls per second now",
           _calls(_now), _values(lambda found: found.now.calls_per_s)),
@@ -135,7 +152,7 @@ KINDS: tuple[Kind, ...] = (
           _duration(_then, "p50_ns", 2), _column(_then, "p50_ns")),
     _kind("p50_now", "NOW", 6, "p50 now",
           _duration(_now, "p50_ns", 2), _column(_now, "p50_ns")),
-    _kind("p50_ratio", "RATIO", 5, "p50 now against then; dim: may be chance",
+    _kind("p50_ratio", "xP50", 5, "p50 now against then; dim: may be chance",
           _ratio("p50"), _values(lambda found: found.p50_ratio)),
 )
 # fmt: on

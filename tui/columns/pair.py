@@ -121,11 +121,8 @@ def _both(
 def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         place = _place(rows, i, side)
-        if place is None or place[0].split_ns is None:
-            return Cell(figures.missing(1, unicode=look.unicode), "dim")
-        groups, at = place
-        assert groups.split_ns is not None
-        return Cell("", parts=bar(groups.split_ns[at], unicode=look.unicode, letters=look.letters))
+        parts = place[0].split_ns[place[1]] if place is not None and place[0].split_ns is not None else None
+        return Cell("", parts=bar(parts, unicode=look.unicode, letters=look.letters))
 
     return made
 
