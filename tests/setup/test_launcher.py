@@ -133,6 +133,16 @@ def test_such_a_command_may_be_the_first(checkout: Checkout) -> None:
     assert checkout.uses() == ["pip", "run serve", "run check"]
 
 
+def test_packages_of_one_format_come_with_its_first_use(checkout: Checkout) -> None:
+    csv, parquet = "export x --to csv", "export x --to parquet -o y"
+    for command in (csv, parquet, csv, "export x --to=parquet"):
+        checkout.run(*command.split())
+    assert checkout.uses() == [
+        *("pip", f"run {csv}", "pip", f"run {parquet}"),
+        *(f"run {csv}", "run export x --to=parquet"),
+    ]
+
+
 def test_packages_of_a_command_that_could_not_be_added_harm_nothing(checkout: Checkout) -> None:
     checkout.run("check")
     checkout.flag("no-network").touch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +163,13 @@ def test_calls_that_were_kept_are_slices_of_their_threads() -> None:
         assert event["args"]["kept"] == call.why
         if call.split_ns is not None:
             assert sum(event["args"]["split"].values()) == call.duration_ns
+
+
+def test_what_is_documented_is_what_is_written() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+    sample = text.partition("<!-- slice -->")[2].partition("<!-- /slice -->")[0].strip()
+    shown = json.loads(sample.removeprefix("```json").removesuffix("```"))
+    assert shown in trace_of([full_window()])["traceEvents"]
 
 
 def test_counters_are_what_a_pivot_says() -> None:
