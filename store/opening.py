@@ -156,7 +156,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     """Raise ValueError where the file has other tables than ours, or anything that could run."""
     expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
-    others = [name for name, *_ in found if name not in expected and not str(name).startswith("sqlite_stat")]
+    others = [name for name, *_ in found if name not in expected]
     if others:
         raise ValueError(f"it has a {others[0]!r} that no such file has")
     missing = set(expected) - {name for name, *_ in found}
