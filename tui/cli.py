@@ -59,10 +59,23 @@ def parser() -> argparse.ArgumentParser:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command. What it does not know is told in its own name, with its own usage."""
-    options, unknown = parser().parse_known_args(arguments)
+    options, unknown = parser().parse_known_args(_joined(arguments))
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return options
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """``--at -2h`` as ``--at=-2h``: argparse would take what begins with a sign for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        option = joined[-1] if joined else ""
+        signed = argument.startswith("-") and argument[1:2].isdecimal()
+        if signed and option.startswith("--") and len(option) > 2 and "=" not in option:
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def program_version() -> str:

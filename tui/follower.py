@@ -13,7 +13,9 @@ from tui.kept import Stale
 from tui.recording import InFile, Recording
 
 _SHARE = 50
-"""Of so many seconds one at most is spent on looking at what is new."""
+"""Of so many seconds one at most is spent on looking at what is new,"""
+_MOST_SECONDS = 10.0
+"""but it is looked at this often whatever that takes."""
 FIRST_SECONDS = 10.0
 """Length of the window that is shown first: longer ones may take a while."""
 
@@ -61,7 +63,6 @@ class Follower:
             self._recording.close()
 
     def _follow(self) -> None:
-        began = time.monotonic()
         kept = self._recording.look()
         # The picture first, a short one; then what led to it, and the length that is wanted.
         first = kept.window_at(kept.end, FIRST_SECONDS, self._wake.is_set)
@@ -69,11 +70,13 @@ class Follower:
             kept = kept.with_parts()
             self._post(Tick(Snapshot(first, FIRST_SECONDS, first, kept, None, time.monotonic())))
             self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=False)
-        while not self._wake.wait(max(self._interval, _SHARE * (time.monotonic() - began))):
-            began = time.monotonic()
+        took = 0.0
+        while not self._wake.wait(max(self._interval, min(_SHARE * took, _MOST_SECONDS))):
+            began = time.thread_time()
             before, kept = kept, self._recording.look()
             if not kept.is_as(before):
                 self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=True)
+            took = time.thread_time() - began
 
     def _tell(self, kept: InFile, *, grows: bool) -> None:
         """Hand over the window of the chosen length; if another one is chosen meanwhile, of that."""

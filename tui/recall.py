@@ -17,7 +17,9 @@ _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the line of time, seconds."""
 _INSIDE = 0.98
-"""Part of the line in which the moment shown is surely seen."""
+"""Part of the line in which the moment shown is seen, on 80 cells and more."""
+_SURE = 0.97
+"""The same on 60."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def played(past: Stretch, at: float, clock: float) -> tuple[float, float] | None
 
 def whole_span(past: Stretch) -> float:
     """A length of the line that holds all of ``past``: a round one, so that what is added moves nothing."""
-    seconds = max(float(past.end[-1] - past.start[0]), SPANS[0])
+    seconds = max(float(past.end[-1] - past.start[0]) / _SURE, SPANS[0])
     unit: float = 10.0 ** floor(log10(seconds)) / 10
     return ceil(seconds / unit - 1e-9) * unit
 

@@ -20,6 +20,8 @@ _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 """Heights, one for each half decade of lost time: below 1 ms a second, to 3.2 ms, to 10 ms … above 1 s."""
 _TOLD = 16
 """Cells of what is said of the moment shown."""
+_LETTERS_EACH = 4
+"""At most one cell of so many has a letter in place of its bar."""
 _LABEL = 5
 """Cells of the label on either side."""
 
@@ -113,6 +115,12 @@ def heights(lost_ms_per_s: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(np.isnan(lost_ms_per_s), -1, found)
 
 
+def _lettered(began: NDArray[np.int64], none: int) -> int:
+    """Of how many severities, the worst first, beginnings have letters: more of them would hide the bars."""
+    upto = np.cumsum(np.bincount(began, minlength=none + 1)[:none])
+    return int(np.searchsorted(upto, len(began) // _LETTERS_EACH, "right"))
+
+
 def span_text(seconds: float) -> str:
     """How far back something is, such as ``-15m``: four cells at most up to 99 days."""
     if seconds < 3_600:
@@ -169,12 +177,13 @@ class Timeline(Lines):
         bars = _BARS if self.unicode else _ASCII_BARS
         none = len(span.roles)
         found = scale.fill(span.past, none)
+        lettered = _lettered(found.began, none)
         parts: list[Part] = []
         for height, worst, began in zip(
             found.height.tolist(), found.worst.tolist(), found.began.tolist(), strict=True
         ):
             style: Style = paint.dim if worst >= none else getattr(paint, span.roles[worst])
-            if began < none:
+            if began < lettered:
                 parts.append((span.letters[began], getattr(paint, span.roles[began])))
             else:
                 parts.append((" " if height < 0 else bars[height], style))

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from model.chain import Chain
+from model.errors import Told
 from model.window import Window
+from store import recording as recorder
+from store.reading import open_file
+from store.thinning import Tier
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.recorded import OPTIONS, MemoryFile, opened
 from tests.tui.screen import DEADLINE, Screen, running
+from tests.tui.sources import Fed
+from tests.unit.recorded_windows import second
 from tests.unit.windows import Calls, key, window
 from tui.actions_play import SPEEDS
-from tui.recording import DAMAGED
+from tui.app import StalltopApp
+from tui.recording import DAMAGED, Recording
 from tui.when_screen import WhenScreen
 from widgets.timeline import Timeline
 
@@ -335,3 +343,48 @@ async def test_ascii_and_every_width(size: tuple[int, int]) -> None:
             assert {len(line) for line in screen.text().splitlines()} == {size[0]}
             await screen.press("escape")
             await looks_at(screen, 41)
+
+
+async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None:
+    tiers = (Tier(0, 40.0), Tier(10, 100.0), Tier(60, float("inf")))
+    recording = recorder.Recording(tmp_path / "live.stalltop", tiers=tiers)
+    try:
+        for number in range(30):
+            recording.add(second(number, 5))
+        app = StalltopApp(Recording(open_file(tmp_path / "live.stalltop")), OPTIONS)
+        async with app.run_test(size=(120, 40)) as pilot:
+            screen = Screen(app, pilot, Fed())
+            await looks_at(screen, 30)
+            recording.add(second(30, 5))
+            await looks_at(screen, 31)
+            await screen.sees("RECORDING 20")
+            await types(screen, "-21s")
+            await looks_at(screen, 10)
+            # What is looked at is put together with others meanwhile.
+            for number in range(31, 91):
+                recording.add(second(number, 5))
+                recording.tend()
+            await screen.until(lambda: app.main.moments.age > 80)
+            await screen.press("plus", "minus")
+            await looks_at(screen, 10)
+            await screen.until(lambda: app.main.shown is not None and app.main.shown.seconds == 10)
+            await screen.press("space")
+            await looks_at(screen, 91)
+            app.collector.stop(DEADLINE)
+    finally:
+        recording.close()
+
+
+async def test_a_file_that_is_damaged_beyond_reading_while_it_is_shown_ends_with_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = MemoryFile.of(seconds(10))
+    async with opened(file) as screen:
+
+        def broken() -> bool:
+            raise Told("live.stalltop is damaged: it cannot be read")
+
+        monkeypatch.setattr(file, "changed", broken)
+        await screen.until(lambda: screen.app.failure is not None)
+        assert str(screen.app.failure).startswith("live.stalltop is damaged")
+        assert screen.app.return_code == 1

@@ -1,0 +1,111 @@
+"""``stalltop open`` in a pipe: which moment of which file is printed, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store.recording import Recording
+from store.saving import save
+from tests.unit.full_window import full_window
+from tests.unit.recorded_windows import START, second
+from tui import cli
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A recording of a minute and a half that begins at 22:13:20."""
+    recording = Recording(tmp_path / "recording.stalltop")
+    for number in range(90):
+        recording.add(second(number, 3, full=number == 40))
+    recording.close()
+    return tmp_path / "recording.stalltop"
+
+
+def printed(
+    path: Path, *options: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, float], int, str]:
+    """The printed window, its calls, and what was said."""
+    assert cli.main(["open", str(path), "--json", *options]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    return found["window"], sum(row["calls"] for row in found["operations"]), said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "start", "seconds"),
+    [
+        ((), 80, 10),
+        (("--window", "1"), 89, 1),
+        (("--window", "start"), 0, 90),
+        (("--at", "22:14"), 30, 10),
+        (("--at", "-30s", "--window", "60"), 0, 60),
+        (("--at", "start"), 0, 1),
+    ],
+)
+def test_a_moment_of_a_recording(
+    options: tuple[str, ...], start: int, seconds: int, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window, calls, said = printed(path, *options, capsys=capsys)
+    assert window == {"start": START + start, "seconds": seconds}
+    assert calls == sum(int(second(at, 3).rows.calls.sum()) for at in range(start, start + seconds))
+    assert said.startswith("stalltop: a recording from 22:13:20 to 22:14:50: ")
+    assert said.count("\n") == 1
+
+
+def test_as_text(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["open", str(path), "--at", "22:14:01", "--window", "1"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("stalltop gpu7  22:14:00  1.0 s ")
+    assert "last 1s to 22:14:01" in said.err
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [("soon", "--at: 'soon' is no moment"), ("-1h", "is before what is kept"), ("", "--at: type a moment")],
+)
+def test_no_moment_is_bad_usage(at: str, said: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["open", str(path), f"--at={at}"]) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert said in found.err
+
+
+def test_a_saved_window_has_one_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = save(full_window(), tmp_path / "one.stalltop")
+    assert cli.main(["open", str(saved), "--at", "start"]) == 2
+    assert "one moment" in capsys.readouterr().err
+    assert cli.main(["open", str(saved)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_recording_without_a_window_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Recording(tmp_path / "empty.stalltop").close()
+    assert cli.main(["open", str(tmp_path / "empty.stalltop")]) in (1, 2)
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert "no window" in found.err
+
+
+def test_damage_is_told_and_left_out(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with sqlite3.connect(path) as connection:
+        ids = [number for (number,) in connection.execute("SELECT window_id FROM windows ORDER BY start")]
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = ?", (ids[87],))
+    connection.close()
+    window, _, said = printed(path, capsys=capsys)
+    assert window["seconds"] == 9
+    assert "stalltop: damaged: a window from 2023-11-14 22:14:47 to 2023-11-14 22:14:48 left out" in said
