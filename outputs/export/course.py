@@ -106,7 +106,7 @@ def _stretch(window: Window) -> Stretch:
         window.start,
         window.end,
         _figures(window, ())[()],
-        float(whole.errors[0]) / max(window.seconds, 1e-9),
+        float(whole.errors[0]) / (window.seconds or 1.0),
         _figures(window, ("operation", "layer")),
         _figures(window, ("container",)),
         window.system,

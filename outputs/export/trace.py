@@ -154,7 +154,7 @@ class _Trace:
         for by in kinds:
             groups = pivot(window, by)
             rates, p99 = groups.calls_per_s.tolist(), groups.p99_ns.tolist()
-            errors = (groups.errors / max(window.seconds, 1e-9)).tolist()
+            errors = (groups.errors / (window.seconds or 1.0)).tolist()
             for at, key in enumerate(groups.keys):
                 if len(by) == 1:
                     track = self._container(window, key[0])

@@ -71,7 +71,7 @@ class Tracks:
         for number, line in lines:
             if line.takes(start_ns, end_ns, within=within):
                 return number
-        number = tid if tid and not lines else self._new()
+        number = tid if 0 < tid < LEAST_MADE_UP and not lines else self._new()
         line = Line()
         line.takes(start_ns, end_ns, within=within)
         lines.append((number, line))
