@@ -1,7 +1,7 @@
 """Writes what the documents say of keys, filters, settings and files: ``python scripts/write_keys.py``.
 
 README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
-every setting, docs/file-format.md every table of a file.
+every setting, docs/file-format.md every table of a file, docs/sql.md what queries see.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from store import format_text  # noqa: E402
+from store.query import text as query_text  # noqa: E402
 from tui import config, filter_help, keys, page_keys  # noqa: E402
 
 
@@ -36,6 +37,11 @@ def documents() -> dict[Path, str]:
         },
         "docs/config.md": {"settings": config.markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
+        "docs/sql.md": {
+            "calls": query_text.calls_markdown(),
+            "queries": query_text.queries_markdown(),
+            "tables": query_text.tables_markdown(),
+        },
     }
     texts = {}
     for path, named in tables.items():
