@@ -37,14 +37,22 @@ class CodeSymbols:
 
     def __init__(self) -> None:
         self._files: OrderedDict[tuple[int, int, int, int], _Symbols] = OrderedDict()
+        self._parts: dict[int, list[_Part]] = {}
+
+    def begin(self) -> None:
+        """What is mapped where may have changed since."""
+        self._parts.clear()
 
     def name(self, pid: int, address: int) -> bytes:
         """The symbol of the function that begins at ``address``, mangled; empty where there is none."""
         with contextlib.suppress(OSError, Unreadable):
-            part = _mapped_at(pid, address)
+            if pid not in self._parts:
+                self._parts[pid] = _executable_parts(pid)
+            part = _part_at(self._parts[pid], address)
             if part is None:
                 return b""
-            path, offset = part
+            offset = part.offset + address - part.start
+            path = f"/proc/{pid}/map_files/{part.start:x}-{part.end:x}"
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
             try:
                 symbols = self._symbols(fd)
@@ -78,15 +86,13 @@ class _Part(NamedTuple):
     offset: int
 
 
-def _mapped_at(pid: int, address: int) -> tuple[str, int] | None:
-    """A path that leads to the file mapped at ``address``, and the place in it. Raises OSError."""
+def _executable_parts(pid: int) -> list[_Part]:
+    """In the order of their addresses. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
-    parts = [
-        _Part(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)
-    ]  # in the order of their addresses
+    return [_Part(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]
+
+
+def _part_at(parts: list[_Part], address: int) -> _Part | None:
     at = bisect.bisect_right(parts, address, key=lambda part: part.start) - 1
-    if at < 0 or address >= parts[at].end:
-        return None
-    part = parts[at]
-    return f"/proc/{pid}/map_files/{part.start:x}-{part.end:x}", part.offset + address - part.start
+    return parts[at] if at >= 0 and address < parts[at].end else None

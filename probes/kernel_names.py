@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,8 @@ MOST_NAME_BYTES: Final = 4096
 """Read of a name, mangled; longer ones are cut."""
 MOST_NAME: Final = 1024
 """Characters shown of a name, demangled."""
+BUDGET_SECONDS: Final = 0.1
+"""How long one window may look for names in files and memory of processes; the next one does the rest."""
 _STUB: Final = "__device_stub__"
 """What compilers may put before the name of the function that stands for a kernel in the program."""
 
@@ -39,12 +42,21 @@ class KernelNames:
         self._latest: dict[int, dict[int, str]] = {}
         """By process and function, whatever was there before."""
         self._demangled: dict[bytes, str] = {}
+        self._until = 0.0
+        """CLOCK_MONOTONIC, s: when the budget is spent."""
+
+    def begin(self) -> None:
+        """A new window: names may be looked for once more."""
+        self._until = time.monotonic() + BUDGET_SECONDS
+        self._symbols.begin()
 
     def name(self, raw: RawKernel) -> str:
-        """The name to show, demangled; empty where nobody knows it."""
+        """The name to show, demangled; empty where nobody knows it, or no time is left to look."""
         known = self._names.setdefault(raw.key.tgid, {})
         name = known.get((raw.function, raw.generation))
         if name is None:
+            if (raw.cut or not raw.name) and time.monotonic() > self._until:
+                return ""
             name = known[raw.function, raw.generation] = self._find(raw)
             self._latest.setdefault(raw.key.tgid, {})[raw.function] = name
         return name

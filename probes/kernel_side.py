@@ -168,6 +168,10 @@ class KernelSide:
             launches, self._launches = self._launches, []
             return launches
 
+    def kernels_in_use(self) -> int:
+        """Records that count launches by kernel."""
+        return self._kernels.in_use()
+
     def inherited_name(self, tgid: int, function: int) -> int:
         """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it.
 

@@ -75,6 +75,10 @@ class Kernels:
             counted[slots] = histograms.totals()
         return found + self._read(changed, counted)
 
+    def in_use(self) -> int:
+        """Records that belong to a slot."""
+        return int(np.count_nonzero(self._launched["slot"]))
+
     def let_go(self, slots: NDArray[np.intp]) -> None:
         """These slots are about to be given back, and nobody counts any more in them or in their kernels."""
         used = np.flatnonzero(self._launched["slot"])

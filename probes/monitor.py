@@ -129,6 +129,7 @@ class Monitor:
             # First, under the names that they had: a process that lives on may run another program now.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
+            self._kernel_names.begin()
             kernels = self._launches(self._kernel.launches())
             calls = told_calls(
                 self._kernel.kept_calls(int(clock * 1e9)),

@@ -7,14 +7,20 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from demo.build import Built
 from demo.caller import Caller
 from model.window import UNCOUNTED, Window
+from probes import layout
+from probes.kernel_side import KernelSide
 from probes.monitor import Monitor
-from tests.kernel.harness import Workplace, wait_until
+from tests.kernel.children import Child
+from tests.kernel.harness import Workplace, probe, wait_until
+from tests.kernel.traced_program import read_calls
+from tests.kernel.vendor import CUDART12, CUDART13
 
 GEMM = "gemm(float const*, float const*, float*, int, int, int)"
 ATTENTION = "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"
@@ -101,6 +107,14 @@ def traced(workplace: Workplace, told: Told, n: int = 1, first: int = 0) -> list
     return callers
 
 
+def stripped_caller(workplace: Workplace) -> Built:
+    """The sample program without symbols."""
+    folder = workplace.folder / "stripped"
+    shutil.copytree(workplace.built.folder, folder)
+    subprocess.run(["strip", "--strip-all", str(folder / "caller")], check=True, timeout=60)
+    return Built(folder)
+
+
 def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workplace: Workplace) -> None:
     callers = traced(workplace, told, 3)
     for number, caller in enumerate(callers, 1):
@@ -124,14 +138,12 @@ def test_launches_of_several_processes_are_counted_by_kernel(told: Told, workpla
 
 def test_a_program_that_starts_later_tells_its_own_names(told: Told, workplace: Workplace) -> None:
     """Without symbols there is nothing but what it tells."""
-    stripped = workplace.folder / "stripped"
-    shutil.copytree(workplace.built.folder, stripped)
-    subprocess.run(["strip", "--strip-all", str(stripped / "caller")], check=True, timeout=60)
+    stripped = stripped_caller(workplace)
     (older,) = traced(workplace, told)
     older.run(f"{LAUNCH}:5:1")
     told.see(older, LAUNCH, 5)
     assert told.of(older) == {ATTENTION: 5}
-    with Caller(Built(stripped), cgroup=workplace.cgroup(), folder=workplace.built.folder) as later:
+    with Caller(stripped, cgroup=workplace.cgroup(), folder=workplace.built.folder) as later:
         later.answer()
         later.run(f"{LAUNCH}:7:8 {LAUNCH}:2:7")
         told.see(later, LAUNCH, 9)
@@ -181,3 +193,91 @@ def test_failed_launches_are_counted_by_kernel(told: Told, workplace: Workplace)
     caller.run(f"{DRIVER_LAUNCH}:4:0")
     told.see(caller, DRIVER_LAUNCH, 4)
     assert not told.errors[caller.pid, DRIVER_LAUNCH, "broken"]
+
+
+def test_a_program_that_forks_before_it_launches(told: Told, workplace: Workplace) -> None:
+    """Its parent has told the names, and the child has them in its memory."""
+    (_,) = traced(workplace, told)
+    stripped = stripped_caller(workplace)
+    with Caller(stripped, cgroup=workplace.cgroup(), folder=workplace.built.folder) as parent:
+        parent.answer()
+        parent.do(f"load {LAUNCH}")
+        parent.tell(f"children 1 1 {LAUNCH}:3:8 ~1500000 {LAUNCH}:1:8")
+        wait_until(
+            lambda: told.read() and any(SCALE in key for key in told.launches), what="the child's name"
+        )
+        parent.answer()
+
+        def both() -> bool:
+            told.read()
+            return sum(calls for key, calls in told.launches.items() if key[1:] == (LAUNCH, SCALE)) == 4
+
+        wait_until(both, what="all launches of the child")
+
+
+def test_more_kernels_than_there_is_room_for(workplace: Workplace) -> None:
+    """What finds no record is counted in its row all the same; records are free again after the process."""
+    kernel = KernelSide(splits=False)
+    try:
+        probe(kernel, workplace.built.cudart, "runtime")
+        program = f"""
+import ctypes
+launch = ctypes.CDLL({str(workplace.built.cudart)!r}).cudaLaunchKernel
+for number in range(1, {layout.KERNELS} + 11):
+    launch(ctypes.c_void_p(number), 1, 1, 1, 1, 0)
+"""
+        for _ in range(2):
+            kernel.losses()
+            with Child() as child:
+                child.load(workplace.built.cudart)
+                child.do("run", program)
+                counts = read_calls(kernel)
+                launches = [raw for raw in kernel.launches() if raw.key.tgid == child.pid]
+                assert counts.calls.sum() == layout.KERNELS + 10
+                assert kernel.losses()["no_kernel"] == 10
+                assert len({raw.function for raw in launches}) == len(launches) == layout.KERNELS
+                assert sum(raw.calls for raw in launches) == layout.KERNELS
+                child.kill()
+            kernel.release(child.pid)
+
+            def given_back(pid: int = child.pid) -> bool:
+                kernel.read()
+                return pid not in kernel.tgids() and not kernel.kernels_in_use()
+
+            wait_until(given_back, what="records given back")
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.skipif(path is None, reason="not fetched"), id=name)
+        for name, path in [("libcudart 12", CUDART12), ("libcudart 13", CUDART13)]
+    ],
+)
+def test_the_real_runtime_is_told_of_a_kernel(told: Told, path: Path) -> None:
+    """As a constructor does it. Without a GPU the launch fails, and is counted under its name."""
+    program = f"""
+import ctypes, sys
+runtime = ctypes.CDLL({str(path)!r})
+binary = ctypes.create_string_buffer(64)
+wrapper = (ctypes.c_uint64 * 3)(0x1466243b1, ctypes.addressof(binary), 0)
+runtime.__cudaRegisterFatBinary.restype = ctypes.c_void_p
+handle = ctypes.c_void_p(runtime.__cudaRegisterFatBinary(wrapper))
+name = ctypes.create_string_buffer(b"_Z5scalePffi")
+function = ctypes.c_void_p(ctypes.addressof(binary))
+runtime.__cudaRegisterFunction(handle, function, name, name, -1, None, None, None, None, None)
+for _ in range(5):
+    runtime.cudaLaunchKernel(function, 1, 1, 1, 1, None, 0, None)
+sys.held = binary, wrapper, name
+"""
+    with Child() as child:
+        child.load(path)
+        wait_until(
+            lambda: any(row.path == str(path.resolve()) for row in told.read().coverage.libraries),
+            what="the runtime traced",
+        )
+        child.do("run", program)
+        wait_until(lambda: told.read() and told.launches[child.pid, LAUNCH, SCALE] == 5, what="the launches")
+        assert told.errors[child.pid, LAUNCH, SCALE] == 5
