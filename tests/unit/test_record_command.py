@@ -1,0 +1,172 @@
+"""``stalltop record``: its options, how it ends, and the unit that runs it from boot on."""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.reading import load, open_file
+from tui.cli import parsed
+from tui.commands.record import age, bounds, size
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "deploy" / "stalltop-record.service"
+DEADLINE = 90.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("4MiB", 4 << 20), ("1GiB", 1 << 30), ("1.5G", 3 << 29), ("500m", 500 << 20), ("67108864", 64 << 20)],
+)
+def test_sizes(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "1KiB", "-1G", "1 furlong", "9999999T", "1e9", "٣G"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("90m", 5_400.0), ("36h", 129_600.0), ("14d", 1_209_600.0), ("2w", 1_209_600.0)]
+)
+def test_ages(text: str, value: float) -> None:
+    assert age(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "14", "d", "1s", "-1d", "9999999d", "1y", "nan d"])
+def test_what_is_no_age(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        age(text)
+
+
+def test_the_bounds_that_hold_where_none_are_given_are_those_of_the_documents() -> None:
+    found = bounds(parsed(["record"]))
+    assert (found.bytes, found.seconds) == (1 << 30, 14 * 86_400.0)
+    text = (ROOT / "docs" / "recordings.md").read_text()
+    assert "`--max-size` (1 GiB)" in text
+    assert "`--max-age` (14 days)" in text
+
+
+def begun(path: Path) -> subprocess.Popen[str]:
+    """A recorder of simulated tenants that has written its first window."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tui", "record", "--simulated", "--to", str(path)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + DEADLINE
+    while not windows(path):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return process
+
+
+def windows(path: Path) -> int:
+    if not Path(f"{path}-wal").exists() or not Path(f"{path}-wal").stat().st_size:
+        return 0
+    with open_file(path) as recorded:
+        return len(recorded.moments)
+
+
+@pytest.mark.parametrize("request_", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_request_to_end_ends_it_in_order(tmp_path: Path, request_: signal.Signals) -> None:
+    path = tmp_path / "recording.stalltop"
+    process = begun(path)
+    os.kill(process.pid, request_)
+    said, told = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0, told
+    assert said == ""
+    lines = told.splitlines()
+    assert lines[0] == f"stalltop: recording to {path}: at most 1,024 MiB; Ctrl-C ends it"
+    assert "recorded" in lines[1]
+    assert f"{path} takes" in lines[1]
+    assert os.listdir(tmp_path) == [path.name]
+    assert load(path).simulated
+
+
+def test_it_ends_after_its_time_and_goes_on_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    for _ in range(2):
+        done = run("record", "--simulated", "--to", str(path), "--seconds", "2")
+        assert done.returncode == 0, done.stderr
+    with open_file(path) as recorded:
+        moments = recorded.moments
+        assert recorded.kind == "recording"
+        assert np.all(np.diff(moments.start) > 0)
+        assert float(np.sum(moments.seconds)) >= 3.5
+
+
+def test_a_second_recorder_and_what_is_no_recording_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    first = begun(path)
+    try:
+        second = run("record", "--simulated", "--to", str(path))
+        assert second.returncode == 1
+        assert f"another stalltop records to {path} (process {first.pid})" in second.stderr
+    finally:
+        first.terminate()
+        first.communicate(timeout=DEADLINE)
+    letter = tmp_path / "letter"
+    letter.write_text("dear reader, this is no recording, and stays what it is")
+    refused = run("record", "--simulated", "--to", str(letter))
+    assert refused.returncode == 2
+    assert "is no recording of stalltop" in refused.stderr
+    assert letter.read_text().startswith("dear reader")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "tui", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+
+def test_the_unit_runs_a_command_that_there_is() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    words = shlex.split(unit["Service"]["ExecStart"])
+    options = parsed(words[1:])
+    assert words[0].endswith("/stalltop")
+    assert options.command == "record"
+    assert options.to == Path("/var/lib/stalltop/recording.stalltop")
+    assert unit["Service"]["StateDirectory"] == "stalltop"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/stalltop/stalltop", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    if "Failed to" in done.stderr and UNIT.name not in done.stderr:
+        pytest.skip(f"systemd-analyze does not work here: {done.stderr.splitlines()[0]}")
+    assert done.returncode == 0, done.stderr
+    assert UNIT.name not in done.stderr, done.stderr
