@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.config import LEAST_SHARE, MOST_SHARE
+from tui.config import LEAST_SHARE, MOST_SHARE, Settings
 from tui.layout import Enlarged, why_not
 from tui.main_view import MainView
 
@@ -35,6 +35,15 @@ class PanelActions(MainView):
             self.say(f"{NAMES[name]} will be shown where there is room: {reason}", "dim")
         else:
             self.say(f"{NAMES[name]}: {'shown' if hidden else 'hidden'}", "label")
+
+    def action_usual_layout(self) -> None:
+        """Panels, the room of the tables, their columns and order as they are at a first start."""
+        usual = Settings()
+        self._panels, self._share, self._enlarged = frozenset(usual.panels), usual.share, ""
+        self.tables.chosen_columns = usual.columns
+        self.tables.put_order(usual.sort, usual.descending)
+        self._rearranged()
+        self.say("layout, columns and order: as at first", "label")
 
     def show_panel(self, name: str) -> None:
         """Show the panel ``name`` if it is hidden."""

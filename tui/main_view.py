@@ -73,6 +73,8 @@ class MainView(Screen[None]):
         """There is newer data than is shown: the line was too slow for it."""
         self.slow_line = SlowLine()
         self._said: Timer | None = None
+        self.said = 0
+        """How often it was said what was done."""
         self._alerts_of: Window | None = None
         """What the list of what is wrong was made of last."""
         self._touring = False
@@ -207,6 +209,7 @@ class MainView(Screen[None]):
         if isinstance(self.app.screen, PageScreen):
             self.app.screen.say(text)
         self._touring = False
+        self.said += 1
         if self._said is not None:
             self._said.stop()
         self._said = self.set_timer(SAID_SECONDS if seconds is None else seconds, self.hush)

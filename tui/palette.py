@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from textual.app import App
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
@@ -29,7 +29,12 @@ class Doable:
     @property
     def text(self) -> str:
         """What is searched, and shown: all that is known of it."""
-        return f"{self.name}: {self.help} ({self.keys})" if self.help else f"{self.name} ({self.keys})"
+        about = f"{self.name}: {self.help}" if self.help else self.name
+        return f"{about} ({self.keys})" if self.keys else about
+
+
+WITHOUT_KEYS = (("Reset layout", "Panels, sizes, columns and order as they were at first", "usual_layout"),)
+"""What is found here only: names, help, and actions of the main screen."""
 
 
 def doable(screen: Screen[Any]) -> list[Doable]:
@@ -50,7 +55,24 @@ def doable(screen: Screen[Any]) -> list[Doable]:
             name, known.help if known else "", keys, binding.action, active.node
         )
     order = {name: at for at, name in enumerate(BY_ID)}
-    return [found[one] for one in sorted(found, key=lambda one: order.get(one[0], len(order)))]
+    listed = [found[one] for one in sorted(found, key=lambda one: order.get(one[0], len(order)))]
+    return listed + [
+        Doable(name, help_, "", action, screen)
+        for name, help_, action in WITHOUT_KEYS
+        if hasattr(screen, f"action_{action}")
+    ]
+
+
+@runtime_checkable
+class SaysMore(Protocol):
+    """A screen that says what was done."""
+
+    @property
+    def said(self) -> int:
+        """How often it has said something."""
+
+    def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
+        """Say something."""
 
 
 class Actions(Provider):
@@ -58,7 +80,13 @@ class Actions(Provider):
 
     def _run(self, one: Doable) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
+            main = getattr(self.app, "main", None)
+            before = getattr(main, "said", None)
             await self.app.run_action(one.action, one.by)
+            # What a key does is seen where it was pressed; here the list has lain over it.
+            shown: object = self.app.screen
+            if isinstance(main, SaysMore) and shown is main and main.said == before:
+                main.say(f"done: {one.name}", "label")
 
         return run
 

@@ -11,8 +11,9 @@ from textual.widgets import Input
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tui.app import RunOptions
+from tui.config import Settings
 from tui.keys import ACTIONS, printed
-from tui.palette import Palette, doable
+from tui.palette import WITHOUT_KEYS, Palette, doable
 
 INHERITED = {"ctrl+q", "shift+tab", "super+c"}
 """Keys that Textual binds everywhere: leave, focus back, copy a selection (there is none)."""
@@ -23,8 +24,12 @@ async def test_all_that_is_bound_on_the_main_screen_is_in_the_table_and_in_the_p
         main = screen.app.main
         known = {key for action in ACTIONS for key in action.keys + action.also}
         assert set(main.active_bindings) - INHERITED == known
-        assert [one.name for one in doable(main)] == [action.label for action in ACTIONS]
-        assert [one.keys for one in doable(main)] == [action.key for action in ACTIONS]
+        more = [name for name, _, _ in WITHOUT_KEYS]
+        assert [one.name for one in doable(main)] == [*(action.label for action in ACTIONS), *more]
+        assert [one.keys for one in doable(main)] == [
+            *(action.key for action in ACTIONS),
+            *("" for _ in more),
+        ]
         assert printed("question_mark") == "?"
 
 
@@ -41,6 +46,8 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
             await screen.press("enter")
             await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: "runtime" in screen.names())
+        await screen.sees("done: Freeze")
+        screen.app.main.hush()
         await screen.sees("Space Live")
 
 
@@ -56,6 +63,26 @@ async def test_enter_in_the_palette_does_the_first_of_several() -> None:
         await screen.press("enter")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.named(["serve", "train"])
+
+
+async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> None:
+    options = RunOptions(interval=0.0, theme="dark", share=70, panels=("table",), sort="p99")
+    async with running(numbered(0), size=(120, 42), options=options) as screen:
+        await screen.named(["serve", "train"])
+        tables = screen.app.main.tables
+        tables.choose_columns("container", ("n",))
+        await screen.press("ctrl+p")
+        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        await screen.press(*"reset")
+        found = screen.app.screen.query_one(CommandList)
+        await screen.until(lambda: found.option_count == 1)
+        await screen.press("enter")
+        await screen.sees("layout, columns and order: as at first")
+        choices = screen.app.main.choices()
+        usual = Settings()
+        assert {name: choices[name] for name in ("panels", "share", "sort", "descending", "columns")} == {
+            name: getattr(usual, name) for name in ("panels", "share", "sort", "descending", "columns")
+        }
 
 
 async def test_the_palette_of_another_screen_has_what_that_screen_does() -> None:

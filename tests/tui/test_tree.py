@@ -259,4 +259,7 @@ def test_a_wide_table_shows_how_p99_goes_and_what_it_is_against_its_own_median()
     plain = look(windows[-1], View(by="operation"), 200, past=past, unicode=False)
     assert all(cell.text.isascii() for cell in plain.rows[0].cells)
     # Nobody looks back for a table that does not show it.
-    assert "trend" not in {column.id for column in look(windows[-1], View(), 120, past=past).columns}
+    narrow = {column.id for column in look(windows[-1], View(), 120, past=past).columns}
+    assert "trend" in narrow
+    assert "change" not in narrow
+    assert "trend" not in {column.id for column in look(windows[-1], View(), 100, past=past).columns}

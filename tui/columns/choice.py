@@ -23,6 +23,8 @@ BESIDE: dict[Dimension, tuple[Dimension, ...]] = {
 
 WIDE = 110
 """Cells from which a table shows all of its usual columns."""
+NAME_CELLS = 21
+"""Cells of most names."""
 TREE_CELLS = 23
 """Cells of the names of a tree: with them OPEN is still seen on 80 cells."""
 WIDER = 170
@@ -43,12 +45,22 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
         return offered((*middle, "open", "errors", "split", *beside, "bytes", "n"), have)
     # A container beside leaves no room for bars on 120 cells.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
-    changes = ("trend", "change", "normal") if width >= WIDER else ()
+    changes: tuple[str, ...] = ("trend", "change", "normal") if width >= WIDER else ()
+    if not changes and name_cells(by) < NAME_CELLS:
+        changes = ("trend",)  # shorter names leave room for it
     last: tuple[str, ...] = ()
     if width >= WIDER:
         last = tuple(one for one in ("procs", "device") if one != by and (one, by) != ("procs", "process"))
     drawn = ("bar",) if roomy else ()
-    return offered((*beside, *middle, *drawn, "split", *changes, "open", "errors", "bytes", "n", *last), have)
+    calls = ("open", "errors", "bytes", "n")
+    if width < WIDER:
+        return offered((*beside, *middle, *drawn, "split", *calls, *changes), have)
+    return offered((*beside, *middle, *drawn, "split", *changes, *calls, *last), have)
+
+
+def name_cells(by: Dimension) -> int:
+    """Cells of the names of a table by ``by`` that is no tree."""
+    return {"container": 17, "layer": 17}.get(by, NAME_CELLS)
 
 
 def offered(ids: Sequence[str], have: Collection[Need]) -> tuple[str, ...]:
@@ -80,7 +92,7 @@ def columns(
     Names of a ``tree`` are longer by what they are indented.
     """
     ids = offered(chosen, have) if chosen and "baseline" not in have else defaults(by, width, have)
-    cells = TREE_CELLS if tree else {"container": 17, "layer": 17}.get(by, 21)
+    cells = TREE_CELLS if tree else name_cells(by)
     name = Column("name", by.upper(), cells, right=False, fixed=True, most=44)
     return (name, *(_column(BY_ID[one], by) for one in ids if one != "beside" or by in BESIDE))
 
