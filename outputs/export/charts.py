@@ -19,7 +19,7 @@ from outputs.html_text import Html, joined, tag
 
 WIDTH: Final = 640
 HEIGHT: Final = 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 8, 22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 10, 8, 22
 _BARS: Final = 64
 """Bars of a picture of durations."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from model.calls import KeptCall
-from model.device import Device
 from model.pivot import PERCENTS, Groups, bounded, pivot
 from model.window import Window
 from outputs import figures
@@ -30,7 +30,7 @@ def _card(title: str, about: str, chart: Html, *legend: tuple[str, str]) -> Html
     named = [tag("span", tag("i", class_=style), name) for style, name in legend]
     return tag(
         "figure",
-        tag("figcaption", tag("b", title), tag("span", about), tag("span", *named, class_="legend")),
+        tag("figcaption", tag("b", title), tag("span", *named, class_="legend"), tag("p", about)),
         chart,
     )
 
@@ -62,8 +62,9 @@ def _durations(points: Sequence[tuple[float, float, Figures | None]]) -> tuple[l
 def _told(groups: Groups, at: int) -> str:
     """The figures of a group in a line."""
     p50, p99 = int(groups.p50_ns[at]), int(groups.p99_ns[at])
+    what = "times" if groups.between[at] else "calls"
     return (
-        f"{figures.count(int(groups.calls[at])).strip()} calls, p50 {figures.duration(p50).strip()}, "
+        f"{figures.count(int(groups.calls[at])).strip()} {what}, p50 {figures.duration(p50).strip()}, "
         f"p99 {figures.duration(p99).strip()}, longest {figures.duration(int(groups.max_ns[at])).strip()}"
     )
 
@@ -141,80 +142,81 @@ def containers(course: Course, whole: Window, times: Axis, of: str) -> Html:
     return _grid("Containers over time" + of, cards)
 
 
-def _line(stretches: Sequence[Stretch], get: Callable[[Stretch], float | None]) -> list[Point]:
-    return [Point(one.start, one.end, get(one)) for one in stretches]
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """A figure of a device or of the host."""
+
+    title: str
+    unit: str
+    get: Callable[[Any], float | None]
+    most: Callable[[Any], float | None]
+    """The most that there can be; None: that is not known."""
+    per: float = 1.0
+    """How much of what is measured is one of ``unit``."""
+
+
+_GIB: Final = 2.0**30
+_HOST: Final = (
+    _Figure("CPUs busy", "%", lambda system: system.cpu_percent, lambda system: 100.0),
+    _Figure(
+        "memory used",
+        "GiB",
+        lambda system: system.memory_used_bytes,
+        lambda system: system.memory_total_bytes,
+        _GIB,
+    ),
+)
+_DEVICE: Final = (
+    _Figure("busy", "%", lambda device: device.utilization_percent, lambda device: 100.0),
+    _Figure(
+        "memory used",
+        "GiB",
+        lambda device: device.memory_used_bytes,
+        lambda device: device.memory_total_bytes,
+        _GIB,
+    ),
+    _Figure("power", "W", lambda device: device.power_watts, lambda device: device.power_limit_watts),
+    _Figure("temperature", "°C", lambda device: device.temperature_celsius, lambda device: None),
+    _Figure("SM clock", "MHz", lambda device: device.sm_clock_mhz, lambda device: device.sm_clock_max_mhz),
+)
 
 
 def machine(course: Course, times: Axis, of: str) -> Html:
     """CPUs, memory and every GPU."""
     stretches = course.stretches
-    cards: list[Html] = []
-
-    def card(title: str, about: str, points: list[Point], most: float, shown: Callable[[float], str]) -> None:
-        known = [point.value for point in points if point.value is not None]
-        if not known:
-            return
-        axis = linear_axis(max(most, *known), 4, shown)
-        last = f"{shown(min(known)).strip()} to {shown(max(known)).strip()}"
-        chart = over_time([Series(title, "area", points)], times, axis, told=f"{title} over time: {last}")
-        cards.append(_card(title, f"{last}{about}", chart))
-
-    systems = [one.system for one in stretches if one.system is not None]
-    if systems:
-        last = systems[-1]
-        points = _line(stretches, lambda one: None if one.system is None else one.system.cpu_percent)
-        card("CPUs busy", f", of {last.cpus} CPUs", points, 100.0, figures.percent)
-        points = _line(stretches, lambda one: None if one.system is None else one.system.memory_used_bytes)
-        card(
-            "memory used",
-            f", of {figures.memory(last.memory_total_bytes).strip()}",
-            points,
-            float(last.memory_total_bytes),
-            figures.memory,
-        )
+    found: list[tuple[_Figure, str, list[Any]]] = [
+        (figure, "", [one.system for one in stretches]) for figure in _HOST
+    ]
     devices = {device.uuid: device for one in stretches for device in one.devices}
     for uuid, device in sorted(devices.items(), key=lambda item: item[1].index)[:MOST_DEVICES]:
-        name = f"GPU {device.index}"
-        for title, most, shown, get in _FIGURES:
-
-            def value(
-                one: Stretch, get: Callable[[Device], float | None] = get, uuid: str = uuid
-            ) -> float | None:
-                found = next((device for device in one.devices if device.uuid == uuid), None)
-                return None if found is None else get(found)
-
-            card(f"{name} {title}", f", {device.name}", _line(stretches, value), most(device) or 0.0, shown)
-    return _grid("Host and GPUs" + of, cards)
+        looks = [next((one for one in each.devices if one.uuid == uuid), None) for each in stretches]
+        found += [(figure, f"GPU {device.index} {device.name}: ", looks) for figure in _DEVICE]
+    cards = [_machine_card(figure, name, looks, stretches, times) for figure, name, looks in found]
+    return _grid("Host and GPUs" + of, [card for card in cards if card])
 
 
-def _watts(value: float) -> str:
-    return f"{value:.0f} W"
-
-
-_FIGURES: Final[
-    tuple[
-        tuple[
-            str,
-            Callable[[Device], float | None],
-            Callable[[float], str],
-            Callable[[Device], float | None],
-        ],
-        ...,
+def _machine_card(
+    figure: _Figure, name: str, looks: Sequence[Any], stretches: Sequence[Stretch], times: Axis
+) -> Html:
+    """One figure over time; nothing where it was never known. ``looks``: what each stretch saw."""
+    values = [None if look is None else figure.get(look) for look in looks]
+    known = [value / figure.per for value in values if value is not None]
+    if not known:
+        return Html()
+    most = max((figure.most(look) or 0.0 for look in looks if look is not None), default=0.0) / figure.per
+    axis = linear_axis(max(most, *known), 4, lambda value: f"{value:g}")
+    points = [
+        Point(one.start, one.end, None if value is None else value / figure.per)
+        for one, value in zip(stretches, values, strict=True)
     ]
-] = (
-    ("busy", lambda device: 100.0, figures.percent, lambda device: device.utilization_percent),
-    (
-        "memory used",
-        lambda device: device.memory_total_bytes,
-        figures.memory,
-        lambda device: device.memory_used_bytes,
-    ),
-    ("power", lambda device: device.power_limit_watts, _watts, lambda device: device.power_watts),
-    (
-        "SM clock",
-        lambda device: device.sm_clock_max_mhz,
-        lambda value: f"{value:.0f} MHz",
-        lambda device: device.sm_clock_mhz,
-    ),
-)
-"""Of a device: title, the most there can be, how it is shown, and the figure."""
+    title = f"{name}{figure.title}"
+    seen = dict.fromkeys((_plain(min(known)), _plain(max(known))))
+    about = f"{' to '.join(seen)} {figure.unit}"
+    about += f" of {_plain(most)}" if most and figure.unit != "%" else ""
+    chart = over_time([Series(title, "area", points)], times, axis, told=f"{title} over time: {about}")
+    return _card(title, about, chart)
+
+
+def _plain(value: float) -> str:
+    """Three digits, without those that say nothing."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")

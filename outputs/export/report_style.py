@@ -19,9 +19,10 @@ REPORT_STYLE: Final = (
 .cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(min(29rem, 100%), 1fr)) }
 figure { background: var(--panel); break-inside: avoid; margin: 0; padding: .6rem .8rem }
 figcaption { display: flex; flex-wrap: wrap; gap: 0 .8rem; margin-bottom: .2rem }
-figcaption > b { flex-basis: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
-figcaption > span { color: var(--dim) }
-.legend { margin-left: auto }
+figcaption > b { flex: 1 1 8rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+figcaption > * { color: var(--dim); margin: 0 } figcaption > b { color: inherit }
+figcaption > p { flex-basis: 100% }
+.legend { white-space: nowrap }
 .legend span { margin-left: .8rem }
 .legend i { border-top: 2px solid; display: inline-block; margin-right: .3rem; vertical-align: middle;
   width: 1rem }
