@@ -9,6 +9,8 @@ from tui.main_view import MainView
 from tui.status import length_text
 from widgets.timeline import Timeline
 
+MUCH = 1_000
+"""Windows of a recording that take more than a moment to add up."""
 ONE_MOMENT = "a saved window is one moment: there is no other to go to, nor to compare with"
 
 
@@ -31,8 +33,16 @@ class TimeActions(MainView):
             return
         if self.moments.choose(step):
             self.stalltop.choose_length(self.moments.length)
-            self.say(f"window: {length_text(self.moments.length)}", "label")
+            self.say(f"window: {length_text(self.moments.length)}{self._much()}", "label")
             self.show_moment()
+
+    def _much(self) -> str:
+        """What is said where all of a long recording is to be added up."""
+        newest = self.moments.newest
+        if self.moments.length is not None or not self.file or newest is None:
+            return ""
+        windows = len(newest.kept.stretch.end)
+        return f": {windows:,} windows to add up, which takes a while; - for less" if windows > MUCH else ""
 
     def action_step(self, steps: int) -> None:
         """Look at the window before (-1) or after (1) the one that is shown."""

@@ -24,13 +24,15 @@ from model.sliding import Sliding
 from model.window import Coverage, RowKey, Rows, Window
 from outputs import figures
 from store.reading import Gone, Moments
-from tui.kept import HOLE_SECONDS, Stale, never
+from tui.kept import HOLE_SECONDS, NEAR, Stale, never
 from widgets.timeline import Stretch
 
 BEFORE = 120
 """Windows that are fetched of what led to a moment: as many as any page draws."""
 _AT_ONCE = 32
 _TRIES = 3
+_PATIENCE_SECONDS = 0.1
+"""How often who waits for a sum asks whether it is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
 
 Ints = NDArray[np.int64]
@@ -119,6 +121,28 @@ def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
     return found
 
 
+class Whole:
+    """All windows of one host up to a moment, added up. Newer ones are added as they come."""
+
+    def __init__(self) -> None:
+        self._sum = Sliding(None)
+        self._empty = True
+        self.upto = -np.inf
+        """Unix time in seconds: windows that ended by then were added, or cannot be read."""
+
+    def add(self, parts: Sequence[Packed], upto: float) -> None:
+        """Add ``parts``, all windows that can be read of those that ended after ``self.upto`` by ``upto``."""
+        if parts:
+            self._sum.take_in(merge([part.unpack() for part in parts]))
+            self._empty = False
+        self.upto = upto
+
+    @property
+    def window(self) -> Window | None:
+        """The sum; None where nothing was added."""
+        return None if self._empty else self._sum.window
+
+
 class Recording:
     """A recording that is looked at."""
 
@@ -133,15 +157,30 @@ class Recording:
         self._damaged: dict[int, str] = {}
         self._closed = False
         self._index: Index | None = None
+        self._trouble = ""
+        """Why the file could not be looked at the last time."""
+        self.wholes: dict[int, Whole] = {}
+        """By host, all of it."""
+        self.adding = threading.Lock()
+        """Held by who adds to them."""
 
     def look(self) -> InFile:
-        """What the file holds now. Raises Told where it has no window, or is closed."""
+        """What the file holds now; what it held before, with a note, where it can no longer be looked at.
+
+        Raises Told where it has no window, or is closed.
+        """
         with self._lock:
             if self._closed:
                 raise Told("the recording is closed")
-            if self._file.changed() or self._index is None:
-                self._index = Index.of(self._file.moments)
-            return InFile(self, self._index)
+            try:
+                if self._file.changed() or self._index is None:
+                    self._index = Index.of(self._file.moments)
+                self._trouble = ""
+            except Told as told:
+                if self._index is None:
+                    raise
+                self._trouble = told.reason
+            return InFile(self, self._index, trouble=self._trouble)
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
         """A window, put away; None where it is damaged. ``keep``: it may soon be wanted again.
@@ -199,21 +238,26 @@ class Recording:
 class InFile:
     """The past that a file holds: ``tui.kept.Kept``."""
 
-    def __init__(self, recording: Recording, index: Index, parts: Sequence[Packed] = ()) -> None:
+    def __init__(
+        self, recording: Recording, index: Index, parts: Sequence[Packed] = (), *, trouble: str = ""
+    ) -> None:
+        """``trouble``: why it is no longer looked at, if so."""
         self._recording = recording
         self._index = index
         self.parts = parts
+        self._trouble = trouble
         self._several = len(index.hosts) > 1
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
         """The same, with the windows before its end as ``parts``: those at hand, or with ``fetch`` all that a
         page draws, which takes up to seconds."""
         parts = self.before(self.end, stale) if fetch else None
-        return InFile(self._recording, self._index, self.at_hand(self.end) if parts is None else parts)
+        parts = self.at_hand(self.end) if parts is None else parts
+        return InFile(self._recording, self._index, parts, trouble=self._trouble)
 
     def is_as(self, other: InFile) -> bool:
         """Whether the file held the same when ``other`` was got."""
-        return self._index is other._index
+        return self._index is other._index and self._trouble == other._trouble
 
     @property
     def end(self) -> float:
@@ -236,15 +280,18 @@ class InFile:
         """What the file said of itself when it was opened, and what was asked for and cannot be read."""
         damaged = self._recording.damaged
         which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
+        warnings = self._recording.warnings
+        if self._trouble:
+            warnings += (f"what is written to it now cannot be read: {self._trouble}",)
         if not len(which):
-            return self._recording.warnings
+            return warnings
         start, end = (
             figures.moment(float(at))[:19] for at in (self._index.start[which[0]], self._index.end[which[-1]])
         )
         count = f"{len(which)} windows" if len(which) > 1 else "a window"
         why = damaged[int(self._index.window_id[which[0]])]
         found = f"damaged: {count} from {start} to {end} left out ({why})"
-        return (*self._recording.warnings, found)
+        return (*warnings, found)
 
     # ---- windows
 
@@ -260,10 +307,11 @@ class InFile:
 
     def _window_at(self, at: float, length: float | None, stale: Stale) -> Window | None:
         last = self._upto(at)
+        if length is None:
+            return self._whole_at(last, stale)
         found: list[Window] = []
         for host in self._index.hosts:
-            which = self._of(host, last, length)
-            window = self._whole(which, stale) if length is None else self._sum(which, length, stale)
+            window = self._sum(self._of(host, last, length), length, stale)
             if stale():
                 return None
             if window is not None:
@@ -311,7 +359,7 @@ class InFile:
                 parts.append(pack(fleet([one.unpack() for one in there]), peak=peak))
         return tuple(parts)
 
-    def _of(self, host: int, last: int, length: float | None) -> list[int]:
+    def _of(self, host: int, last: int, length: float) -> list[int]:
         """The windows of ``host`` that make the one of ``length`` seconds that ends with the moment
         ``last``; none where the host was not seen then."""
         index = self._index
@@ -319,14 +367,12 @@ class InFile:
         which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
         if not len(which):
             return []
-        if length is not None:
-            if index.end[which[-1]] < index.times.start[last] - max(HOLE_SECONDS, length):
-                return []
-            wanted = length - 1e-6
-            seconds = (index.end - index.start)[which][::-1].cumsum()
-            which = which[-(int(np.searchsorted(seconds, wanted)) + 1) :]
-            holes = np.flatnonzero(index.start[which][1:] - index.end[which][:-1] > HOLE_SECONDS)
-            which = which[int(holes[-1]) + 1 :] if len(holes) else which
+        if index.end[which[-1]] < index.times.start[last] - max(HOLE_SECONDS, length):
+            return []
+        seconds = (index.end - index.start)[which][::-1].cumsum()
+        which = which[-(int(np.searchsorted(seconds, length - NEAR)) + 1) :]
+        holes = np.flatnonzero(index.start[which][1:] - index.end[which][:-1] > HOLE_SECONDS)
+        which = which[int(holes[-1]) + 1 :] if len(holes) else which
         return [int(one) for one in index.window_id[which]]
 
     def _parts(self, ids: Iterable[int], stale: Stale, *, keep: bool = True) -> list[Packed]:
@@ -343,15 +389,39 @@ class InFile:
         parts = self._parts(ids, stale)
         return Sliding(length, parts).window if parts else None
 
-    def _whole(self, ids: Sequence[int], stale: Stale) -> Window | None:
-        whole, some = Sliding(None), False
-        # Some at a time: unpacked, a day would take gigabytes.
-        for first in range(0, len(ids), _AT_ONCE):
-            parts = self._parts(ids[first : first + _AT_ONCE], stale, keep=False)
-            if parts:
-                whole.take_in(merge([part.unpack() for part in parts]))
-                some = True
-        return whole.window if some else None
+    def _whole_at(self, last: int, stale: Stale) -> Window | None:
+        """All windows up to the moment ``last``. Those up to the end are added up once only, a piece at a
+        time: what is called off goes on from there."""
+        recording = self._recording
+        if last < int(self._index.moment[-1]):
+            return self._added({}, last, stale)
+        while not recording.adding.acquire(timeout=_PATIENCE_SECONDS):
+            if stale():
+                return None
+        try:
+            return self._added(recording.wholes, last, stale)
+        finally:
+            recording.adding.release()
+
+    def _added(self, wholes: dict[int, Whole], last: int, stale: Stale) -> Window | None:
+        index = self._index
+        for host in index.hosts:
+            whole = wholes.setdefault(host, Whole())
+            new = np.flatnonzero(
+                (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
+            )
+            # Some at a time: unpacked, a day would take gigabytes.
+            for first in range(0, len(new), _AT_ONCE):
+                some = new[first : first + _AT_ONCE]
+                parts = self._parts(index.window_id[some].tolist(), stale, keep=False)
+                if stale():
+                    return None
+                whole.add(parts, float(index.end[some[-1]]))
+        found = [whole.window for whole in wholes.values()]
+        there = [window for window in found if window is not None]
+        if not there:
+            return self._nothing(last)
+        return fleet(there) if self._several else there[0]
 
     def _nothing(self, moment: int) -> Window:
         times = self._index.times

@@ -29,6 +29,12 @@ from widgets.timeline import Timeline
 START = 1_700_000_000.0
 
 
+@pytest.fixture(autouse=True)
+def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.main_view.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("tui.tour.FILE_SECONDS", 1_000.0)
+
+
 def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
     """One second of two containers, ``number`` seconds after the start."""
     made = window(
@@ -111,8 +117,8 @@ async def test_jumps_between_faults() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
         await screen.press("left_parenthesis")
+        await screen.sees("here a chain begins: critical")
         await looks_at(screen, 41)
-        await screen.sees("here a chain begins: ")
         await screen.sees("title of nccl_straggler")
         await screen.press("left_parenthesis")
         await looks_at(screen, 21)
@@ -375,16 +381,34 @@ async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None
         recording.close()
 
 
-async def test_a_file_that_is_damaged_beyond_reading_while_it_is_shown_ends_with_words(
+async def test_what_can_no_longer_be_read_stays_as_it_was_and_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = MemoryFile.of(seconds(10))
     async with opened(file) as screen:
 
         def broken() -> bool:
-            raise Told("live.stalltop is damaged: it cannot be read")
+            raise Told("the disk does not answer")
 
-        monkeypatch.setattr(file, "changed", broken)
-        await screen.until(lambda: screen.app.failure is not None)
-        assert str(screen.app.failure).startswith("live.stalltop is damaged")
-        assert screen.app.return_code == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(file, "changed", broken)
+            await screen.sees("what is written to it now cannot be read: the disk does not answer")
+            await screen.press("left_square_bracket")
+            await looks_at(screen, 9)
+            await screen.press("space")
+        await screen.until(lambda: "does not answer" not in screen.text())
+        file.add(calm(10))
+        await looks_at(screen, 11)
+
+
+async def test_all_of_it_is_added_up_once_and_kept_up_to_date() -> None:
+    file = MemoryFile.of(seconds(70))
+    async with opened(file, options=replace(OPTIONS, window=None)) as screen:
+        main = screen.app.main
+        await screen.until(lambda: main.shown is not None and main.shown.seconds == pytest.approx(70))
+        file.reads.clear()
+        file.add(calm(70))
+        await screen.until(lambda: main.shown is not None and main.shown.seconds == pytest.approx(71))
+        assert set(file.reads) == {71}
+        await screen.press("left_square_bracket")
+        await screen.until(lambda: main.shown is not None and main.shown.seconds == pytest.approx(70))
