@@ -79,7 +79,9 @@ class Recorder:
 
     def open(self) -> None:
         """Open the file now and in this thread, for who wants to know whether that works. Raises Told."""
-        self._recording = self._opened()
+        self._recording = recording = self._opened()
+        with self._changed:
+            self._state = replace(self._state, bytes=recording.bytes)
 
     def start(self) -> None:
         """Begin to write."""

@@ -240,8 +240,9 @@ class MainView(Screen[None]):
 
     def _every_second(self) -> None:
         recorded = self.stalltop.options.recorded
-        for line in recorded.news() if recorded is not None else ():
-            self.say(line, "label", NEWS_SECONDS)
+        news = recorded.news() if recorded is not None else []
+        if news:
+            self.say("; ".join(news), "label", NEWS_SECONDS)
         if self.stalltop.line_is_behind:
             return
         if self._late and self.slow_line.due:

@@ -1,0 +1,136 @@
+"""Recording while the screen is shown: the key, the first line, and what it says when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from outputs.places import recording_path
+from store.reading import open_file
+from store.recorder import RecorderState
+from store.recording import LEAST_BYTES, Bounds, Recording
+from tests.tui.screen import Screen, running
+from tests.tui.sources import Fed, numbered
+from tui.app import RunOptions, StalltopApp
+from tui.recorded_source import RecordedSource
+from tui.status import LATE_WINDOWS, recording_text
+
+PATH = Path("/x/recording.stalltop")
+
+
+@asynccontextmanager
+async def recordable(path: Path | None, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Screen]:
+    """A screen whose source can be recorded."""
+    source = Fed(numbered(0))
+    recorded = RecordedSource(source, path, Bounds(LEAST_BYTES))
+    app = StalltopApp(recorded, RunOptions(interval=0.0, theme="dark", recorded=recorded))
+    app.unicode = True
+    async with app.run_test(size=size) as pilot:
+        screen = Screen(app, pilot, source)
+        await screen.until(lambda: app.main.moments.newest is not None, "no data")
+        try:
+            yield screen
+        finally:
+            source.release()
+            recorded.finish(60.0)
+
+
+def recorder_of(screen: Screen) -> RecordedSource:
+    recorded = screen.app.options.recorded
+    assert recorded is not None
+    return recorded
+
+
+async def test_the_key_begins_and_ends_a_recording_of_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    async with recordable(path) as screen:
+        assert "REC" not in screen.line(0)
+        await screen.press("R")
+        await screen.sees("REC ")
+        await screen.sees(f"recording to {path}")
+        windows = [numbered(1), numbered(2)]
+        for one in windows:
+            await screen.feed(one)
+        await screen.until(lambda: (state := recorder_of(screen).state) is not None and state.seconds == 2.0)
+        await screen.sees("KiB")
+        await screen.press("R")
+        await screen.until(lambda: "REC" not in screen.line(0), "it goes on")
+        assert f"recorded to {path}" in screen.text()
+        await screen.feed(numbered(3))
+        assert recorder_of(screen).finish(60.0)[0].startswith("2 s recorded; ")
+    with open_file(path) as recorded:
+        assert [one.start for one in recorded.between(0, 1e18)] == [one.start for one in windows]
+
+
+async def test_it_can_be_begun_again_and_goes_on_in_the_file_of_this_host() -> None:
+    async with recordable(None) as screen:
+        for number in (1, 2):
+            await screen.press("R")
+            await screen.until(lambda: recorder_of(screen).state is not None, "it does not begin")
+            await screen.feed(numbered(number))
+            await screen.press("R")
+            assert recorder_of(screen).state is None
+            recorder_of(screen).finish(60.0)
+    with open_file(recording_path()) as recorded:
+        assert len(recorded.moments) == 2
+
+
+async def test_why_nothing_can_be_recorded_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    other = Recording(path)
+    async with recordable(path) as screen:
+        await screen.press("R")
+        await screen.sees("not recording: another stalltop records to")
+        assert "REC" not in screen.line(0)
+        other.close()
+        await screen.press("R")
+        await screen.sees("REC ")
+
+
+async def test_a_recording_that_fails_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "recording.stalltop"
+    async with recordable(path) as screen:
+        await screen.press("R")
+        await screen.sees("REC ")
+        path.unlink()
+        path.write_text("a letter")
+        await screen.feed(numbered(1))
+        await screen.sees("REC FAILED")
+        path.unlink()
+        await screen.feed(numbered(2))
+        await screen.until(lambda: "REC FAILED" not in screen.line(0), "it stays failed")
+        assert "REC " in screen.line(0)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_there_is_room_for_it_in_the_first_line(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with recordable(tmp_path / "recording.stalltop", size) as screen:
+        before = screen.line(0)
+        await screen.press("R")
+        await screen.sees("REC ")
+        line = screen.line(0)
+        for part in ("LIVE", "gpu7"):
+            assert part in line
+        assert len(line) == len(before) == size[0]
+
+
+async def test_a_screen_without_a_source_of_its_own_says_so() -> None:
+    async with running(numbered(0)) as screen:
+        await screen.press("R")
+        await screen.sees("can be recorded")
+
+
+def test_what_the_first_line_says_is_always_as_wide() -> None:
+    states = [
+        RecorderState(PATH),
+        RecorderState(PATH, bytes=123_456_789),
+        RecorderState(PATH, bytes=5 << 30, waiting=LATE_WINDOWS + 1),
+        RecorderState(PATH, failure="no space left on the device"),
+    ]
+    found = [recording_text(state) for state in states]
+    assert [one[0] for one in found if one] == ["REC      0B", "REC  118MiB", "REC 5.00GiB", "REC FAILED "]
+    assert [one[1] for one in found if one] == ["good", "good", "warn", "bad"]
+    assert recording_text(None) is None
