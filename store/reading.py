@@ -205,8 +205,19 @@ class Recorded:
             return self.connection.execute(query).fetchall()
 
     @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """All that is read until the end is of the file as it is now: a recorder that puts windows together
+        takes none of them away meanwhile. Its log grows as long, so this is for minutes, not for days."""
+        with self._snapshot():
+            self._moments = None
+            yield
+
+    @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:
         """All reads see the file at one moment, whatever a recorder does meanwhile."""
+        if self.connection.in_transaction:
+            yield
+            return
         self.connection.execute("BEGIN")
         try:
             yield

@@ -248,6 +248,27 @@ def test_a_damaged_window_is_left_out_and_told(recording: Path, capsys: pytest.C
     assert len({line["window_start_s"] for line in lines(Path("night.csv").read_text())}) == 4
 
 
+def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = Recorded.windows
+    with contextlib.closing(sqlite3.connect(recording, isolation_level=None)) as recorder:
+        recorder.execute("PRAGMA journal_mode = WAL")
+        recorder.execute("PRAGMA user_version = 2")  # a log that is not empty: it is being recorded
+
+        def windows(self: Recorded, *span: float) -> Iterator[Window]:
+            for at, window in enumerate(read(self, *span)):
+                if not at:
+                    recorder.execute("DELETE FROM windows WHERE window_id > 3")
+                yield window
+
+        monkeypatch.setattr(Recorded, "windows", windows)
+        assert run(recording, "--to", "csv") == 0
+        assert "5 windows" in capsys.readouterr().err
+        assert run(recording, "--to", "csv", "--force") == 0
+        assert "3 windows" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", export.FORMATS)
 def test_nothing_is_written_where_nothing_can_be_read(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     made = FORMATS[options.format]
     rows = _filter(options)
     target = _target(options, made)
-    with open_file(options.file) as recorded:
+    with open_file(options.file) as recorded, recorded.held():
         start, end = _span(recorded, options)
         reading = _Reading(recorded, rows, start, end, options.every)
         if target is None:
