@@ -256,8 +256,8 @@ def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
         recorder.execute("PRAGMA journal_mode = WAL")
         recorder.execute("PRAGMA user_version = 2")  # a log that is not empty: it is being recorded
 
-        def windows(self: Recorded, *span: float) -> Iterator[Window]:
-            for at, window in enumerate(read(self, *span)):
+        def windows(self: Recorded, start: float, end: float) -> Iterator[Window]:
+            for at, window in enumerate(read(self, start, end)):
                 if not at:
                     recorder.execute("DELETE FROM windows WHERE window_id > 3")
                 yield window
