@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 import types
@@ -119,7 +121,28 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
         return lambda value: plain.text(value, where)
     if get_origin(hint) is Literal:
         return lambda value: plain.value(hint, value, where)
-    return lambda value: plain.value(hint, read_json(value, where), where)
+    if hint == tuple[int, ...]:
+        return lambda value: _read_counts(read_json(value, where), where)
+    if hint == tuple[tuple[int, int], ...]:
+        return lambda value: _read_pairs(read_json(value, where), where)
+    # What changes little from window to window is worked out once: nothing that comes of it can be changed.
+    return functools.lru_cache(128)(lambda value: plain.value(hint, read_json(value, where), where))
+
+
+def _read_counts(value: object, where: str) -> tuple[int, ...]:
+    """A list of counts. Raises ValueError where it is none. All at once: there are very many of them."""
+    if not isinstance(value, list) or set(map(type, value)) - {int}:
+        raise ValueError(f"{where} is no list of counts")
+    if value and not 0 <= min(value) <= max(value) < _ALL:
+        raise ValueError(f"{where} has no count")
+    return tuple(value)
+
+
+def _read_pairs(value: object, where: str) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list) or set(map(type, value)) - {list} or set(map(len, value)) - {2}:
+        raise ValueError(f"{where} is no list of pairs")
+    numbers = _read_counts(list(itertools.chain.from_iterable(value)), where)
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def read_flag(value: object, where: str) -> bool:
