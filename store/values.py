@@ -126,7 +126,7 @@ def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
     if hint == tuple[tuple[int, int], ...]:
         return lambda value: _read_pairs(read_json(value, where), where)
     # What changes little from window to window is worked out once: nothing that comes of it can be changed.
-    return functools.lru_cache(128)(lambda value: plain.value(hint, read_json(value, where), where))
+    return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
 
 
 def _read_counts(value: object, where: str) -> tuple[int, ...]:
