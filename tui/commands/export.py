@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from model.errors import BadUsage, Told
 from outputs.places import SUFFIX
 from tui.commands.tracing import number, say
+from tui.when import EXAMPLES, moment
 
 if TYPE_CHECKING:
     from model.filter import Filter
@@ -49,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="begin",
         metavar="TIME",
-        help="from then on: 14:32, --from=-2h (before the end) …",
+        help=f"from then on: {EXAMPLES}",
     )
     group.add_argument("--until", metavar="TIME", help="until then")
     group.add_argument("--container", metavar="TEXT", help="only containers named like TEXT or /REGEX/")
@@ -159,8 +160,6 @@ def _term(name: str, typed: str) -> str:
 
 def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
     """Between which times windows are wanted, Unix seconds. Raises BadUsage where that is none."""
-    from tui.when import moment
-
     moments = recorded.moments
     if not len(moments):
         raise Told(f"{options.file} has no windows")
