@@ -1,0 +1,133 @@
+"""What a recording costs: the disk, the CPU to write it, and the time to open it and to ask it something."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.spread import Spread
+from bench.table import Table
+from bench.week import Host, make
+from demo.build import Built
+from store.reading import open_file
+from store.recording import DEFAULT_BYTES, Recording
+
+SUMMARY: Final = (
+    "a recording of a week: its size, seconds to open it and for a query, and what a window costs"
+)
+ROWS: Final = 100
+_END: Final = 1_750_000_000.0
+_WINDOWS: Final = 300
+"""Seconds recorded for the cost of a window, once to each way of flushing."""
+_QUERIES: Final = {
+    "launches by kernel": "SELECT container_id, kernel_name, COUNT(*) AS launches,"
+    " SUM(duration_ns)/1e6 AS total_ms FROM cuda_events e JOIN containers c ON c.cgroup_id = e.cgroup_id"
+    " GROUP BY container_id, kernel_name ORDER BY total_ms DESC LIMIT 20",
+    "NCCL by container": "SELECT container_id, op, COUNT(*) AS calls, AVG(duration_ns)/1e6 AS avg_ms,"
+    " MAX(duration_ns)/1e6 AS p100_ms FROM nccl_events e JOIN containers c ON c.cgroup_id = e.cgroup_id"
+    " GROUP BY container_id, op",
+}
+
+
+class Unflushed(Recording):
+    """Does not wait for the device: a loss of power would cost windows."""
+
+    def _open(self) -> None:
+        super()._open()
+        self._db.execute("PRAGMA synchronous = NORMAL")
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the tables."""
+    days = 1 if quick else 7
+    path = folder / "week.stalltop"
+    host = Host(ROWS)
+    print(f"recording: making {days} days of {ROWS} rows (minutes)", file=sys.stderr)
+    windows = make(path, host, days * 86_400, _END)
+    return [_file(path, windows, days, quick=quick), _windows(folder, host, path)]
+
+
+def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
+    rounds = 3 if quick else 7
+    table = Table(
+        f"recording: {days} days of a host with {ROWS} rows a second ({windows} windows), {rounds} rounds",
+        ("what", "measured", "target"),
+    )
+    table.add("size, MiB", f"{path.stat().st_size / (1 << 20):.0f}", f"{DEFAULT_BYTES >> 20}")
+    print("recording: opening", file=sys.stderr)
+    table.add("open, list and newest window, s", _seconds(lambda: _first(path), rounds), "1")
+    table.add("begins and ends of all chains, s", _seconds(lambda: _spans(path), rounds), "1")
+    table.add("record to it again: open and close, s", _seconds(lambda: Recording(path).close(), rounds), "-")
+    for name, sql in _QUERIES.items():
+        print(f"recording: {name}", file=sys.stderr)
+        command = [sys.executable, "-P", "-m", "tui", "query", str(path), sql]
+        asked = _seconds(partial(_run, command), rounds)
+        table.add(f"stalltop query, {name}, s", asked, "2")
+    return table
+
+
+def _windows(folder: Path, host: Host, week: Path) -> Table:
+    table = Table(
+        f"recording: a window of {ROWS} rows, ms, mean of {_WINDOWS} (longest)",
+        ("to", "write", "of it CPU", "thin and keep in bounds", "of it CPU", "% of a core at 1 Hz"),
+    )
+    for name, kind, path in (
+        ("a new file", Recording, folder / "new.stalltop"),
+        ("a new file, not flushed", Unflushed, folder / "unflushed.stalltop"),
+        ("the week", Recording, week),
+    ):
+        print(f"recording: windows to {name}", file=sys.stderr)
+        recording = kind(path)
+        wrote: list[tuple[float, float]] = []
+        tended: list[tuple[float, float]] = []
+        for second in range(_WINDOWS):
+            window = host.window(_END + second, 1.0)
+            wrote.append(_timed(partial(recording.add, window)))
+            tended.append(_timed(recording.tend))
+        recording.close()
+        table.add(
+            name,
+            *(
+                cell
+                for parts in (wrote, tended)
+                for cell in (_milliseconds(parts, 0), _milliseconds(parts, 1))
+            ),
+            f"{100 * sum(cpu for parts in (wrote, tended) for _, cpu in parts) / _WINDOWS:.2f}",
+        )
+    return table
+
+
+def _first(path: Path) -> None:
+    with open_file(path) as recorded:
+        recorded.window(int(recorded.moments.window_id[-1]))
+
+
+def _spans(path: Path) -> None:
+    with open_file(path) as recorded:
+        recorded.chain_spans()
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _seconds(work: Callable[[], object], rounds: int) -> str:
+    return Spread.of([_timed(work)[0] for _ in range(rounds)]).text(".2f")
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds that ``work`` took, and CPU seconds of this process."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _milliseconds(parts: list[tuple[float, float]], which: int) -> str:
+    values = [1_000 * part[which] for part in parts]
+    return f"{statistics.fmean(values):.2f} ({max(values):.0f})"
