@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from model.evidence import HOST_LAYER
 from model.kernels import LAUNCHING
 from outputs import figures
@@ -11,10 +13,15 @@ from widgets.page import PageLine
 
 MOST_KERNELS = 8
 """Kernels that are listed; how many more there are is said."""
+LONGEST_NAME = 200
+"""Characters of a name that are shown: templates make names of thousands."""
 
 
 def kernels(facts: RowFacts, frame: Frame) -> Section:
-    """What the row launches, most time in launching calls first; nothing where it launches none."""
+    """What the row launches, most time in launching calls first.
+
+    Nothing where it launches none, nor where the window has no kernels at all, as those of older files.
+    """
     launching = {
         key[1:]: (calls, ns)
         for key, calls, ns in zip(
@@ -22,7 +29,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         )
         if key.operation in LAUNCHING and key.layer != HOST_LAYER
     }
-    if not launching:
+    if not launching or not facts.window.kernels:
         return Section("kernels", ())
     title = "Kernels launched"
     if facts.nested:
@@ -41,15 +48,20 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         unknown[1] + max(whole_ns - known_ns, 0),
     )
     lines = [heading(title, "share of the time in launches, launches a second, time of one")]
-    order = sorted(sums, key=lambda name: (-sums[name][1], name))
+    # Those about as large (within a half of an octave) by name, so that they do not jump.
+    order = sorted(sums, key=lambda name: (-round(2 * math.log2(sums[name][1] + 1)), name))
     shown = order[:MOST_KERNELS]
-    lines += [_line(*sums[name], name, "text", whole_ns, facts, frame) for name in shown]
+    lines += [_line(*sums[name], _short(name, frame), "text", whole_ns, facts, frame) for name in shown]
     lines += more(len(order) - len(shown))
     if unknown[0]:
         lines.append(_line(*unknown, "kernels whose names are not known", "dim", whole_ns, facts, frame))
     if not whole_calls:
         lines.append(note("nothing was launched within this window"))
     return Section("kernels", tuple(lines))
+
+
+def _short(name: str, frame: Frame) -> str:
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + ("…" if frame.unicode else "...")
 
 
 def _line(

@@ -50,8 +50,16 @@ def test_launches_inside_others_are_told_there() -> None:
 
 
 def test_only_the_largest_are_listed() -> None:
-    many = tuple(count(f"kernel{number:02}", 100 + number) for number in range(MOST_KERNELS + 3))
+    many = tuple(count(f"kernel{number:02}", 1_000 << number) for number in range(MOST_KERNELS + 3))
     found = text(replace(full_window(), kernels=many), LAUNCH)
     assert "kernel10" in found[1]
     assert any("3 more" in line for line in found)
     assert not any("kernel02" in line for line in found)
+
+
+def test_a_long_name_is_cut_and_figures_about_as_large_stay_in_order() -> None:
+    kernels = (count("z" * 1000, 50_000_000), count("b", 50_100_000), count("a", 50_000_000))
+    found = text(replace(full_window(), kernels=kernels), LAUNCH)
+    assert [line.split("  ")[-1][:3] for line in found[1:4]] == ["a", "b", "zzz"]
+    assert found[3].endswith("z…")
+    assert len(found[3]) < 300
