@@ -60,6 +60,8 @@ class Listing:
         self._total = 0.0
         """Sum of the checksums of what is known: it is another one where windows were put together. Exact up
         to two million windows; above that, the list is read anew."""
+        self.anew = False
+        """Whether the last read found that windows had gone."""
 
     def read(self, connection: sqlite3.Connection) -> Moments:
         """The list as it is now; within a transaction. Raises ValueError where it is none."""
@@ -71,7 +73,9 @@ class Listing:
                 if len(new):
                     known = _joined(known, new)
                 self._known, self._total = known, self._total + total
+                self.anew = False
                 return known
+        self.anew = True
         self._known, self._total = _after(connection, -(1 << 63))
         return self._known
 

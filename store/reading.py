@@ -113,6 +113,9 @@ class Recorded:
         if self._moments is None:
             with self._opened.reading("its list of windows"), self._snapshot():
                 self._moments = self._listing.read(self.connection)
+            if self._listing.anew:
+                # What only they referred to may be gone as well, and its numbers may stand for others now.
+                self._decoder = Decoder(self.connection)
         return self._moments
 
     def changed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
 import zlib
@@ -57,7 +58,13 @@ class Writer:
 
     def forget(self) -> None:
         """Look anew at what the file holds: to be called after a rollback, and after rows were removed."""
-        self._shared = {table.name: _Shared(self._connection, table) for table in schema.SHARED}
+        before = self._shared
+        self._shared = {
+            table.name: _Shared(
+                self._connection, table, before[table.name].next if table.name in before else 1
+            )
+            for table in schema.SHARED
+        }
 
     def add(
         self, window: Window, level: int = 0, peak: Peak | None = None, window_id: int | None = None
@@ -76,7 +83,7 @@ class Writer:
                 raise Told(
                     f"the window is too large to save ({len(rows)} rows of {name})", "narrow it with a filter"
                 )
-        # In the order of their places, which the codecs' references may not disturb.
+        # In the order of the columns, but for number and checksum.
         values = [
             *(host, _real(window.start) or 0.0, _real(window.seconds) or 0.0, level, int(window.simulated)),
             int(window.rows.split_ns is not None),
@@ -205,21 +212,28 @@ def _counts(rows: Rows, series: Sequence[int], window: Window) -> list[Sequence[
 class _Shared:
     """The rows of one shared table, by what they hold."""
 
-    def __init__(self, connection: sqlite3.Connection, table: schema.Table) -> None:
+    def __init__(self, connection: sqlite3.Connection, table: schema.Table, least: int) -> None:
+        """``least`` is the first number that was not given yet: no number is given twice, as somebody who
+        reads the file may remember what it stood for."""
         self._connection = connection
         self._long = table.name in _TEXTS
         self._most = _KNOWN_TEXTS if self._long else _KNOWN
-        number, *names = table.names[:-1]
+        (number,) = table.key
         self._insert = f"INSERT INTO {table.name} VALUES ({_marks(len(table.names))})"
         self._numbers: dict[Any, int] = {}
-        self._next = 1
+        self.next = least
+        """The number of the next row that is written."""
         found = connection.execute(
-            f"SELECT {number}, {', '.join(names)} FROM {table.name} ORDER BY {number} DESC LIMIT ?",
+            f"SELECT {', '.join(table.names)} FROM {table.name} ORDER BY {number} DESC LIMIT ?",
             (self._most // 2,),
         ).fetchall()
-        for at, *values in reversed(found):
-            self._numbers[self._key(tuple(values))] = at
-            self._next = at + 1
+        for *row, sums in reversed(found):
+            at, *values = row
+            self.next = max(self.next, at + 1)
+            # What was damaged is written once more.
+            with contextlib.suppress(ValueError):
+                if checksum([row]) == sums:
+                    self._numbers[self._key(tuple(values))] = at
 
     def number(self, values: tuple[Sql, ...]) -> int:
         """The number of the row with these values, which is written where there is none."""
@@ -229,8 +243,8 @@ class _Shared:
             if len(self._numbers) >= self._most:
                 kept = list(self._numbers.items())[self._most // 2 :]
                 self._numbers = dict(kept)
-            found = self._next
-            self._next += 1
+            found = self.next
+            self.next += 1
             self._connection.execute(self._insert, (found, *values, checksum([(found, *values)])))
             self._numbers[key] = found
         return found

@@ -171,6 +171,48 @@ def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: 
             check(2, 4, 5)
 
 
+def test_numbers_of_what_is_gone_are_never_taken_for_others(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    first, second = (window([Calls(key(name), [5])], start=at) for name, at in (("a", 1.0), ("b", 2.0)))
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        Writer(connection).add(first)
+        with open_file(path) as recorded:
+            assert [one.rows.keys for one in recorded.windows()] == [first.rows.keys]
+            for name in ("windows", "counts", "histograms", "series"):
+                connection.execute(f"DELETE FROM {name}")
+            # A writer that knows nothing of what there was gives the same numbers again.
+            Writer(connection).add(second)
+            assert recorded.changed()
+            assert [one.rows.keys for one in recorded.windows()] == [second.rows.keys]
+
+
+def test_a_writer_gives_no_number_twice(tmp_path: Path) -> None:
+    with changing(tmp_path / "r.stalltop") as connection:
+        create(connection, "recording")
+        writer = Writer(connection)
+        writer.add(window([Calls(key("a"), [5])]))
+        connection.execute("DELETE FROM series")
+        writer.forget()
+        writer.add(window([Calls(key("b"), [5])]))
+        assert connection.execute("SELECT series_id, operation FROM series").fetchall() == [(2, "b")]
+
+
+def test_a_writer_trusts_nothing_that_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    one = window([Calls(key("a"), [5])])
+    with changing(path) as connection:
+        create(connection, "recording")
+        Writer(connection).add(one)
+        connection.execute("UPDATE series SET checksum = checksum + 1")
+        number = Writer(connection).add(one)
+    with open_file(path) as recorded:
+        same_window(recorded.window(number), one)
+        assert len(list(recorded.windows())) == 1
+        assert "series" in recorded.warnings[0]
+
+
 def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
     windows = following(2)
     path = record(tmp_path / "r.stalltop", windows[:1])
