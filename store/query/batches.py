@@ -14,7 +14,7 @@ import numpy as np
 from model.errors import Told
 from model.histograms import Histograms
 from outputs import hdr_payload
-from store.query import sums, views
+from store.query import sums
 from store.query.divide import Part, Row, Single
 from store.query.guard import Patience
 from store.query.rewrite import Need
@@ -59,20 +59,25 @@ class Batch:
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
     """The rows that ``need`` names, in the order of windows. Raises Told where the file is damaged."""
-    source = 'main.counts n CROSS JOIN temp."~series" s ON s.series_id = n.series_id'
+    source = "main.counts n"
     if need.rows:
         sums.make(connection, need.events, kernels=False, windows=True)
-        source = (
-            f"({need.rows}) r CROSS JOIN main.counts n ON n.window_id = r.window_id"
-            f' AND n.series_id = r."{views.SERIES}" CROSS JOIN temp."~series" s ON s.series_id = n.series_id'
+        chosen = f'temp."~rows{need.name}"'
+        connection.execute(
+            f'CREATE TEMP TABLE "~rows{need.name}" AS'
+            f" SELECT DISTINCT window_id, place FROM ({need.rows}) ORDER BY window_id, place"
         )
-    which = f"{source} WHERE n.calls > 0 AND s.events = '{need.events}'"
-    [(number,)] = connection.execute(f"SELECT count(*) FROM {which}")
+        source = f"{chosen} r CROSS JOIN main.counts n ON n.window_id = r.window_id AND n.place = r.place"
+    source += (
+        ' CROSS JOIN temp."~series" s ON s.series_id = n.series_id'
+        " CROSS JOIN main.windows w ON w.window_id = n.window_id"
+        f" WHERE n.calls > 0 AND s.events = '{need.events}'"
+    )
+    [(number,)] = connection.execute(f"SELECT count(*) FROM {source}")
     cursor = connection.execute(
         "SELECT n.window_id, n.series_id, s.launches, w.start, n.calls, n.errors, n.bytes, n.total_ns,"
-        f" n.max_ns, (SELECT payload FROM main.histograms h WHERE h.window_id = n.window_id"
-        f" AND h.place = n.place) FROM {source} CROSS JOIN main.windows w ON w.window_id = n.window_id"
-        f" WHERE n.calls > 0 AND s.events = '{need.events}' ORDER BY n.window_id"
+        " n.max_ns, (SELECT payload FROM main.histograms h WHERE h.window_id = n.window_id"
+        f" AND h.place = n.place) FROM {source} ORDER BY n.window_id"
     )
     whole = _Whole() if number > MOST_APART and not need.windows else None
     while found := cursor.fetchmany(_AT_ONCE):

@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from store.query import views
 from store.query.names import Columns, Names, Unsure
 from store.query.sums import sums_of
-from store.query.weighing import Weighing, is_aggregate
+from store.query.weighing import Weighing, is_aggregate, is_real
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
 
@@ -56,7 +56,7 @@ class Need:
     longest: bool = False
     """Whether a maximum is asked of sums."""
     rows: str = ""
-    """A query for the rows of counts that matter, as (window_id, series_id); empty: all of them."""
+    """A query for the rows of counts that matter: window_id, place; empty: all of them."""
     most: int | None = None
     """So many calls that are alike are as good as more of them."""
 
@@ -123,8 +123,8 @@ class _Part:
             used = {column.name.lower() for column in mine}
             need.kernels = bool(self._stars()) or "kernel_name" in used
             need.windows = bool(self._stars()) or not used.isdisjoint(_OF_WINDOW)
-            need.rows, first = self._rows(alias, table)
             need.most = self._limit()
+            first = self._narrow(need, alias, table)
             self._refuse(table)
             need.form, need.longest = self._weigh(alias, mine, least, maxima)
         except Unsure:
@@ -189,28 +189,61 @@ class _Part:
             most += int(value.this)
         return most
 
-    def _rows(self, alias: str, table: exp.Table) -> tuple[str, list[exp.Expr]]:
-        """A query for the rows of counts that its conditions leave, empty where they leave all; and which of
-        its conditions that query has."""
-        where = self._select.args.get("where")
-        joins = self._select.args.get("joins") or []
-        if where is None or self._select.args["from_"].this is not table:
-            return "", []
+    def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
+        """Let ``need`` have only the rows of counts that can matter. Which conditions have seen to that."""
+        start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
+        if start is None:
+            return []
+        sources = [start.this, *(join.this for join in joins)]
+        for source in sources:
+            if source is not table and not (isinstance(source, exp.Table) and self._names.is_plain(source)):
+                return []
         for join in joins:
             on = join.args.get("on")
-            plain = isinstance(join.this, exp.Table) and self._names.is_plain(join.this)
-            if not plain or (on is not None and not self._may_go_first(on, alias)):
-                return "", []
-        parts = where.this.flatten() if isinstance(where.this, exp.And) else [where.this]
-        conditions = [part for part in parts if self._may_go_first(part, alias)]
-        source = table.copy()
-        _rename(source, sums_of(table.name.lower(), kernels=False, windows=True))
-        rows = exp.select(_column(alias, "window_id"), _column(alias, views.SERIES)).from_(source)
-        rows.set("joins", [join.copy() for join in joins])
-        if not conditions:
-            return "", []
-        rows = rows.where(*(one.copy() for one in conditions)).distinct()
-        return rows.sql(dialect="sqlite"), conditions
+            if on is not None and not self._may_go_first(on, alias):
+                return []
+        where = self._select.args.get("where")
+        whole = where.this if where is not None else None
+        parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole] if whole else []
+        first = [part for part in parts if self._may_go_first(part, alias)]
+        longest = need.most is not None and len(first) == len(parts) and self._is_longest_first(alias)
+        if first or longest:
+            rows = self._select_rows(alias, sources.index(table), first)
+            need.rows = _of_longest(rows, need.most or 0) if longest else rows
+        return first
+
+    def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
+        """A query for the rows of counts that ``conditions`` leave; ``at``: where the view of calls stands."""
+        names = {"window_id": "window_id", "place": views.PLACE, "longest": views.LONGEST["duration_ns"]}
+        rows = exp.select(*(_column(alias, column).as_(name) for name, column in names.items()))
+        rows.set("from_", self._select.args["from_"].copy())
+        rows.set("joins", [join.copy() for join in self._select.args.get("joins") or []])
+        sources = [rows.args["from_"].this, *(join.this for join in rows.args["joins"])]
+        events = sources[at].name.lower()
+        _rename(sources[at], sums_of(events, kernels=False, windows=True))
+        if conditions:
+            rows = rows.where(*(one.copy() for one in conditions))
+        return rows.sql(dialect="sqlite")
+
+    def _is_longest_first(self, alias: str) -> bool:
+        """Whether what comes first is the longest call: so that the others of its row may matter, but no row
+        whose longest call is shorter than those that are asked for."""
+        order = self._select.args.get("order")
+        first = order.expressions[0] if order is not None else None
+        if first is None or not first.args.get("desc"):
+            return False
+        by = first.this
+        results = self._select.expressions
+        if isinstance(by, exp.Literal) and by.is_int and 1 <= int(by.this) <= len(results):
+            by = results[int(by.this) - 1].unalias()
+        elif isinstance(by, exp.Column) and not by.table:
+            named = {one.alias.lower(): one.unalias() for one in results if isinstance(one, exp.Alias)}
+            by = named.get(by.name.lower(), by)
+        if isinstance(by, exp.Div) and isinstance(by.right, exp.Literal) and is_real(by.right):
+            by = by.left
+        if not isinstance(by, exp.Column) or by.name.lower() not in views.LONGEST:
+            return False
+        return self._names.owner(by) == (self._select, alias)
 
     def _is_of(self, condition: exp.Expr, alias: str) -> bool:
         """Whether it is of columns of the source ``alias`` alone."""
@@ -240,6 +273,12 @@ class _Part:
 
     def _stars(self) -> list[exp.Expr]:
         return [node for node in self._own(exp.Star) if not isinstance(node.parent, exp.Count)]
+
+
+def _of_longest(rows: str, most: int) -> str:
+    """Of ``rows``, those whose longest call may be one of the ``most`` longest of all."""
+    least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
+    return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
 
 
 def _whole(aggregate: exp.Expr) -> exp.Expr:

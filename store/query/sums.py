@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from store.query.views import BY_SERIES, SERIES_SQL, UNKNOWN, WHO_SQL
+from store.query.views import BY_SERIES, PLACE, SERIES_SQL, UNKNOWN, WHO_SQL
 
 
 def sums_of(events: str, *, kernels: bool, windows: bool) -> str:
@@ -26,11 +26,12 @@ def make(connection: sqlite3.Connection, events: str, *, kernels: bool, windows:
         _add_up(connection, kernels=kernels)
     counts, kernel_counts, rest = tables
     columns = 'n.calls AS "~calls", n.total_ns AS "~total_ns", n.max_ns AS "~max_ns", n.errors AS "~errors",'
-    moved, nothing = ' n.bytes AS "~bytes", n.series_id AS "~series_id"', " 0, n.series_id"
+    moved, nothing = ' n.bytes AS "~bytes"', " 0"
     who = SERIES_SQL if windows else f"NULL AS window_id, NULL AS window_start, {WHO_SQL}"
     join = BY_SERIES if windows else 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id'
+    place = f', n.place AS "{PLACE}"' if windows and not kernels else ""
     select = (
-        f"SELECT {who}, NULL AS kernel_name, {columns}{moved} FROM {counts} n {join}"
+        f"SELECT {who}, NULL AS kernel_name, {columns}{moved}{place} FROM {counts} n {join}"
         f" WHERE n.calls > 0 AND s.events = '{events}'"
     )
     if kernels:

@@ -70,8 +70,8 @@ LONGEST: Final = {"duration_ns": "~max_ns"}
 """What is stored as a maximum."""
 NO_KERNEL: Final = -1
 """Number of the kernel whose name is ``UNKNOWN``, where the file has none of no name."""
-SERIES: Final = "~series_id"
-"""Which series a row of sums is of."""
+PLACE: Final = "~place"
+"""Which row of counts a row of sums is, where it is one."""
 WEIGHT: Final = "~calls"
 """How many calls a row of sums, or a row of calls that are alike, stands for."""
 

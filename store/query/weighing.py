@@ -140,7 +140,7 @@ class Weighing:
         if (
             isinstance(node, exp.Div)
             and self.is_known(node.right)
-            and (_is_real(node.left) or _is_real(node.right))
+            and (is_real(node.left) or is_real(node.right))
         ):
             return _with(node, self._sum(node.left), node.right.copy())
         return self._branches(node, self._sum)
@@ -234,14 +234,14 @@ def _real(text: str) -> exp.Literal:
     return exp.Literal(this=text, is_string=False)
 
 
-def _is_real(node: exp.Expr) -> bool:
+def is_real(node: exp.Expr) -> bool:
     """Whether a number is surely no integer for SQLite: dividing it leaves no remainder out."""
     if isinstance(node, exp.Literal):
         return not node.is_string and any(sign in node.this.lower() for sign in ".e")
     if isinstance(node, (exp.Paren, exp.Neg)):
-        return _is_real(node.this)
+        return is_real(node.this)
     if isinstance(node, exp.Cast):
         return node.to.this in _REAL_TYPES
     if isinstance(node, (exp.Mul, exp.Add, exp.Sub, exp.Div)):
-        return _is_real(node.left) or _is_real(node.right)
+        return is_real(node.left) or is_real(node.right)
     return False
