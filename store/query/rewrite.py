@@ -213,7 +213,7 @@ class _Part:
         return first
 
     def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
-        """A query for the rows of counts that ``conditions`` leave; ``at``: where the view of calls stands."""
+        """A query for the rows of counts that ``conditions`` leave; ``at``: where the view of calls is."""
         names = {"window_id": "window_id", "place": views.PLACE, "longest": views.LONGEST["duration_ns"]}
         rows = exp.select(*(_column(alias, column).as_(name) for name, column in names.items()))
         rows.set("from_", self._select.args["from_"].copy())

@@ -216,7 +216,7 @@ def test_an_answer_is_the_same_from_sums_and_from_single_calls(seed: int, tmp_pa
         "SELECT duration_ns FROM cuda_events WHERE bytes = 0 ORDER BY duration_ns DESC LIMIT 4 OFFSET 2",
         "SELECT duration_ns AS op FROM cuda_events WHERE kernel_name IS NULL ORDER BY op DESC LIMIT 4",
         "SELECT duration_ns / 1000 AS us FROM nccl_events ORDER BY us DESC LIMIT 6",
-        "SELECT duration_ns FROM nccl_events WHERE window_start < 1700000001 ORDER BY duration_ns DESC LIMIT 3",
+        "SELECT duration_ns FROM nccl_events WHERE window_start < 17e8 + 1 ORDER BY duration_ns DESC LIMIT 3",
         "SELECT -duration_ns FROM nccl_events ORDER BY -duration_ns DESC LIMIT 3",
         "SELECT count(*) FROM (SELECT pid FROM cuda_events)",
         "SELECT count(*) FROM cuda_events a JOIN nccl_events b USING (pid, window_id)",
