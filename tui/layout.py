@@ -16,10 +16,12 @@ BESIDE_FROM = 160
 """Columns from which the second table stands beside the first."""
 MOST_SPARE = 10
 """Cells that tables of containers leave to tables of operations beside them, at most."""
+THIRD_FROM = 12
+"""Lines that a third table has at least."""
 HISTORY_FROM = 160
 """Columns from which devices have their history beside them."""
 
-_OTHER_LINES = 8
+OTHER_LINES = 8
 """Lines that two tables leave to what is above and below them, about."""
 _BORDER_STEP = 4
 """Lines that the border between two tables moves at once."""
@@ -65,14 +67,27 @@ def heights(height: int, share: int, first: int, second: int) -> tuple[str, str]
     """Heights, in Textual's words, of a table of ``first`` lines above one of ``second`` on a terminal of
     ``height`` lines: the first may take ``share`` percent. What a short one leaves over goes to the other.
     """
-    room = height - _OTHER_LINES
+    room = height - OTHER_LINES
     most = room * share // 100
-    first, second = (-(-(lines + 1) // _BORDER_STEP) * _BORDER_STEP for lines in (first, second))
+    first, second = in_steps(first), in_steps(second)
     if first < most:
         return f"{first}", "1fr"
     if second < room - most:
         return "1fr", f"{second}"
     return f"{share}fr", f"{100 - share}fr"
+
+
+def in_steps(lines: int) -> int:
+    """Lines that a table of ``lines`` gets, so that the border below it seldom moves."""
+    return -(-(lines + 1) // _BORDER_STEP) * _BORDER_STEP
+
+
+def third_below(height: int, first: int, second: int) -> Literal["", "first", "second"]:
+    """Below which of two tables side by side, of ``first`` and ``second`` lines on ``height``, a third one
+    stands: below the shorter, if that leaves room for some rows."""
+    if height - in_steps(min(first, second)) < THIRD_FROM:
+        return ""
+    return "first" if first <= second else "second"
 
 
 def most_lines(height: int) -> int:

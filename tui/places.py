@@ -16,11 +16,12 @@ class Place:
     inside: tuple[Step, ...]
     """The path that the step led to."""
     view: View
-    second_view: View
-    cursors: tuple[Hashable, Hashable]
-    """Of the first and of the second table; None where nobody moved it."""
-    in_second: bool
-    """The keys went to the second table."""
+    other_views: tuple[View, View]
+    """Of the second and the third table."""
+    cursors: tuple[Hashable, Hashable, Hashable]
+    """Of each table; None where nobody moved it."""
+    focus: int
+    """Number of the table that the keys went to, from 0."""
 
 
 class Places:

@@ -95,10 +95,12 @@ class RowTables(Tables):
 
     def usual_columns(self) -> tuple[str, ...]:
         """Ids of the columns of the table that has the keys, where nobody chose."""
-        _, view = self.here
+        widget, view = self.here
         window = self._window
         past = self._past if self._looks_back else NO_PAST
-        return defaults(view.by, self._width(view), set() if window is None else available(window, past=past))
+        return defaults(
+            view.by, self.cells_of(widget), set() if window is None else available(window, past=past)
+        )
 
     @property
     def chosen_columns(self) -> Chosen:

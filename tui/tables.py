@@ -1,4 +1,4 @@
-"""The one or two tables of groups: how they look at the window, and what keys change of that."""
+"""The tables of groups: how they look at the window, and what keys change of that."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from textual import on
-from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
@@ -18,26 +16,20 @@ from model.window import RowKey, Window
 from tui.chains import chains_of, keys_of, marks
 from tui.columns.choice import sort_of, sorts
 from tui.groups import Key, Step
-from tui.keys import bindings
-from tui.layout import Layout, first_cells, heights
+from tui.layout import Layout
 from tui.moments import Picture
 from tui.past import NO_PAST, Past
 from tui.places import Place, Places
 from tui.status import changes_text
 from tui.table import steps_to, table
+from tui.table_room import GroupTable, TableRoom
 from tui.view import View
-from widgets.table import HEAD_LINES, Cell, Table, TableData
+from widgets.table import Cell, Table, TableData
 
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 
 
-class GroupTable(Table, can_focus=True):
-    """A table of groups with the keys of ``tui.keys``."""
-
-    BINDINGS = bindings("table")
-
-
-class Tables(Vertical):
+class Tables(TableRoom):
     """Shows a window in tables."""
 
     @dataclass
@@ -53,13 +45,12 @@ class Tables(Vertical):
         """Enter on a row with nothing below it."""
 
     def __init__(self, widget_id: str, *, unicode: bool) -> None:
-        super().__init__(id=widget_id)
-        self.unicode = unicode
+        super().__init__(widget_id, unicode=unicode)
         self.keys_elsewhere = False
         """Keys go to a line that is being typed, and stay there."""
         self._view = View()
-        self._second_view = View()
-        """How the second table is sorted and unfolded; for the rest it goes by the first."""
+        self._other_views = [View(), View()]
+        """How the second and the third table are sorted and unfolded; for the rest they go by the first."""
         self._places = Places()
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
@@ -70,28 +61,8 @@ class Tables(Vertical):
         self._against: Picture | None = None
         self._against_sort = ("lost", True)
         """How tables of what changed are sorted."""
-        self._layout = Layout()
-        self._share = 50
-        self._behind: tuple[View, Hashable] | None = None
-        """The first table, and its cursor, while the second is enlarged in its place."""
-        self._lines = (0, 0)
-        """Lines that the first and the second table have needed since they show what they do."""
-        self._heights = ("", "")
-
-    def compose(self) -> ComposeResult:
-        """The first table above the second."""
-        yield GroupTable("main", unicode=self.unicode)
-        yield GroupTable("second", unicode=self.unicode)
-
-    @property
-    def main(self) -> GroupTable:
-        """The first table."""
-        return self.query_one("#main", GroupTable)
-
-    @property
-    def second(self) -> GroupTable:
-        """The one below it, which may be hidden."""
-        return self.query_one("#second", GroupTable)
+        self._behind: tuple[View, Hashable, int] | None = None
+        """The first table, and its cursor, while another one is enlarged in its place; and which of them."""
 
     # ---- drawing
 
@@ -108,7 +79,7 @@ class Tables(Vertical):
         is normal for rows, for a window of the past, which does not say."""
         if (against is None) != (self._against is None):
             # Another order of rows: where nobody is, its top is what matters.
-            for widget in (self.main, self.second):
+            for widget in (self.main, *self.others):
                 if not widget.has_focus:
                     widget.put_cursor(None)
         if window is not None and not window.normals:
@@ -122,47 +93,54 @@ class Tables(Vertical):
     def lay_out(self, layout: Layout, *, share: int) -> None:
         """Show as many tables as there is room for; the first of two may take ``share`` percent of it.
 
-        Where tables are enlarged and the keys went to the second, it takes the place of the first until they
+        Where tables are enlarged and the keys went to another one, it takes the place of the first until they
         no longer are.
         """
-        second = self.second
-        back = self._bring_back() if not layout.enlarged else False
-        beside = self._view.beside()
-        two = "second" in layout.shown and beside is not None
-        if not two and second.has_focus:
-            if beside is not None and layout.enlarged == "tables":
-                self._behind = (self._view, self.main.chosen_key)
-                self._view = self._beside(beside)
-                self.main.put_cursor(second.chosen_key)
+        back = self._bring_back() if not layout.enlarged else None
+        besides = self._besides()
+        two = "second" in layout.shown and bool(besides)
+        at = next((at for at, widget in enumerate(self.others) if widget.has_focus), None)
+        if not two and at is not None:
+            if at < len(besides) and layout.enlarged == "tables":
+                self._behind = (self._view, self.main.chosen_key, at)
+                self._view = self._other(at, besides[at])
+                self.main.put_cursor(self.others[at].chosen_key)
             self.main.focus()
-        self._layout, self._share = layout, share
-        second.display = two
-        self.styles.layout = "horizontal" if layout.beside else "vertical"
-        self.main.styles.width = self._first_width if two and layout.beside else "100%"
-        second.styles.width = "1fr" if layout.beside else "100%"
-        self._heights = ("", "")
-        self._share_room(two)
-        if back and two:
-            second.focus()
+        self._layout, self._share, self._gives = layout, share, self._view.by != "operation"
+        self.second.display = two
+        self._stand_tables()
+        if back is not None and self.others[back].display:
+            self.others[back].focus()
 
-    def _bring_back(self) -> bool:
-        """Put the tables back where they were before the second was enlarged; False where nothing was, or
-        where something else is looked at by now."""
+    def _bring_back(self) -> int | None:
+        """Put the tables back where they were before another one was enlarged, and give which one that was;
+        None where none was, or where something else is looked at by now."""
         if self._behind is None:
-            return False
-        (view, cursor), self._behind = self._behind, None
-        if (self._view.by, self._view.path) != (view.beside(), view.path):
-            return False
-        self._second_view = self._view
-        self.second.put_cursor(self.main.chosen_key)
+            return None
+        (view, cursor, at), self._behind = self._behind, None
+        if self._view.path != view.path or self._view.by not in self._besides(view)[at : at + 1]:
+            return None
+        self._other_views[at] = self._view
+        self.others[at].put_cursor(self.main.chosen_key)
         self._view = replace(view, filter=self._view.filter, only=self._view.only)
         self.main.put_cursor(cursor)
-        return True
+        return at
 
-    @property
-    def _first_width(self) -> int:
-        """Cells of the first table beside a second."""
-        return first_cells(self.app.size.width, self._share, gives=self._view.by != "operation")
+    def _besides(self, view: View | None = None) -> tuple[Dimension, ...]:
+        """What other tables show next to the first one."""
+        devices = self._window.devices.devices if self._window is not None else ()
+        known = any(device.processes for device in devices)
+        return (view or self._view).besides(devices=known)
+
+    def _stand_tables(self) -> None:
+        """Give each table its room; a third one comes and goes with what there is of it."""
+        third, besides = self.third, self._besides()
+        was = third.display
+        self.share_room(third=len(besides) > 1)
+        if third.display and not was and self._window is not None:
+            third.show(self._data(third, self._other(1, besides[1])))
+        elif not third.display and third.has_focus:
+            self.main.focus()
 
     def redraw(self) -> None:
         """Fill the tables again."""
@@ -170,21 +148,21 @@ class Tables(Vertical):
             return
         pairs = self._views()
         for widget, view in pairs:
-            widget.show(self._data(view, legend=widget is pairs[0][0]))
-        self._share_room(len(pairs) > 1)
+            widget.show(self._data(widget, view))
+        self._stand_tables()
 
-    def _data(self, view: View, *, legend: bool = False) -> TableData:
+    def _data(self, widget: GroupTable, view: View) -> TableData:
         assert self._window is not None
         against, view = self._against, self._sorted(view)
         data = table(
             self._window,
             view,
-            width=self._width(view),
+            width=self.cells_of(widget),
             unicode=self.unicode,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
             marks=self.marks(view),
-            legend_shown=legend and against is None,
+            legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
             chosen=self.columns.get(view.by, ()),
             past=self._past if self._looks_back else NO_PAST,
@@ -209,39 +187,18 @@ class Tables(Vertical):
         sort, descending = self._against_sort
         return replace(view, sort=sort, descending=descending)
 
-    def _width(self, view: View) -> int:
-        """Cells of the table that shows ``view``."""
-        width = self.app.size.width
-        if not (self._layout.beside and self.second.display):
-            return width
-        return self._first_width if view.by == self._view.by else width - self._first_width
-
     def _views(self) -> list[tuple[GroupTable, View]]:
         """The tables on the screen and how each looks at the window."""
         pairs = [(self.main, self._view)]
-        beside = self._view.beside()
-        if self.second.display and beside is not None:
-            pairs.append((self.second, self._beside(beside)))
+        for at, by in enumerate(self._besides()):
+            if self.others[at].display:
+                pairs.append((self.others[at], self._other(at, by)))
         return pairs
 
-    def _beside(self, by: Dimension) -> View:
-        """How the second table looks at the window."""
+    def _other(self, at: int, by: Dimension) -> View:
+        """How the second (0) or third (1) table looks at the window."""
         view = self._view
-        return replace(self._second_view, by=by, path=view.path, filter=view.filter, only=view.only)
-
-    def _share_room(self, two: bool) -> None:
-        """What a short table leaves over goes to the other; the border moves one way only, and seldom."""
-        tables = (self.main, self.second)
-        needed = (len(widget.data.rows) + HEAD_LINES for widget in tables)
-        first, second = map(max, self._lines, needed)
-        self._lines = (first, second)
-        found = ("1fr", "1fr")
-        if two and not self._layout.beside:
-            found = heights(self.app.size.height, self._share, first, second)
-        if found != self._heights:
-            self._heights = found
-            for widget, height in zip(tables, found, strict=True):
-                widget.styles.height = height
+        return replace(self._other_views[at], by=by, path=view.path, filter=view.filter, only=view.only)
 
     # ---- what is looked at
 
@@ -281,7 +238,7 @@ class Tables(Vertical):
         self._view = view
         self.post_message(self.Looked())
         self.lay_out(self._layout, share=self._share)
-        self._lines = (0, 0)
+        self.forget_lines()
         if cursor is not None or top:
             self.main.put_cursor(cursor)
         self.redraw()
@@ -291,7 +248,7 @@ class Tables(Vertical):
     def pivot(self, by: Dimension) -> None:
         """Group by ``by``."""
         self.focus_main()
-        self._second_view = self._second_view.folded()
+        self._fold_others()
         self._look(self._view.pivoted(by), top=self._view.by != by)
 
     @on(Table.Chosen)
@@ -308,33 +265,42 @@ class Tables(Vertical):
             self.post_message(self.Bottom())
             return
         message.table.put_cursor(message.key)
-        self._remember(inside.path, in_second=message.table is self.second)
+        self._remember(inside.path, message.table)
         self.focus_main()
         self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
 
-    def _remember(self, inside: tuple[Step, ...], *, in_second: bool) -> None:
-        cursors = (self.main.chosen_key, self.second.chosen_key)
-        self._places.remember(Place(inside, self._view, self._second_view, cursors, in_second))
-        self._second_view = self._second_view.folded()
+    def _remember(self, inside: tuple[Step, ...], focused: Widget | None) -> None:
+        """Keep the tables as they are before a step that leads ``inside``; the keys go to ``focused``."""
+        widgets = (self.main, *self.others)
+        first, second, third = (widget.chosen_key for widget in widgets)
+        views = (self._other_views[0], self._other_views[1])
+        focus = next((number for number, widget in enumerate(widgets) if widget is focused), 0)
+        self._places.remember(Place(inside, self._view, views, (first, second, third), focus))
+        self._fold_others()
+
+    def _fold_others(self) -> None:
+        self._other_views = [view.folded() for view in self._other_views]
 
     def out(self) -> None:
         """One step back, to the tables as they were; at the top, clear the filter."""
         path = self._view.path
         place = self._places.before(path)
         if place is not None:
-            self._second_view = place.second_view
+            self._other_views = list(place.other_views)
             view = replace(place.view, filter=self._view.filter, only=self._view.only)
             self._look(view, cursor=place.cursors[0], top=True)
-            self.second.put_cursor(place.cursors[1])
-            (self.second if place.in_second and self.second.display else self.main).focus()
+            for widget, cursor in zip(self.others, place.cursors[1:], strict=True):
+                widget.put_cursor(cursor)
+            focused = (self.main, *self.others)[place.focus]
+            (focused if focused.display else self.main).focus()
         elif path:
             step = self._view.path[-1]
             view = self._view.left()
-            cursor: object = None
+            found: object = None
             if self._window is not None:
-                keys = [row.key for row in self._data(view).rows]
-                cursor = next((key for key in keys if _part(key) == step.key), None)
-            self._look(view, cursor=cursor, top=cursor is None)
+                keys = [row.key for row in self._data(self.main, view).rows]
+                found = next((key for key in keys if _part(key) == step.key), None)
+            self._look(view, cursor=found, top=found is None)
         elif self._view.filter:
             self._look(replace(self._view, filter=""))
         elif self._view.only:
@@ -342,7 +308,7 @@ class Tables(Vertical):
 
     def sort(self, step: int) -> None:
         """Sort the table that has the keys by the next or previous column."""
-        focused = self.second if self.second.has_focus else self.main
+        focused = self.here[0]
         self.change(lambda view: view.next_sort(step, sorts(focused.data.columns)))
 
     def reverse(self) -> None:
@@ -357,9 +323,11 @@ class Tables(Vertical):
 
     def change(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
         """Look through another view in ``widget``, or in the table that has the keys."""
-        second, beside = self.second, self._view.beside()
-        in_second = (widget or self.screen.focused) is second and second.display and beside is not None
-        before = self._beside(beside) if in_second and beside is not None else self._view
+        views = self._views()
+        wanted = widget or self.screen.focused
+        at, before = next(
+            ((at, view) for at, (shown, view) in enumerate(views) if shown is wanted), (0, self._view)
+        )
         if self._against is None:
             view = change(before)
         else:
@@ -367,16 +335,17 @@ class Tables(Vertical):
             view = change(replace(before, sort=sort, descending=descending))
             self._against_sort = (view.sort, view.descending)
             view = replace(view, sort=before.sort, descending=before.descending)
-        if in_second:
-            self._second_view = view
+        if at:
+            self._other_views[at - 1] = view
         else:
             self._view = view
         self.redraw()
 
     def other(self) -> None:
-        """The keys go to the other table."""
-        second = self.second
-        (second if second.display and not second.has_focus else self.main).focus()
+        """The keys go to the next table."""
+        shown = [widget for widget, _ in self._views()]
+        at = next((at for at, widget in enumerate(shown) if widget.has_focus), -1)
+        shown[(at + 1) % len(shown)].focus()
 
     # ---- rows and chains
 
@@ -421,7 +390,7 @@ class Tables(Vertical):
             step = Step("container", key.tenant, find.name if find else key.tenant)
             view, cursor = replace(view, by="operation", path=(step,)), (key.operation, key.layer)
         if view.path != self._view.path:
-            self._remember(view.path, in_second=self.second.has_focus)
+            self._remember(view.path, self.here[0])
         self.focus_main()
         self._look(view, cursor=cursor)
         if self.main.cursor_key != cursor:

@@ -102,10 +102,12 @@ class View:
                 break
         return replace(self if by == self.by and path == self.path else self.folded(), by=by, path=path)
 
-    def beside(self) -> Dimension | None:
-        """What a second table shows next to this one, if anything is left."""
-        wanted: tuple[Dimension, ...] = ("operation", "container", "process")
-        return next((dimension for dimension in wanted if dimension not in self.used()), None)
+    def besides(self, *, devices: bool = False) -> tuple[Dimension, ...]:
+        """What a second and a third table show next to this one, as far as anything is left; ``devices``: it
+        is known which processes are on which."""
+        wanted: tuple[Dimension, ...] = ("operation", "container", "process", "device")
+        left = [one for one in wanted if one not in self.used() and (devices or one != "device")]
+        return tuple(left[:2])
 
     def sorted_by(self, column: str) -> View:
         """Sorted by ``column``: names upwards, figures downwards; the same column again turns the order."""

@@ -8,7 +8,7 @@ from scripts.screenshots import window as pictured
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
-from tui.layout import BESIDE_FROM, first_cells, heights
+from tui.layout import BESIDE_FROM, first_cells, heights, third_below
 
 
 def heads(screen: Screen) -> list[str]:
@@ -85,3 +85,64 @@ def test_what_a_short_table_leaves_over_goes_to_the_other(
     first: int, second: int, found: tuple[str, str]
 ) -> None:
     assert heights(40, 30, first, second) == found
+
+
+@pytest.mark.parametrize(
+    ("height", "first", "second", "found"),
+    [
+        (50, 12, 60, "first"),
+        (50, 60, 12, "second"),
+        (50, 60, 60, ""),
+        (50, 4, 4, "first"),
+        (20, 12, 60, ""),
+        (50, 40, 60, ""),
+    ],
+)
+def test_a_third_table_stands_below_the_shorter_of_two_where_it_has_room(
+    height: int, first: int, second: int, found: str
+) -> None:
+    assert third_below(height, first, second) == found
+
+
+async def test_three_tables_go_by_one_another_and_keep_what_was_done_to_each() -> None:
+    async with running(numbered(0), size=(200, 60)) as screen:
+        tables = screen.app.main.tables
+        await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
+        assert tables.third.size.height > 30 > tables.main.size.height
+        await screen.press("tab", "tab", "r", "down")
+        assert tables.third.has_focus
+        await screen.until(lambda: "▲TOTAL" in screen.text())
+        assert screen.names("third")[-1] == "tritonserver 200"
+        chosen = tables.third.chosen_key
+        # Into one of its rows, and back to where that was.
+        await screen.press("enter")
+        await screen.until(lambda: "processes › " in screen.text())
+        await screen.press("escape")
+        await screen.until(lambda: tables.third.has_focus and tables.third.chosen_key == chosen)
+        # Enlarged, and back.
+        await screen.press("e")
+        await screen.until(lambda: heads(screen) == ["PROCESS"])
+        await screen.press("e")
+        await screen.until(lambda: tables.third.has_focus and tables.third.display)
+        await screen.press("tab")
+        assert tables.main.has_focus
+        # Where there are few lines, or the second is hidden, there is none.
+        await screen.press("5")
+        await screen.until(lambda: not tables.third.display)
+        await screen.press("5")
+        await screen.until(lambda: tables.third.display)
+        await screen.pilot.resize_terminal(200, 24)
+        await screen.until(lambda: not tables.third.display)
+
+
+async def test_a_third_table_stands_below_the_second_where_that_is_shorter() -> None:
+    calls = [Calls(key(f"operation{at:02}"), [1_000]) for at in range(60)]
+    async with running(window(calls), size=(200, 60)) as screen:
+        tables = screen.app.main.tables
+        await screen.press("o")
+        await screen.until(lambda: tables.third.display and tables.third.region.x > 80)
+        assert tables.main.size.height > tables.second.size.height
+        await screen.press("tab", "tab")
+        assert tables.third.has_focus
+        await screen.press("p")
+        await screen.until(lambda: tables.main.has_focus)
