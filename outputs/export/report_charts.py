@@ -70,8 +70,8 @@ def _told(groups: Groups, at: int) -> str:
 
 
 def _most(groups: Groups) -> list[int]:
-    """The groups of outermost calls that took the most time."""
-    order = np.argsort(groups.total_ns)[::-1].tolist()
+    """The groups of outermost calls that took the most time, then the time between calls."""
+    order = np.lexsort((groups.total_ns, ~groups.between))[::-1].tolist()
     return [at for at in order if groups.calls[at] and not groups.nested[at]][:MOST_CHARTS]
 
 

@@ -19,7 +19,9 @@ MOST_LISTED: Final = 50
 _BAR: Final = "time went to"
 
 
-def _listing(title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], more: int) -> Html:
+def _listing(
+    title: str, heads: Sequence[str], left: int, rows: Sequence[Sequence[str]], rest: Sequence[str]
+) -> Html:
     """A table; the first ``left`` columns are names."""
     if not rows:
         return Html()
@@ -32,13 +34,15 @@ def _listing(title: str, heads: Sequence[str], left: int, rows: Sequence[Sequenc
 
     body = [joined(Html("\n"), tag("tr", *cells("td", row))) for row in rows]
     table = tag("table", tag("thead", tag("tr", *cells("th", heads))), tag("tbody", *body))
-    rest = [tag("p", f"and {more} more", class_="dim")] if more > 0 else []
-    return section(title, tag("div", table, class_="scroll"), *rest)
+    notes = [tag("p", line, class_="dim") for line in rest]
+    return section(title, tag("div", table, class_="scroll"), *notes)
 
 
 def slow_calls(whole: Window) -> Html:
     """The slowest of the calls that were kept."""
-    calls = sorted(whole.calls.kept, key=lambda call: -call.duration_ns)
+    # A call inside another one that is told takes as long for the same reason.
+    calls = [call for call in whole.calls.kept if not call.nested] or list(whole.calls.kept)
+    calls.sort(key=lambda call: -call.duration_ns)
     rows = []
     for call in calls[:MOST_LISTED]:
         bar = split_bar(SheetRow((), split_ns=call.split_ns)) if call.split_ns is not None else Html()
@@ -66,8 +70,14 @@ def slow_calls(whole: Window) -> Html:
         "took",
         _BAR,
     )
-    more = len(calls) - MOST_LISTED + whole.calls.passed_over if rows else 0
-    return _listing("Slow calls, one by one", heads, 5, rows, more)
+    rest = _more(len(calls) - len(rows))
+    if whole.calls.passed_over:
+        rest.append(f"{whole.calls.passed_over:,} calls as slow were counted only: there were too many")
+    return _listing("Slow calls, one by one", heads, 5, rows, rest)
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count:,} more"] if count > 0 else []
 
 
 def kernels(whole: Window) -> Html:
@@ -91,4 +101,4 @@ def kernels(whole: Window) -> Html:
             ]
         )
     heads = ("container", "kernel", "launches", "err", "mean", "longest", "in launching calls")
-    return _listing("Kernels", heads, 2, rows, len(ordered) - MOST_LISTED)
+    return _listing("Kernels", heads, 2, rows, _more(len(ordered) - len(rows)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from model.merging import merge
 from model.pivot import pivot
 from model.window import Window
-from outputs.export import axes, charts, course, report
+from outputs.export import axes, charts, course, report, report_tables
 from outputs.export.axes import duration_axis, linear_axis, time_axis
 from outputs.export.charts import Point, Series
 from outputs.export.stretches import stretches
@@ -169,6 +169,16 @@ def test_what_came_often_is_drawn_by_how_much_of_the_time_it_took() -> None:
     assert len(shades) == 240
     assert sum(shades) / len(shades) == pytest.approx(0.6, abs=0.01)
     assert "360 times" in page.text
+
+
+def test_what_is_listed_in_part_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_tables, "MOST_LISTED", 1)
+    found = several(3)
+    page = page_of(found)
+    slow = sum(call.why == "slow" and not call.nested for one in found for call in one.calls.kept)
+    assert f"and {slow - 1} more" in page.text
+    passed_over = sum(one.calls.passed_over for one in found)
+    assert f"{passed_over} calls as slow were counted only" in page.text
 
 
 def test_text_stays_text() -> None:
