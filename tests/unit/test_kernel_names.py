@@ -1,0 +1,164 @@
+"""Names of kernels: what programs told, what is in their memory, what their symbols say."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.kernels import bucket_lowest_ns, bucket_of
+from probes import kernel_names, layout
+from probes.code_symbols import CodeSymbols
+from probes.kernel_names import MOST_NAME_BYTES, KernelNames
+from probes.kernels import RawKernel, _hold_back
+from probes.operations import match
+from probes.slots import SlotKey
+
+PID = os.getpid()
+
+
+def raw(
+    function: int = 1,
+    name: bytes = b"",
+    *,
+    at: int = 0,
+    cut: bool = False,
+    generation: int = 0,
+    symbol: str = "cudaLaunchKernel",
+    pid: int = PID,
+) -> RawKernel:
+    operation = match(symbol, "runtime" if symbol.startswith("cuda") else "driver")
+    assert operation is not None
+    key = SlotKey(1, pid, operation.operation, False)
+    return RawKernel(key, function, generation, name, cut, at, 1, 0, 10, 10, ((0, 1),))
+
+
+def named(one: RawKernel, **more: object) -> str:
+    names = KernelNames(**more)  # type: ignore[arg-type]
+    names.begin()
+    return names.name(one)
+
+
+def test_what_a_program_told_is_shown_demangled() -> None:
+    assert named(raw(name=b"_Z5scalePffi")) == "scale(float*, float, int)"
+    assert named(raw(name=b"triton_poi_0")) == "triton_poi_0"
+    assert named(raw(name=b"_Z20__device_stub__scalePf")) == "scale(float*)"
+    assert named(raw(name=b"__device_stub__Z5scalePf")) == "scale(float*)"
+
+
+def test_names_are_fit_to_show() -> None:
+    assert named(raw(name=b"a\x1b[31m\xffb")) == "a[31m\ufffdb"
+    assert len(named(raw(name=b"k" * 4000))) == kernel_names.MOST_NAME
+
+
+def test_a_cut_name_is_read_whole_from_memory_or_says_so() -> None:
+    whole = ctypes.create_string_buffer(b"n" * 900)
+    assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(whole))) == "n" * 900
+    # What lies there now is another text.
+    other = ctypes.create_string_buffer(b"m" * 900)
+    assert named(raw(name=b"n" * 255, cut=True, at=ctypes.addressof(other))) == "n" * 255 + "…"
+    assert named(raw(name=b"n" * 255, cut=True)) == "n" * 255 + "…"
+
+
+def test_a_name_that_the_kernel_could_not_read_is_read_from_memory() -> None:
+    text = ctypes.create_string_buffer(b"_Z5scalePffi")
+    assert named(raw(at=ctypes.addressof(text))) == "scale(float*, float, int)"
+    assert (
+        named(raw(), inherited=lambda tgid, function: ctypes.addressof(text)) == "scale(float*, float, int)"
+    )
+
+
+def test_a_text_without_end_at_the_end_of_memory_is_no_danger() -> None:
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        page.write(b"x" * mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        shown = named(raw(at=start + mmap.PAGESIZE - 8))
+        assert shown.startswith("x" * 8)
+        assert len(shown) <= MOST_NAME_BYTES
+    assert named(raw(at=1)) == ""
+    assert named(raw(at=(1 << 64) - 1)) == ""
+    assert named(raw(at=1 << 40, pid=1 << 22)) == ""
+
+
+def test_each_generation_has_its_name_and_the_latest_is_known() -> None:
+    names = KernelNames()
+    names.begin()
+    assert names.known(PID, 7) == ""
+    assert [names.name(raw(7, b"one")), names.name(raw(7, b"two", generation=1))] == ["one", "two"]
+    assert names.name(raw(7, b"")) == "one"
+    assert names.known(PID, 7) == "two"
+    names.forget(PID)
+    assert names.known(PID, 7) == ""
+
+
+def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ctypes.create_string_buffer(b"later")
+    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)
+    names = KernelNames()
+    names.begin()
+    assert names.name(raw(7, at=ctypes.addressof(text))) == ""
+    assert names.name(raw(8, b"told")) == "told"  # needs no look
+    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", 60.0)
+    names.begin()
+    assert names.name(raw(7, at=ctypes.addressof(text))) == "later"
+
+
+PROGRAM = """
+void first(void) __asm__("_Z5firstv");
+void first(void) { __asm__ volatile("nop; nop; nop; nop"); }
+static void second(void) { __asm__ volatile("" :: "i"(2)); }
+void *second_at(void) { return (void *)second; }
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler here")
+    (tmp_path / "some.c").write_text(PROGRAM)
+    path = tmp_path / "some.so"
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(path), str(tmp_path / "some.c")]
+    subprocess.run(command, check=True, timeout=60)
+    return path
+
+
+def test_addresses_are_looked_up_in_symbols(library: Path) -> None:
+    loaded = ctypes.CDLL(str(library))
+    first = ctypes.cast(loaded["_Z5firstv"], ctypes.c_void_p).value
+    second_at = loaded["second_at"]
+    second_at.restype = ctypes.c_void_p
+    second = second_at()
+    assert first is not None
+    symbols = CodeSymbols()
+    symbols.begin()
+    assert symbols.name(PID, first) == b"_Z5firstv"
+    assert symbols.name(PID, second) == b"second"  # of .symtab alone
+    assert symbols.name(PID, first + 3) == b""
+    assert symbols.name(PID, 64) == b""
+    assert symbols.name(1 << 22, first) == b""
+    assert named(raw(first)) == "first()"
+    # A handle is no address, even where there is a function by chance.
+    assert named(raw(first, symbol="cuLaunchKernel")) == ""
+
+
+def test_a_file_that_is_no_elf_file_gives_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(b"\x7fELF" + bytes(range(256)) * 64)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, 7) as mapped:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+        assert CodeSymbols().name(PID, address) == b""
+
+
+def test_no_more_launches_of_kernels_than_were_counted_in_the_slot() -> None:
+    rise = np.zeros((3, layout.BUCKETS), np.int64)
+    rise[0, bucket_of(1_000)], rise[1, bucket_of(2_000)], rise[2, bucket_of(500)] = 5, 4, 3
+    counted = np.array([0, 7, 3])
+    held_ns = _hold_back(rise, np.array([1, 1, 2]), counted)
+    assert rise.sum(axis=1).tolist() == [3, 4, 3]
+    assert held_ns.tolist() == [2 * bucket_lowest_ns(bucket_of(1_000)), 0, 0]
