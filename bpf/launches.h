@@ -14,6 +14,7 @@
 #define LOOKED_UP 16384     /* the same of modules */
 #define REUSED 4096         /* functions whose address had been another one's */
 #define LOOKUPS 4096        /* calls that look up functions, at once */
+#define READ_NAMES 1024     /* of these, how many are over and read the name, at once */
 #define TOLD_PROGRAMS 8192  /* programs that told of kernels */
 
 /* Whose launches of what a record counts. No padding: it is a key. */

@@ -15,6 +15,9 @@ BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGI
 BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP, 0);
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
+/* Names while they are read, by whoever reads them: too large for the stack. The second map holds an empty one. */
+BPF_F_TABLE("hash", struct lookup_key, struct looked_up, read_names, READ_NAMES, 0);
+BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 /* How often a function has become another kernel's: what is remembered of launches is of one such count. */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
@@ -74,8 +77,11 @@ INLINE int same_name(const struct looked_up *one, const struct looked_up *other)
 	u32 i;
 
 #pragma unroll
-	for (i = 0; i < NAME_BYTES / 8; i++)
+	for (i = 0; i < NAME_BYTES / 8; i++) {
 		difference |= words[i] ^ others[i];
+		/* Else clang 19 asks of each word whether it differs: as many ways for the verifier as 2^32. */
+		__asm__ volatile("" : "+r"(difference));
+	}
 	return !difference;
 }
 
@@ -88,6 +94,28 @@ INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
 	if (before)
 		function_is_reused(key);
 	looked_up.update(key, fresh);
+}
+
+/* `key` has the name that lies at `name_at`; `reader` tells the current call from all others. */
+INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 name_at)
+{
+	struct looked_up *fresh;
+	u32 only = 0;
+	long length;
+
+	fresh = no_name.lookup(&only);
+	if (!fresh || read_names.update(reader, fresh))
+		return;
+	fresh = read_names.lookup(reader);
+	if (!fresh)
+		return;
+	length = bpf_probe_read_user_str(fresh->name, sizeof(fresh->name), (void *)name_at);
+	if (length > 0) {
+		fresh->name_bytes = length;
+		fresh->name_at = name_at;
+		look_up_function(key, fresh);
+	}
+	read_names.delete(reader);
 }
 
 /* Entry of all functions that tell of kernels; the attach cookie says how. */
@@ -133,10 +161,9 @@ int naming_returns(struct pt_regs *ctx)
 	struct lookup_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};
 	struct lookup *found = lookups.lookup(&key), lookup;
 	struct function_key function = {}, other = {};
-	struct looked_up fresh = {}, *known;
+	struct looked_up *known;
 	struct registered *registration;
 	struct told_program *program;
-	long length;
 
 	if (!found)
 		return 0;
@@ -151,20 +178,14 @@ int naming_returns(struct pt_regs *ctx)
 		return 0;
 	function.born_ns = program->born_ns;
 	if ((key.cookie & NAMING_MASK) == NAMING_LOOKS_UP) {
-		length = bpf_probe_read_user_str(fresh.name, sizeof(fresh.name), (void *)lookup.given);
-		if (length <= 0)
-			return 0;
-		fresh.name_bytes = length;
-		fresh.name_at = lookup.given;
-		look_up_function(&function, &fresh);
+		read_name(&key, &function, lookup.given);
 		return 0;
 	}
 	other.function = lookup.given;
 	other.born_ns = program->born_ns;
 	known = looked_up.lookup(&other);
 	if (known) {
-		fresh = *known;
-		look_up_function(&function, &fresh);
+		look_up_function(&function, known);
 		return 0;
 	}
 	registration = registered.lookup(&other);
