@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from model.calls import Calls
+from model.chain import Chain
 from model.filter import Filter
 from model.window import RowKey, Window
 from outputs.export import csv_rows, hlog, json_lines, parquet, report, trace
@@ -85,7 +86,8 @@ FORMATS: Final = {
 
 
 def narrowed(window: Window, by: Filter) -> Window:
-    """``window`` with only the rows that pass, and of these only: open calls, kernels, calls one by one."""
+    """``window`` with only the rows that pass, and of these only: open calls, kernels, calls one by one, and
+    what is wrong. What is wrong with the whole host stays."""
     if not by:
         return window
     passes = by.of(window)
@@ -95,4 +97,14 @@ def narrowed(window: Window, by: Filter) -> Window:
         window,
         kernels=tuple(count for count in window.kernels if passes(RowKey(window.host, *count[:6]))),
         calls=Calls(kept, window.calls.passed_over),
+        chains=tuple(
+            chain
+            for chain in window.chains
+            if not chain.tenant or any(map(passes, chain.rows or (_row_of(chain, window.host),)))
+        ),
     )
+
+
+def _row_of(chain: Chain, host: str) -> RowKey:
+    """What a chain that names no rows is about."""
+    return RowKey(host, chain.tenant, chain.pid, chain.process, chain.layer, chain.operation)

@@ -222,6 +222,11 @@ def test_a_filter_narrows_calls_and_kernels_too() -> None:
     assert {call.operation for call in narrow.calls.kept} == {"cudaLaunchKernel"}
     assert narrow.calls.passed_over == one.calls.passed_over
     assert {count.operation for count in narrow.kernels} <= {"cudaLaunchKernel"}
+    # What is wrong is so with a container, or with the whole host.
+    host = replace(one.chains[1], tenant="")
+    one = replace(one, chains=(*one.chains, host))
+    assert narrowed(one, parse("container:train")).chains == (host,)
+    assert narrowed(one, parse("container:serve")).chains == one.chains
     nothing = narrowed(one, parse("operation:ncclAllReduce"))
     assert nothing.kernels == ()
     assert narrowed(one, parse("")) is one
