@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -69,13 +69,15 @@ class Opened:
         return _pragma(self.connection, name)
 
     @contextlib.contextmanager
-    def reading(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong with the file is raised as Damaged, and nothing takes for ever."""
+    def reading(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """Whatever goes wrong with the file is raised as Damaged, and nothing takes for ever. ``what`` is the
+        name of what is read, or gives it once it is needed."""
         self._until = time.monotonic() + _MOST_SECONDS
         try:
             yield
         except (sqlite3.Error, ValueError, RecursionError, OverflowError) as error:
-            raise Damaged(f"{self.path} is damaged: {what} cannot be read ({error})") from None
+            name = what if isinstance(what, str) else what()
+            raise Damaged(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def again(self) -> bool:
         """Open the file anew where a recorder took it up: from then on it is read together with what the

@@ -17,6 +17,8 @@ from model.errors import Told
 from model.merging import merge
 from model.packing import Peak
 from model.window import Missing, Window
+from outputs.bounds import LATEST
+from outputs.figures import moment
 from store.decoding import Decoder
 from store.moments import Listing, Moments
 from store.opening import Damaged, Opened
@@ -133,7 +135,7 @@ class Recorded:
     def window(self, window_id: int) -> Window:
         """The window of that number. Raises Damaged where it cannot be read, and Gone without one."""
         try:
-            with self._opened.reading(f"window {window_id}"), self._snapshot():
+            with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
                 return self._decoder.window(int(window_id))
         except KeyError:
             raise Gone(f"window {window_id} is no longer in {self.path}") from None
@@ -202,6 +204,14 @@ class Recorded:
                     span = before._replace(severity=worst, seen=max(before.seen, seen))
                 spans[span.id, since] = span
         return sorted(spans.values(), key=lambda span: (span.since, span.id))
+
+    def _named(self, window_id: int) -> str:
+        """A window as people call it."""
+        moments = self.moments
+        for at in np.flatnonzero(moments.window_id == window_id):
+            if 0 <= moments.start[at] <= LATEST:
+                return f"the window of {moment(moments.start[at])} ({moments.seconds[at]:g} s)"
+        return f"window {window_id}"
 
     def _all(self, query: str) -> list[tuple[Any, ...]]:
         with self._opened.reading("it"):
