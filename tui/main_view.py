@@ -125,6 +125,7 @@ class MainView(Screen[None]):
         self.tables.put_order(options.sort, options.descending)
         self._arrange()
         self._refresh()
+        self.call_after_refresh(self._tour)  # the first data may be there already
 
     # ---- data
 
@@ -154,7 +155,7 @@ class MainView(Screen[None]):
         first = self.moments.newest is None
         self.moments.newest = snapshot
         if first:
-            self._begin(snapshot)
+            self._begin()
         behind = self.stalltop.line_is_behind
         if behind and self.slow_line.left_out():
             self.say(OFFER, "warn", OFFER_SECONDS)
@@ -165,14 +166,10 @@ class MainView(Screen[None]):
             self._refresh_time()
         else:
             self._refresh()
-            self._tour()
+        self._tour()
 
-    def _begin(self, snapshot: Snapshot) -> None:
+    def _begin(self) -> None:
         """The first data: go to the moment that was asked for, with the length that is wanted."""
-        if self.file:
-            said = tour.of_file(snapshot.kept.stretch, self.app.size.width)
-            self.say(said, "accent", tour.FILE_SECONDS)
-            self._touring = True
         at = self.stalltop.options.at
         if at is not None:
             self.moments.go_to(at)
@@ -192,10 +189,16 @@ class MainView(Screen[None]):
         self._refresh()
 
     def _tour(self) -> None:
-        """Name the first few keys, until one is pressed; only where it is kept that this was done."""
-        options = self.stalltop.options
-        if options.tour and options.keep is not None and not self._toured and not self.file:
-            self.say(tour.for_newcomers(self.app.size.width), "accent", tour.NEWCOMER_SECONDS)
+        """Name the first few keys, until one is pressed: of a recording each time, else only where it is kept
+        that this was done."""
+        options, newest, width = self.stalltop.options, self.moments.newest, self.app.size.width
+        if self._toured or newest is None or not self.is_mounted or not self.query("#keys"):
+            return
+        if self.file:
+            self.say(tour.of_file(newest.kept.stretch, width), "accent", tour.FILE_SECONDS)
+            self._touring = self._toured = True
+        elif options.tour and options.keep is not None:
+            self.say(tour.for_newcomers(width), "accent", tour.NEWCOMER_SECONDS)
             self._touring = self._toured = True
 
     def end_tour(self) -> None:
@@ -276,7 +279,7 @@ class MainView(Screen[None]):
             "sort": sort,
             "descending": descending,
             "columns": self.tables.chosen_columns,
-            "tour": self.stalltop.options.tour and not self._toured,
+            "tour": self.stalltop.options.tour and (self.file or not self._toured),
         }
 
     def _arrange(self) -> None:

@@ -10,7 +10,7 @@ import difflib
 import os
 import string
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,25 +132,30 @@ async def compare(state: State, looks: Looks, size: tuple[int, int], name: str, 
         for key, words in state.steps:
             await screen.press(key)
             await screen.sees(words)
-        path = FOLDER / f"{name}.txt"
-        expected = "" if WRITE else path.read_text(encoding="utf-8")
-        end = time.monotonic() + DEADLINE_SECONDS
-        shown, since = "", time.monotonic()
-        while shown != expected or not shown:
-            if shown != (shown := draw(screen)):
-                since = time.monotonic()
-            if time.monotonic() > min(end, since + QUIET_SECONDS):
-                break
-            await screen.pilot.pause(0.05)
-        if WRITE:
-            path.write_text(shown, encoding="utf-8")
-        elif shown != expected:
-            picture = folder / f"{name}.svg"
-            picture.write_text(screen.app.export_screenshot(title=name), encoding="utf-8")
-            lines = difflib.unified_diff(
-                expected.splitlines(), shown.splitlines(), str(path), "shown", lineterm=""
-            )
-            pytest.fail("\n".join((f"{name} looks otherwise: {picture}", *lines)), pytrace=False)
+        await becomes(screen, FOLDER / f"{name}.txt", draw, folder)
+
+
+async def becomes(screen: Screen, path: Path, draw: Callable[[Screen], str], folder: Path) -> None:
+    """Wait for what ``draw`` makes of the screen to be what the file ``path`` holds; where it is not, leave a
+    picture in ``folder``."""
+    expected = "" if WRITE else path.read_text(encoding="utf-8")
+    end = time.monotonic() + DEADLINE_SECONDS
+    shown, since = "", time.monotonic()
+    while shown != expected or not shown:
+        if shown != (shown := draw(screen)):
+            since = time.monotonic()
+        if time.monotonic() > min(end, since + QUIET_SECONDS):
+            break
+        await screen.pilot.pause(0.05)
+    if WRITE:
+        path.write_text(shown, encoding="utf-8")
+    elif shown != expected:
+        picture = folder / f"{path.stem}.svg"
+        picture.write_text(screen.app.export_screenshot(title=path.stem), encoding="utf-8")
+        lines = difflib.unified_diff(
+            expected.splitlines(), shown.splitlines(), str(path), "shown", lineterm=""
+        )
+        pytest.fail("\n".join((f"{path.stem} looks otherwise: {picture}", *lines)), pytrace=False)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
