@@ -5,16 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from model.errors import Told
 from store import schema
 from store.query import functions, guard, making, sums, views
 from store.query.mistakes import told
-from store.reading import Recorded
+from store.reading import Damaged, Gone, Recorded
 
 _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
+
+MOST_CHECKED: Final = 16
+"""Files of at most so many windows are compared with their checksums first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class Answer:
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
     """Worked out as they are read, which may raise Told: the time was over, for example."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the file, one line each."""
 
 
 def answer(recorded: Recorded, sql: str, seconds: float, *, least: int = 0) -> Answer:
@@ -33,7 +38,22 @@ def answer(recorded: Recorded, sql: str, seconds: float, *, least: int = 0) -> A
     Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
     ``seconds`` or more memory than it may.
     """
-    return _Question(recorded.connection, sql, seconds, least).answer()
+    warnings = _damages(recorded)
+    return _Question(recorded.connection, sql, seconds, least).answer(warnings)
+
+
+def _damages(recorded: Recorded) -> tuple[str, ...]:
+    """What is wrong with the windows of a short file. Those of a long one are too many to look at first."""
+    numbers = recorded.moments.window_id.tolist()
+    found = []
+    for number in numbers if len(numbers) <= MOST_CHECKED else ():
+        try:
+            recorded.window(number)
+        except Gone:
+            continue
+        except Damaged as damaged:
+            found.append(f"{damaged.reason}: what it says may be wrong")
+    return tuple(found)
 
 
 class _Question:
@@ -44,7 +64,8 @@ class _Question:
         self._patience = guard.Patience(seconds)
         self._refused: list[str] = []
 
-    def answer(self) -> Answer:
+    def answer(self, warnings: tuple[str, ...]) -> Answer:
+        """The answer; see ``answer``."""
         try:
             guard.confine(self._connection, self._patience)
             self._connection.execute("BEGIN")  # all of it sees the file at one moment
@@ -56,7 +77,7 @@ class _Question:
             columns = self._columns(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._told(error) from None
-        return Answer(columns, self._rows(cursor))
+        return Answer(columns, self._rows(cursor), warnings)
 
     def _prepared(self) -> str:
         """The query as it is run, once everything is there for it."""

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from store.query import ready
-from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS
+from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS, View
+
+
+_COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
+
+
+def _same(view: View) -> bool:
+    """Whether its columns are those of the first view of single calls."""
+    return view.name in EVENTS and view.name != next(iter(EVENTS))
+
+
+def tables_text() -> str:
+    """Every table with its columns and what they are, for a terminal."""
+    lines = []
+    for view in VIEWS:
+        lines.append(f"{view.name}: {view.about}")
+        columns = [("…", f"the columns of {next(iter(EVENTS))}")] if _same(view) else view.columns
+        lines += [f"  {name:{_COLUMN_WIDTH}}{what}".rstrip() for name, what in columns]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def tables_markdown() -> str:
     """Every table with its columns."""
     lines = ["| table | a row is | columns |", "|---|---|---|"]
     for view in VIEWS:
-        same = view.name in EVENTS and view.name != next(iter(EVENTS))
-        columns = "the same" if same else ", ".join(f"`{name}`" for name in view.names)
+        columns = "the same" if _same(view) else ", ".join(f"`{name}`" for name in view.names)
         lines.append(f"| `{view.name}` | {view.about} | {columns} |")
     return "\n".join(lines)
 

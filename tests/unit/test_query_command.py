@@ -85,7 +85,7 @@ def test_queries_that_are_ready_run(name: str, tmp_path: Path, capsys: pytest.Ca
     about = ready.queries()[name].about
     assert about
     assert about[0] != "-"
-    assert len(f"{name}  {about}") < 110
+    assert len(about) <= 65
 
 
 def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 from pathlib import Path
 
@@ -174,13 +176,24 @@ def test_damage_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ask(path, "SELECT count(*) FROM cuda_events WHERE duration_ns > 1")
 
 
+def test_figures_that_were_changed_are_told_with_a_warning(path: Path) -> None:
+    with open_file(path) as file:
+        assert answer(file, "SELECT 1", 60).warnings == ()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 1 AND place = 0")
+    with open_file(path) as file:
+        found = answer(file, "SELECT 1", 60)
+        assert list(found.rows) == [(1,)]
+        [warning] = found.warnings
+        assert "damaged" in warning
+        assert "window 1" in warning
+
+
 def test_text_that_is_no_text_is_shown_as_far_as_it_is(path: Path) -> None:
     assert ask(path, "SELECT CAST(x'61ff62' AS TEXT)") == [("a\ufffdb",)]
 
 
 def test_the_guard_is_not_easily_widened() -> None:
-    import sqlite3
-
     assert guard.authorized(sqlite3.SQLITE_SELECT, None, None, None, None) == sqlite3.SQLITE_OK
     assert guard.authorized(sqlite3.SQLITE_ATTACH, "x", None, None, None) == sqlite3.SQLITE_DENY
     assert (

@@ -61,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
 
     with open_file(options.file) as recorded:
         found = answer(recorded, sql, options.limit_seconds)
+        for warning in found.warnings:
+            say(warning)
         if not _print_table(options, found.columns, found.rows) and sys.stdout.isatty():
             say("no rows")
     return 0
@@ -81,8 +83,14 @@ def _typed(sql: str | None) -> str:
 
 
 def _print_tables(options: argparse.Namespace) -> int:
+    from store.query.text import tables_text
     from store.query.views import VIEWS
+    from tui.commands.printing import style
 
+    if options.format == "table":
+        text = tables_text()
+        sys.stdout.write(text if style().unicode else text.replace("…", "..."))
+        return 0
     rows = [(view.name, column, what) for view in VIEWS for column, what in (("", view.about), *view.columns)]
     _print_table(options, ("table", "column", "what it is"), rows)
     return 0

@@ -1,4 +1,4 @@
--- what the file has: hosts, stretches of time, and what was traced in them
+-- hosts, stretches of time, and what was traced in them
 SELECT host, datetime(MIN(window_start), 'unixepoch') AS first_utc,
        datetime(MAX(window_start + window_seconds), 'unixepoch') AS last_utc, COUNT(*) AS windows,
        SUM(window_seconds) AS seconds, MAX(simulated) AS simulated, MAX(attached) AS most_probes,

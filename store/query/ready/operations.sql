@@ -1,4 +1,4 @@
--- where the time of calls went: each operation of each container, most time first
+-- each operation of each container, most time first
 SELECT c.container_id, op, SUM(calls) AS calls, SUM(errors) AS errors,
        round(SUM(total_ns) / 1e6, 3) AS total_ms,
        round(p(hmerge(histogram), 50) / 1e6, 3) AS p50_ms,

@@ -1,4 +1,4 @@
--- ranks of NCCL communicators on these hosts: who is late, and who is behind
+-- ranks of NCCL communicators: who is late, who is behind
 SELECT communicator, rank, container_id, pid, SUM(collectives) AS collectives,
        round(100.0 * SUM(last) / SUM(joined), 1) AS last_percent,
        SUM(late_ns) / 1e6 / SUM(joined) AS mean_late_ms, MAX(behind) AS most_behind

@@ -1,4 +1,4 @@
--- where the time of calls and of the gaps between them went, a container a line, in % of its time
+-- where the time of calls and of the gaps between them went, in %
 SELECT container_id, CASE layer WHEN 'host' THEN op ELSE 'calls' END AS what,
        round(SUM(total_ns) / 1e6, 1) AS total_ms,
        round(100.0 * SUM(running_ns) / SUM(total_ns), 1) AS running,
