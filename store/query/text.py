@@ -5,7 +5,6 @@ from __future__ import annotations
 from store.query import ready
 from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS, View
 
-
 _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 
 
