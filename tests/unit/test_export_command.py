@@ -10,6 +10,7 @@ import os
 import sqlite3
 import stat
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,8 @@ def test_every_format_goes_to_a_new_file_of_the_users_own(
     assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == f"stalltop: wrote {path}: 5 windows\n"
+    # Above it, how far it is, where a machine is very slow.
+    assert told.err.endswith(f"stalltop: wrote {path}: 5 windows\n")
     assert recording.read_bytes() == before
     assert [file.name for file in recording.parent.iterdir() if file.is_file()] == ["night.stalltop"]
 
@@ -112,7 +114,7 @@ def test_stdout_gets_what_a_file_gets(
     assert run(recording, "--to", name, "-o", "-") == 0
     found = capfdbinary.readouterr()
     assert found.out == Path("file").read_bytes()
-    assert found.err == b""
+    assert b"wrote" not in found.err
 
 
 def test_parquet_goes_through_a_pipe(recording: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -240,6 +242,30 @@ def test_windows_are_added_up(recording: Path, capsys: pytest.CaptureFixture[str
     assert [int(line["calls"]) for line in found] == (one.rows.calls * 5).tolist()
 
 
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None:
+    """Of many windows few are in memory at any time."""
+    one = full_window()
+    alive: list[weakref.ref[object]] = []
+    most = 0
+
+    def windows() -> Iterator[Window]:
+        nonlocal most
+        for number in range(400):
+            calls = one.rows.calls.copy()
+            alive.append(weakref.ref(calls))
+            most = max(most, sum(found() is not None for found in alive))
+            yield replace(one, start=one.start + 2 * number, rows=replace(one.rows, calls=calls))
+
+    made = FORMATS[name]
+    if made.write is not None:
+        made.write(windows(), (one.start, one.start + 800), io.BytesIO())
+    elif made.fill is not None:
+        made.fill(windows(), tmp_path)
+    assert len(alive) == 400
+    assert most <= 40
+
+
 # ---- what goes wrong
 
 
@@ -306,7 +332,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
     monkeypatch.setitem(formats.FORMATS, "csv", replace(FORMATS["csv"], write=full))
     assert run(recording, "--to", "csv") == 1
-    assert capsys.readouterr().err == "stalltop: cannot write night.csv: No space left on device\n"
+    assert capsys.readouterr().err.endswith("stalltop: cannot write night.csv: No space left on device\n")
     assert os.listdir() == []
 
 
