@@ -131,7 +131,7 @@ ACTIONS = (
     Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panel('devices')"),
     Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panel('warnings')"),
     Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panel('table')"),
-    Action("panel_second", ("5",), "Second table", "Show or hide the second and third", _PANELS, "panel('second')"),
+    Action("panel_second", ("5",), "Second table", "Show or hide the others", _PANELS, "panel('second')"),
     Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panel('keys')"),
     Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "share(-10)"),
     Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
