@@ -144,19 +144,26 @@ class Recorded:
         self, start: float = -np.inf, end: float = np.inf, host: str | None = None
     ) -> Iterator[Window]:
         """Windows that overlap ``start`` to ``end`` (Unix time in seconds), of one host or of all, oldest
-        first. What cannot be read is left out, with a line in ``warnings``."""
+        first. What cannot be read is left out, with a line in ``warnings``.
+
+        All are of one moment of the file: until the last one was taken, a recorder cannot make it smaller.
+        """
+        with self._snapshot():
+            self._moments = None  # as they are in this snapshot
+            for window_id in self._chosen(start, end, host):
+                try:
+                    yield self.window(window_id)
+                except Damaged as damaged:
+                    self._warn(damaged.reason)
+
+    def _chosen(self, start: float, end: float, host: str | None) -> list[int]:
         moments = self.moments
         chosen = (moments.start < end) & (moments.end > start)
         if host is not None:
             numbers = [known.host_id for known in self.hosts if known.name == host]
             chosen &= np.isin(moments.host_id, numbers)
-        for at in np.flatnonzero(chosen).tolist():
-            try:
-                yield self.window(moments.window_id[at])
-            except Gone:
-                continue
-            except Damaged as damaged:
-                self._warn(damaged.reason)
+        found: list[int] = moments.window_id[chosen].tolist()
+        return found
 
     def between(self, start: float, end: float, host: str | None = None) -> list[Window]:
         """``windows`` as a list."""
@@ -235,7 +242,8 @@ class Recorded:
         try:
             yield
         finally:
-            self.connection.rollback()
+            with contextlib.suppress(sqlite3.ProgrammingError):  # it may be closed meanwhile
+                self.connection.rollback()
 
     def _warn(self, line: str) -> None:
         if line not in self.warnings and len(self.warnings) < _MOST_WARNINGS:

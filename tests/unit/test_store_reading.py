@@ -139,6 +139,31 @@ def test_a_recording_is_read_while_it_is_written(tmp_path: Path) -> None:
             assert [one.start for one in recorded.windows()] == [one.start for one in windows[1:]]
 
 
+def test_windows_that_are_put_together_while_they_are_read_are_neither_lost_nor_counted_twice(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "r.stalltop"
+    windows = following(6, window([Calls(key(), [5])]))
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        writer = Writer(connection)
+        for one in windows:
+            writer.add(one)
+        with open_file(path) as recorded:
+            reading = recorded.windows()
+            found = [next(reading), next(reading)]
+            connection.execute("BEGIN")
+            for table in (*schema.PARTS, schema.WINDOWS):
+                connection.execute(f"DELETE FROM {table.name} WHERE window_id > 1")
+            writer.add(merge(windows[1:]), 10, window_id=2)
+            connection.execute("COMMIT")
+            found += reading
+            assert [one.start for one in found] == [one.start for one in windows]
+            assert recorded.warnings == []
+            assert [one.seconds for one in recorded.windows()] == [1.0, 5.0]
+
+
 def test_the_list_is_followed_as_windows_come_go_and_are_put_together(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     windows = following(8, window())
