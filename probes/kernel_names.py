@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +26,8 @@ MOST_NAME: Final = 1024
 """Characters shown of a name, demangled."""
 BUDGET_SECONDS: Final = 0.1
 """How long one window may look for names in files and memory of processes; the next one does the rest."""
+TRIES: Final = 3
+"""In how many windows a name is looked for that is not found."""
 _STUB: Final = "__device_stub__"
 """What compilers may put before the name of the function that stands for a kernel in the program."""
 
@@ -42,12 +45,14 @@ class KernelNames:
         self._latest: dict[int, dict[int, str]] = {}
         """By process and function, whatever was there before."""
         self._demangled: dict[bytes, str] = {}
-        self._until = 0.0
-        """CLOCK_MONOTONIC, s: when the budget is spent."""
+        self._spent = 0.0
+        """Of the budget, s."""
+        self._tries: Counter[tuple[int, int, int]] = Counter()
+        """How often a name was looked for in vain, by process, function and generation."""
 
     def begin(self) -> None:
         """A new window: names may be looked for once more."""
-        self._until = time.monotonic() + BUDGET_SECONDS
+        self._spent = 0.0
         self._symbols.begin()
 
     def name(self, raw: RawKernel) -> str:
@@ -55,9 +60,17 @@ class KernelNames:
         known = self._names.setdefault(raw.key.tgid, {})
         name = known.get((raw.function, raw.generation))
         if name is None:
-            if (raw.cut or not raw.name) and time.monotonic() > self._until:
+            if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
                 return ""
-            name = known[raw.function, raw.generation] = self._find(raw)
+            began = time.monotonic()
+            name = self._find(raw)
+            self._spent += time.monotonic() - began
+            which = (raw.key.tgid, raw.function, raw.generation)
+            self._tries[which] += not name
+            if not name and self._tries[which] < TRIES:
+                return ""  # a program that has just begun, perhaps
+            self._tries.pop(which)
+            known[raw.function, raw.generation] = name
             self._latest.setdefault(raw.key.tgid, {})[raw.function] = name
         return name
 
@@ -69,6 +82,8 @@ class KernelNames:
         """The process has ended, and all that was counted of it was read."""
         self._names.pop(tgid, None)
         self._latest.pop(tgid, None)
+        for which in [which for which in self._tries if which[0] == tgid]:
+            del self._tries[which]
 
     def _find(self, raw: RawKernel) -> str:
         tgid = raw.key.tgid

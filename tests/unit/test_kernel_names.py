@@ -99,7 +99,7 @@ def test_each_generation_has_its_name_and_the_latest_is_known() -> None:
 
 def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
     text = ctypes.create_string_buffer(b"later")
-    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # even nothing is too much
     names = KernelNames()
     names.begin()
     assert names.name(raw(7, at=ctypes.addressof(text))) == ""
@@ -107,6 +107,25 @@ def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytes
     monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", 60.0)
     names.begin()
     assert names.name(raw(7, at=ctypes.addressof(text))) == "later"
+
+
+def test_a_name_that_is_not_found_is_looked_for_some_times_and_no_more() -> None:
+    text = ctypes.create_string_buffer(b"late")
+    addresses = [0, ctypes.addressof(text)]
+    names = KernelNames(lambda tgid, function: addresses.pop(0))
+    for expected in ("", "late", "late"):
+        names.begin()
+        assert names.name(raw(7)) == expected
+    looks: list[int] = []
+
+    def nowhere(tgid: int, function: int) -> int:
+        looks.append(function)
+        return 0
+
+    names = KernelNames(nowhere)
+    for _ in range(10):
+        assert names.name(raw(7)) == ""
+    assert len(looks) == kernel_names.TRIES
 
 
 PROGRAM = """
