@@ -1,0 +1,91 @@
+"""The wire format of protocol buffers, as much as a few small messages need: fields by number, without types.
+
+https://protobuf.dev/programming-guides/encoding/. What is decoded may be anything: every length is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""Wire types. Groups (3 and 4) are in no message that is read."""
+_LONGEST: Final = 10
+"""Bytes of the longest integer."""
+_SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
+
+Field = tuple[int, int | bytes]
+"""Its number, and its value: an integer, or the bytes of a string or of a message."""
+
+
+def fields(message: bytes) -> Iterator[Field]:
+    """The fields of ``message`` in their order; numbers of fixed length are left out. Raises ValueError where
+    it is none."""
+    at = 0
+    while at < len(message):
+        tag, at = _integer(message, at)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError("a field has the number 0")
+        if kind == _VARINT:
+            value, at = _integer(message, at)
+            yield number, value
+        elif kind == _BYTES:
+            length, at = _integer(message, at)
+            if length > len(message) - at:
+                raise ValueError("a field ends after its message")
+            yield number, message[at : at + length]
+            at += length
+        elif kind in _SKIPPED:
+            at += _SKIPPED[kind]
+            if at > len(message):
+                raise ValueError("a field ends after its message")
+        else:
+            raise ValueError(f"wire type {kind} is not known")
+
+
+def texts(message: bytes, number: int) -> list[str]:
+    """All strings of one field; bytes that are no UTF-8 are replaced."""
+    return [part.decode("utf-8", "replace") for part in messages(message, number)]
+
+
+def text(message: bytes, number: int) -> str:
+    """The string of one field, the last one where there are several; empty where there is none."""
+    return (texts(message, number) or [""])[-1]
+
+
+def messages(message: bytes, number: int) -> list[bytes]:
+    """All messages (or strings) of one field."""
+    return [value for at, value in fields(message) if at == number and isinstance(value, bytes)]
+
+
+def encoded(parts: Iterable[Field]) -> bytes:
+    """A message with these fields."""
+    found = bytearray()
+    for number, value in parts:
+        if isinstance(value, int):
+            found += _varint(number << 3 | _VARINT) + _varint(value)
+        else:
+            found += _varint(number << 3 | _BYTES) + _varint(len(value)) + value
+    return bytes(found)
+
+
+def _integer(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(_LONGEST):
+        if at >= len(message):
+            raise ValueError("the message ends within a number")
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+    raise ValueError("a number has no end")
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

@@ -1,0 +1,209 @@
+"""The kubelet's PodResources over a real socket: what it gives, and every way in which it may not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo.kubelet import Kubelet
+from model.allocation import Allocation
+from probes.kubelet import pod_resources
+from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
+from probes.kubelet.pod_resources import LIST, SOCKET, PodResources, read
+from probes.kubelet.protobuf import encoded, fields, messages, text, texts
+
+ONE = """
+[[pods]]
+namespace = "research"
+name = "trainer-0"
+[pods.containers.train]
+"nvidia.com/gpu" = ["GPU-aa", "GPU-bb"]
+"example.com/nic" = ["mlx5_0"]
+[pods.containers.sidecar]
+[[pods]]
+namespace = "serving"
+name = "chat-7d9f"
+[pods.containers.server]
+"nvidia.com/gpu.shared" = ["GPU-cc::3"]
+[allocatable]
+"nvidia.com/gpu" = ["GPU-aa", "GPU-bb", "GPU-dd"]
+"example.com/nic" = ["mlx5_0"]
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The root of a node's files, with a name short enough for a socket below it."""
+    link = Path(f"/tmp/k{os.getpid()}{time.monotonic_ns() % 1_000_000}")
+    link.symlink_to(tmp_path)
+    yield link
+    link.unlink()
+
+
+@contextlib.contextmanager
+def kubelet(node: Path, pods: str) -> Iterator[Path]:
+    file = node / "pods.toml"
+    file.write_text(pods)
+    with Kubelet(node / SOCKET, file):
+        yield file
+
+
+@contextlib.contextmanager
+def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Something at the kubelet's socket that is none."""
+    path = node / SOCKET
+    path.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connected, _ = listening.accept()
+                    with connected, contextlib.suppress(OSError):
+                        serve(connected)
+
+        threading.Thread(target=run, daemon=True).start()
+        yield
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def saying(words: bytes) -> Callable[[socket.socket], None]:
+    """A server that says ``words`` to whatever it is asked."""
+
+    def serve(connected: socket.socket) -> None:
+        connected.recv(1 << 16)
+        connected.sendall(words)
+        while connected.recv(1 << 16):
+            pass
+
+    return serve
+
+
+def test_who_was_given_what(node: Path) -> None:
+    with kubelet(node, ONE):
+        found = read(node)
+    assert found.unavailable == ""
+    assert found.allocations == (
+        Allocation("research", "trainer-0", "train", "nvidia.com/gpu", ("GPU-aa", "GPU-bb")),
+        Allocation("serving", "chat-7d9f", "server", "nvidia.com/gpu.shared", ("GPU-cc::3",)),
+    )
+    assert found.allocatable == (("nvidia.com/gpu", ("GPU-aa", "GPU-bb", "GPU-dd")),)
+    assert found.allocations[1].uuids == ("GPU-cc",)
+    assert [one.shared for one in found.allocations] == [False, True]
+
+
+def test_pods_come_and_go(node: Path) -> None:
+    with kubelet(node, ONE) as file:
+        assert len(read(node).allocations) == 2
+        file.write_text("")
+        assert read(node) == PodResources()
+        file.write_text(ONE.replace("trainer-0", "trainer-1"))
+        assert read(node).allocations[0].pod == "trainer-1"
+
+
+def test_a_kubelet_that_starts_again_is_found_again(node: Path) -> None:
+    with kubelet(node, ONE):
+        assert read(node).unavailable == ""
+    assert read(node).unavailable == "no kubelet on this host"
+    with kubelet(node, ONE):
+        assert len(read(node).allocations) == 2
+
+
+def test_thousands_of_pods_fit_no_single_window(node: Path) -> None:
+    pods = "".join(
+        f'[[pods]]\nnamespace = "n"\nname = "pod-{n}-{"x" * 60}"\n'
+        f'[pods.containers.c]\n"nvidia.com/gpu" = ["GPU-{n}"]\n'
+        for n in range(3_000)
+    )
+    with kubelet(node, pods):
+        found = read(node)
+    assert [one.devices for one in found.allocations] == [(f"GPU-{n}",) for n in range(3_000)]
+
+
+def test_names_cannot_steer_a_terminal(node: Path) -> None:
+    with kubelet(node, ONE.replace("trainer-0", "a\\u001b[2Jb").replace("GPU-aa", "\\u202eGPU")):
+        (first, _) = read(node).allocations
+    assert first.pod == "a[2Jb"
+    assert first.devices[0] == "GPU"
+
+
+def test_an_unknown_method_is_told(node: Path) -> None:
+    with kubelet(node, ONE), pytest.raises(CallFailed, match="unknown method") as failed:
+        call(node / SOCKET, "/v1.PodResourcesLister/Get", seconds=5, most_bytes=1 << 20)
+    assert failed.value.status == UNIMPLEMENTED
+
+
+def test_an_answer_that_is_too_large_is_refused(node: Path) -> None:
+    with kubelet(node, ONE), pytest.raises(CallFailed, match="larger than"):
+        call(node / SOCKET, LIST, seconds=5, most_bytes=10)
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        (lambda connected: connected.recv(1 << 16), "closed before the answer"),
+        (saying(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9), "no answer within"),
+        (saying(bytes(range(256)) * 99), "does not speak gRPC"),
+        (lambda connected: time.sleep(3), "no answer within"),
+    ],
+    ids=["nothing", "HTTP/1", "garbage", "hangs"],
+)
+def test_what_is_no_kubelet_is_told(
+    node: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None], said: str
+) -> None:
+    monkeypatch.setattr(pod_resources, "SECONDS", 0.5)
+    with server(node, serve):
+        assert said in read(node).unavailable
+
+
+def test_a_file_in_its_place_is_told(node: Path) -> None:
+    (node / SOCKET).parent.mkdir(parents=True)
+    (node / SOCKET).write_text("")
+    assert "is no socket" in read(node).unavailable
+
+
+def test_an_answer_that_is_garbage_is_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kubelet, "answer", lambda self, method: b"\xff" * 100)
+    with kubelet(node, ""):
+        assert "a number has no end" in read(node).unavailable
+
+
+def test_messages_as_protoc_writes_them() -> None:
+    # printf 'pod_resources { name: "a" namespace: "b" containers { name: "c" } }' | protoc --encode=… | xxd
+    pod = bytes.fromhex("0a0b0a0161120162") + bytes.fromhex("1a030a0163")
+    assert [text(one, 1) for one in messages(pod, 1)] == ["a"]
+    assert encoded([(1, encoded([(1, b"a"), (2, b"b"), (3, encoded([(1, b"c")]))]))]) == pod
+    # Fields of other types stand between those that are read: a varint of 300, a double, a float.
+    mixed = bytes.fromhex("08ac02") + bytes.fromhex("110000000000000000") + bytes.fromhex("1d00000000") + pod
+    assert next(fields(mixed)) == (1, 300)
+    assert texts(pod, 9) == []
+
+
+@pytest.mark.parametrize(
+    "message", [b"\x0a\x05a", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b", b"\x00", b"\x11\x00"]
+)
+def test_what_is_no_message_is_refused(message: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        list(fields(message))
+
+
+@given(st.lists(st.tuples(st.integers(1, 1 << 28), st.one_of(st.integers(0, 2**64 - 1), st.binary()))))
+def test_what_is_encoded_is_read_again(parts: list[tuple[int, int | bytes]]) -> None:
+    assert list(fields(encoded(parts))) == parts
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        list(pod_resources._allocations(message))
