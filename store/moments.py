@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST_WINDOWS: Final = 4_000_000
-"""Windows that a file may have: more than six weeks of seconds."""
+_MOST_WINDOWS: Final = 1_000_000
+"""Windows that a file may have: nearly two years of minutes."""
 _LIST: Final = (
     "SELECT window_id, host_id, start, seconds, level, coalesce(lost_ms_per_s, 0.0), worst, began, checksum"
-    f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS}"
+    f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS + 1}"
 )
 _KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <= ?"
 
@@ -58,8 +58,8 @@ class Listing:
     def __init__(self) -> None:
         self._known: Moments | None = None
         self._total = 0.0
-        """Sum of the checksums of what is known: it is another one where windows were put together. Exact up
-        to two million windows; above that, the list is read anew."""
+        """Sum of the checksums of what is known: it is another one where windows were put together. Exact, as
+        there are less than two million windows."""
         self.anew = False
         """Whether the last read found that windows had gone."""
 
@@ -83,6 +83,8 @@ class Listing:
 def _after(connection: sqlite3.Connection, window_id: int) -> tuple[Moments, float]:
     """The windows with greater numbers, and the sum of their checksums."""
     rows = connection.execute(_LIST, (window_id,)).fetchall()
+    if len(rows) > _MOST_WINDOWS:
+        raise ValueError("there are too many windows")
     *columns, checksums = zip(*rows, strict=True) if rows else [()] * (len(_COLUMNS) + 1)
     arrays: dict[str, Any] = {}
     for name, column in zip(_COLUMNS, columns, strict=True):

@@ -16,7 +16,7 @@ from model.merging import merge
 from model.packing import Peak
 from outputs import saved
 from outputs.figures import moment
-from store import opening, schema
+from store import moments, opening, schema
 from store.moments import Moments
 from store.opening import Opened
 from store.reading import Damaged, Gone, load, open_file
@@ -423,6 +423,14 @@ SLOW: dict[str, Callable[[sqlite3.Connection], object]] = {
     "long text": lambda db: db.execute("UPDATE hosts SET name = ?", ("x" * (17 << 20),)),
     "deep": lambda db: db.execute("UPDATE coverage SET libraries = ?", ("[" * 100_000,)),
 }
+
+
+def test_too_many_windows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = record(tmp_path / "r.stalltop", following(4))
+    monkeypatch.setattr(moments, "_MOST_WINDOWS", 2)
+    monkeypatch.setattr(moments, "_LIST", moments._LIST.replace("1000001", "3"))
+    with pytest.raises(Damaged, match="too many"):
+        load(path)
 
 
 def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
