@@ -7,10 +7,12 @@ import os
 import sys
 
 
-def drop_output() -> None:
-    """What stdout and stderr still hold goes nowhere: the interpreter's own flush at the end would fail."""
+def drop_output(*, keep_errors: bool = False) -> None:
+    """What stdout and stderr still hold goes nowhere: the interpreter's own flush at the end would fail.
+
+    ``keep_errors``: stdout's only, so that something can be said of it."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (sys.stdout,) if keep_errors else (sys.stdout, sys.stderr):
             os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

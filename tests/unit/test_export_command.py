@@ -9,6 +9,8 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Iterator
@@ -334,6 +336,24 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     assert run(recording, "--to", "csv") == 1
     assert capsys.readouterr().err.endswith("stalltop: cannot write night.csv: No space left on device\n")
     assert os.listdir() == []
+
+
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_a_stdout_that_takes_nothing_is_told(name: str, recording: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tui", "export", recording, "--to", name, "-o", "-"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=110,
+            env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)},
+            check=False,
+        )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1,
+        "stalltop: cannot write to stdout: No space left on device",
+    )
 
 
 def test_progress_is_told_where_it_takes_long(

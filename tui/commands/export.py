@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from model.errors import BadUsage, Told
 from outputs.places import SUFFIX
 from tui.commands.tracing import number, say
+from tui.streams import drop_output
 from tui.when import EXAMPLES, moment
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _target(options: argparse.Namespace, made: Format) -> Path | None:
             raise BadUsage(f"{made.name} is nothing that a terminal shows", "name a file with -o")
         return None
     path = Path(options.output or default)
-    if made.write is not None and path.is_dir():
+    if made.write is not None and os.path.isdir(path):
         path /= default
     with contextlib.suppress(OSError):
         if os.path.samefile(path, file):
@@ -118,8 +119,14 @@ def _target(options: argparse.Namespace, made: Format) -> Path | None:
 def _to_stdout(made: Format, reading: _Reading) -> None:
     assert made.write is not None
     sys.stdout.flush()
-    made.write(reading.windows(), reading.span, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    try:
+        made.write(reading.windows(), reading.span, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # the reader has had enough
+    except OSError as error:
+        drop_output(keep_errors=True)
+        raise Told(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
