@@ -284,6 +284,21 @@ def test_a_file_of_the_first_version_opens() -> None:
     assert not list(FILES.glob("*-wal"))
 
 
+def test_a_file_of_the_second_version_opens() -> None:
+    """The files were made once, when the version was; they are never made anew."""
+    path = FILES / "version-2.stalltop"
+    before = path.read_bytes()
+    with open_file(path) as recorded:
+        assert (recorded.kind, recorded.version) == ("recording", 2)
+        for number, found in enumerate(recorded.windows(), 1):
+            same_window(found, saved.parse((FILES / f"version-2-window-{number}.json.gz").read_bytes()))
+            assert found.kernels
+            assert found.calls
+            assert found.normals
+        assert len(recorded.moments) == number == 2
+    assert path.read_bytes() == before
+
+
 def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / "w.stalltop")
     with changing(path) as connection:
