@@ -94,7 +94,11 @@ EVIDENCE = Evidence(
         ),
         ProcessUse("docker:aa", 100, "python3", 1_900_000_000),
     ),
-    ranks=(Rank("9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8, 2, 40, 38, 52_000_000, 30, 1, 400_000_000, 4_711),),
+    ranks=(
+        Rank(
+            "9f3c2ab1", "cri:bb", 200, "tritonserver", 1, 8, 2, 40, 38, 52_000_000, 30, 1, 400_000_000, 4_711
+        ),
+    ),
     events=(Event(1_700_000_001.5, "oom_kill", "cri:bb", 201, "worker", "the kernel killed worker 201"),),
     swap_in_bytes=8_192,
     swap_out_bytes=4_096,
