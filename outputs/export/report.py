@@ -108,7 +108,7 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html
     tiles = [
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
-        ("not counted", "not counted", whole.lost),
+        ("missed", "missed", whole.lost),
         ("found wrong", "found wrong", len(faults)),
         ("container", "containers", len({key.tenant for key in keys})),
         ("process", "processes", len({(key.host, key.pid) for key in keys})),

@@ -177,7 +177,7 @@ class _Trace:
         for device in window.devices.devices:
             found |= {(track, f"GPU {device.index} {name}", unit): value for name, unit, value in _of(device)}
         if window.lost:
-            found[track, "calls not counted", "each window"] = float(window.lost)
+            found[track, "calls missed", "each window"] = float(window.lost)
         if window.calls.passed_over:
             found[track, "slow calls not kept", "each window"] = float(window.calls.passed_over)
         return found

@@ -188,7 +188,7 @@ def test_counters_are_what_a_pivot_says() -> None:
     assert counters["container serve", "errors"] == 0.5
     assert counters["host gpu7", "CPUs busy"] == 37.5
     assert counters["host gpu7", "GPU 0 busy"] == 97.0
-    assert counters["host gpu7", "calls not counted"] == one.lost
+    assert counters["host gpu7", "calls missed"] == one.lost
 
 
 def test_counters_are_written_where_they_change_and_end_at_zero() -> None:
