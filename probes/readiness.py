@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from model.errors import CannotTrace
 from model.finding import Finding, can_trace
 from probes.cgroups import layout
+from probes.kubelet import pod_resources
 from probes.surroundings import Surroundings
 from probes.text import clean
 
@@ -266,6 +267,22 @@ def _runtimes(surroundings: Surroundings) -> Finding:
     return Finding("containers", "ok", seen)
 
 
+def _allocations(surroundings: Surroundings) -> Finding:
+    """Whether the kubelet, where there is one, says who was given which GPU."""
+    found = pod_resources.read(surroundings.root)
+    if found.unavailable:
+        if not surroundings.exists("var/lib/kubelet/pods"):
+            return Finding("gpu allocations", "ok", found.unavailable)
+        remedy = f"run as root, with the folder of /{pod_resources.SOCKET} visible"
+        return Finding("gpu allocations", "warn", f"not known: {found.unavailable}", remedy)
+    pods = {(one.namespace, one.pod) for one in found.allocations}
+    given = sum(len(one.devices) for one in found.allocations)
+    there = sum(len(devices) for _, devices in found.allocatable)
+    of = f" of {there}" if there else ""
+    seen = f"kubelet: {given}{of} GPUs or parts of them given to {len(pods)} pods"
+    return Finding("gpu allocations", "ok", seen)
+
+
 def _cuda(surroundings: Surroundings) -> Finding:
     use = surroundings.cuda()
     parts = [f"{name} in {_processes(count)}" for name, count in sorted(use.processes.items())]
@@ -364,6 +381,7 @@ CHECKS = (
     ("containers", _runtimes),
     ("cuda libraries", _cuda),
     ("gpu", _gpu),
+    ("gpu allocations", _allocations),
     ("compiler", _compiler),
     ("terminal", _terminal),
 )

@@ -52,7 +52,7 @@ def read(root: Path = Path("/")) -> PodResources:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             return PodResources(unavailable=f"{path} is no socket")
     except FileNotFoundError:
-        return PodResources(unavailable="no kubelet on this host")
+        return PodResources(unavailable="no socket of a kubelet on this host")
     except OSError as error:
         return PodResources(unavailable=f"{path}: {error.strerror or error}")
     try:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 
 from demo.kubelet import Kubelet
 from model.allocation import Allocation
+from probes import readiness
 from probes.kubelet import pod_resources
 from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from probes.kubelet.pod_resources import LIST, SOCKET, PodResources, read
 from probes.kubelet.protobuf import encoded, fields, messages, text, texts
+from probes.surroundings import this_host
 
 ONE = """
 [[pods]]
@@ -115,7 +118,7 @@ def test_pods_come_and_go(node: Path) -> None:
 def test_a_kubelet_that_starts_again_is_found_again(node: Path) -> None:
     with kubelet(node, ONE):
         assert read(node).unavailable == ""
-    assert read(node).unavailable == "no kubelet on this host"
+    assert read(node).unavailable == "no socket of a kubelet on this host"
     with kubelet(node, ONE):
         assert len(read(node).allocations) == 2
 
@@ -207,3 +210,15 @@ def test_what_is_encoded_is_read_again(parts: list[tuple[int, int | bytes]]) -> 
 def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
     with contextlib.suppress(ValueError):
         list(pod_resources._allocations(message))
+
+
+def test_the_check_says_what_the_kubelet_gave(node: Path) -> None:
+    def told() -> tuple[str, str]:
+        found = readiness._allocations(replace(this_host(), root=node))
+        return found.verdict, found.seen
+
+    assert told() == ("ok", "no socket of a kubelet on this host")
+    (node / "var/lib/kubelet/pods").mkdir(parents=True)
+    assert told() == ("warn", "not known: no socket of a kubelet on this host")
+    with kubelet(node, ONE):
+        assert told() == ("ok", "kubelet: 3 of 3 GPUs or parts of them given to 2 pods")
