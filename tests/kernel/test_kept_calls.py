@@ -72,10 +72,11 @@ class Watched:
     def samples(self) -> list[RawKeptCall]:
         return [call for call in self.kept if not call.slow]
 
-    def threshold(self, operation: int) -> int:
-        """What the kernel takes for slow in calls of ``operation``, ns."""
+    def threshold(self, pid: int, operation: int) -> int:
+        """What the kernel takes for slow in calls of ``operation`` of a process, ns."""
         programs = self.kernel._programs
-        slots = np.flatnonzero(programs.owners["operation"] == operation)
+        owners = programs.owners
+        slots = np.flatnonzero((owners["operation"] == operation) & (owners["tgid"] == pid))
         return int(programs.slots["slow_ns"][slots].max())
 
     def call_slow_from(self, ns: int, *, most: int = 1000) -> None:
@@ -97,16 +98,26 @@ def slow_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
-def watched(request: pytest.FixtureRequest, slow_program: Path) -> Iterator[Watched]:
-    kernel = KernelSide(way=request.param, slots=64, threads=64, functions=FUNCTIONS)
+@pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
+def kernel_side(request: pytest.FixtureRequest, slow_program: Path) -> Iterator[KernelSide]:
+    kernel = KernelSide(way=request.param, slots=256, threads=64, functions=FUNCTIONS)
     try:
         assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
-        kernel.read()
-        kernel.losses()
-        yield Watched(kernel, slow_program)
+        yield kernel
     finally:
         kernel.close()
+
+
+@pytest.fixture
+def watched(kernel_side: KernelSide, slow_program: Path) -> Watched:
+    """Each test has a process, and so slots, of its own; the limits are those of the program again."""
+    keeping = kernel_side._programs.keeping
+    keeping["most_slow"], keeping["most_of_slot"] = kept_calls.SLOW_A_SECOND, kept_calls.MOST_OF_SLOT
+    keeping["slow"] = keeping["samples"] = 0
+    watched = Watched(kernel_side, slow_program)
+    watched.forget()
+    kernel_side.losses()
+    return watched
 
 
 def made(answer: list[int]) -> list[Made]:
@@ -127,7 +138,7 @@ def test_every_call_of_a_slow_minority_is_kept(watched: Watched) -> None:
         assert (kept.tgid, kept.tid, kept.function) == (program.pid, call.tid, 1)
         assert call.before_ns <= kept.start_ns
         assert kept.start_ns + kept.duration_ns <= call.after_ns
-        assert kept.duration_ns >= 0.9 * (call.after_ns - call.before_ns)
+        assert kept.duration_ns >= SLOW_NS
         assert kept.arguments[:2] == (SLOW_NS, call.number)
         assert (kept.returned, kept.bytes) == (call.number, 1000 + call.number)
         assert kept.split_ns is not None
@@ -145,7 +156,7 @@ def test_where_the_time_of_a_kept_call_went_is_told(watched: Watched) -> None:
         assert call.split_ns is not None
         parts = dict(zip(SPLITS, call.split_ns, strict=True))
         assert sum(call.split_ns) == call.duration_ns
-        assert parts["sleep"] >= 4_000_000
+        assert parts["sleep"] >= 1_000_000
         assert parts["running"] > 0
 
 
@@ -207,34 +218,35 @@ def test_a_ring_that_is_full_is_told_and_filled_again(slow_program: Path) -> Non
         assert not kernel.attach(str(slow_program), points(slow_program, FUNCTIONS)).failed
         with Program(slow_program) as program:
             program(f"mixed 100 0 {QUICK_NS} 0 1")
-            watched.call_slow_from(1)
-            program("mixed 100 1 0 1000 1")
+            watched.call_slow_from(1, most=10_000)
+            calls = room + 80
+            program(f"mixed {calls} 1 0 1000 1")
             watched.read()
             lost = kernel.losses()["no_ring"]
             assert room - 1 <= len(watched.slow()) <= room
-            assert len(watched.slow()) + lost == len(watched.slow()) + watched.passed_over == 100
+            assert len(watched.slow()) + lost == len(watched.slow()) + watched.passed_over == calls
             # Round the ring's end and on, nothing is cut, doubled or left out.
             for _ in range(20):
                 watched.call_slow_from(1)
-                calls = made(program("mixed 15 1 0 1000 1"))
+                slow_calls = made(program("mixed 15 1 0 1000 1"))
                 watched.read()
                 assert [call.arguments[1] for call in watched.slow()] == list(range(1, 16))
-                for call, kept in zip(calls, watched.slow(), strict=True):
+                for call, kept in zip(slow_calls, watched.slow(), strict=True):
                     assert call.before_ns <= kept.start_ns < call.after_ns
     finally:
         kernel.close()
 
 
 def test_thresholds_follow_what_a_row_does(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.5)
+    monkeypatch.setattr(kept_calls, "MEMORY_SECONDS", 0.2)
     with Program(watched.path) as program:
 
         def threshold_after(line: str) -> int:
             program(line)
             watched.read()
-            return watched.threshold(WORK)
+            return watched.threshold(program.pid, WORK)
 
-        quick, slow = "mixed 3000 0 2000 0 1", "mixed 300 0 500000 0 1"
+        quick, slow = "mixed 3000 0 2000 0 1", "mixed 100 0 500000 0 1"
         wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls")
         wait_until(lambda: threshold_after(slow) > 500_000, "a threshold for slow calls")
         wait_until(lambda: threshold_after(quick) < 300_000, "a threshold for quick calls again")
