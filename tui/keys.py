@@ -203,6 +203,10 @@ _OF_TIME = {"freeze", "longer", "mark", *_OF_PAST}
 """First actions of entries that are of no use where there is one moment only."""
 
 
+TYPED = ("filter", "when")
+"""Ids, and Textual actions, of what something is typed after."""
+
+
 def bindings(owner: str, *only: str) -> list[BindingType]:
     """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these Textual actions."""
     return [
@@ -212,9 +216,9 @@ def bindings(owner: str, *only: str) -> list[BindingType]:
             action.help,
             show=False,
             id=action.id,
-            # Nothing that has the focus may keep these for itself. The filter's key is asked before keys
-            # are handed to what has the focus, so that all that follow it are text.
-            priority=action.id in ("interrupt", "suspend", "repaint", "filter"),
+            # Nothing that has the focus may keep these for itself. Keys that lead to a line of text are asked
+            # before keys are handed to what has the focus, so that all that follow them are text.
+            priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
         )
         for action in ACTIONS
         if action.by == owner and (not only or action.action.partition("(")[0] in only)

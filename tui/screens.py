@@ -15,7 +15,7 @@ from tui.actions_save import READ_SECONDS, SaveActions
 from tui.actions_view import ViewActions
 from tui.chain_screen import ChainScreen
 from tui.filter_entry import FilterEntry
-from tui.keys import bindings
+from tui.keys import TYPED, bindings
 from tui.warnings_screen import WarningsScreen
 from widgets.alerts import AlertList
 
@@ -144,8 +144,8 @@ class MainScreen(
         self.set_focus(entry)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Within the filter its key is text."""
-        return not (action == "filter" and isinstance(self.focused, FilterEntry))
+        """Within the filter its key is text, and so are those of other lines."""
+        return not (action in TYPED and isinstance(self.focused, FilterEntry))
 
     @on(FilterEntry.Changed, "#filter")
     def _filter_changed(self, message: FilterEntry.Changed) -> None:

@@ -64,6 +64,18 @@ class WhenScreen(ModalScreen[float | None]):
         else:
             self.dismiss(at)
 
+    async def on_key(self, event: events.Key) -> None:
+        """Keys that came before there was a line to type in, as those of a paste do, are typed there."""
+        entry = self.query_one(Input)
+        if entry.has_focus:
+            return
+        if event.key == "enter":
+            event.stop()
+            await entry.action_submit()
+        elif event.character is not None and event.is_printable:
+            event.stop()
+            entry.insert_text_at_cursor(event.character)
+
     def action_close(self) -> None:
         """Stay where we are."""
         self.dismiss(None)

@@ -1,0 +1,52 @@
+"""A recording from the command that makes it to the screen that shows it, in a terminal of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.tui.terminal import ROOT, Terminal
+
+DEADLINE = 120.0
+
+
+def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "made.stalltop"
+    recorded = subprocess.run(
+        (sys.executable, "-P", "-m", "tui", "record", "--simulated", "--seconds", "5", "--to", str(path)),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=DEADLINE,
+    )
+    assert recorded.returncode == 0, recorded.stderr
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with Terminal("-P", "-m", "tui", "open", str(path), "--no-state", "--window", "1") as terminal:
+        terminal.sees("RECORDED 20")
+        terminal.sees("recorded 0m: [ ] step")
+        terminal.press("[")
+        terminal.until(lambda: "-1s" in terminal.text, "no step back")
+        terminal.press("Tstart\r")
+        terminal.until(
+            lambda: "-1s" not in terminal.text and " -" in terminal.text.splitlines()[0], "no start"
+        )
+        terminal.press("P")
+        terminal.sees("PLAY 1x")
+        terminal.press(" ")
+        terminal.sees("RECORDED 20")
+        terminal.press("q")
+        assert terminal.wait() == 0
+        assert terminal.restored()
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_what_is_no_recording_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "none.stalltop"
+    path.write_bytes(b"")
+    with Terminal("-P", "-m", "tui", "open", str(path), "--at", "-2h", size=(400, 24)) as terminal:
+        assert terminal.wait() == 2
+        assert "it is an empty file" in terminal.text
