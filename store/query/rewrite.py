@@ -12,6 +12,7 @@ on. That is done where it is certain to be the same, and where it is not the par
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -23,13 +24,15 @@ from sqlglot.errors import SqlglotError
 from store.query import views
 from store.query.names import Columns, Names, Unsure
 from store.query.sums import sums_of
-from store.query.weighing import Weighing, is_aggregate, is_real
+from store.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
 
-
 _OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
 """Columns that a call of all windows together does not have."""
+
+_TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
+_MOD = re.compile(r"\bmod\s*\(")
 
 
 class Form(IntEnum):
@@ -75,14 +78,27 @@ def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool
         tree = sqlglot.parse_one(sql, dialect="sqlite")
     except (SqlglotError, RecursionError):
         return unread(sql)
+    if not _is_written_alike(tree, sql):
+        return unread(sql)
     needs: list[Need] = []
     names = Names(tree, columns)
+    named = sum(names.is_events(table) for table in tree.find_all(exp.Table))
     try:
         for select in list(tree.find_all(exp.Select)):
             needs += _Part(select, names).rewritten(len(needs), least, maxima)
     except Unsure:
         return unread(sql)
+    if len(needs) != named:  # one of them stands where this program does not look
+        return unread(sql)
     return Plan(tree.sql(dialect="sqlite") if needs else sql, needs)
+
+
+def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
+    """Whether what sqlglot writes of ``tree`` means for SQLite what ``sql`` does. It takes some types for
+    others, and the function mod, which gives a real number, for the operator."""
+    small = sql.lower()
+    casts = sum(1 for _ in tree.find_all(exp.Cast))
+    return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
 
 
 def unread(sql: str) -> Plan:
@@ -120,12 +136,12 @@ class _Part:
     def _choose(self, need: Need, alias: str, table: exp.Table, least: Form, maxima: bool) -> None:
         try:
             mine = self._names.columns_of(self._select, alias)
-            used = {column.name.lower() for column in mine}
+            used = {column.name.lower() for column in mine} | self._shared()
             need.kernels = bool(self._stars()) or "kernel_name" in used
             need.windows = bool(self._stars()) or not used.isdisjoint(_OF_WINDOW)
+            self._refuse(table, mine)
             need.most = self._limit()
             first = self._narrow(need, alias, table)
-            self._refuse(table)
             need.form, need.longest = self._weigh(alias, mine, least, maxima)
         except Unsure:
             return
@@ -143,10 +159,21 @@ class _Part:
         for one in own:
             one.replace(exp.Literal.number(1))
 
-    def _refuse(self, table: exp.Table) -> None:
-        """Raise Unsure where rows with weights may not stand for rows."""
-        if any(True for _ in self._own(exp.Window)):
+    def _shared(self) -> set[str]:
+        """The columns that USING names."""
+        joins = self._select.args.get("joins") or ()
+        return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
+
+    def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
+        """Raise Unsure where neither rows with weights nor fewer rows may stand for all rows."""
+        if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
             raise Unsure
+        for column in mine:
+            aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
+            while aggregate is not None and not isinstance(aggregate, exp.Select):
+                if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
+                    raise Unsure  # an aggregate of an inner query may be this one's
+                aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
         for join in self._select.args.get("joins") or ():
             side = str(join.args.get("side") or "").upper()
             nullable = side in ("RIGHT", "FULL") or (side == "LEFT" and join.this is table)
@@ -157,7 +184,8 @@ class _Part:
         """Weigh all aggregates in the first form that allows it; and whether that needs maxima of sums."""
         aggregates = self._aggregates()
         counts = bool(aggregates) or self._select.args.get("group") is not None
-        if self._stars() or not (counts or self._select.args.get("distinct")):
+        some = any(True for _ in self._own(exp.Window))  # what a window function sees is one call a row
+        if some or self._stars() or not (counts or self._select.args.get("distinct")):
             return Form.SINGLE, False
         for form in (Form.SUMS, Form.ALIKE):
             weighing = Weighing(alias, mine, sums=form is Form.SUMS, maxima=maxima)

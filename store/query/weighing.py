@@ -32,6 +32,10 @@ _AGGREGATES: Final = frozenset(
 _REAL_TYPES: Final = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 
 
+AGGREGATES: Final = (exp.AggFunc, exp.Anonymous)
+"""The kinds of nodes that aggregates are among."""
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether ``node`` is an aggregate, of those that SQLite and this program have."""
     if isinstance(node, exp.AggFunc):
