@@ -97,6 +97,8 @@ def _storing(hint: Any) -> Callable[[Any], Sql]:
         return stored_text
     if get_origin(hint) is Literal:
         return str
+    if get_origin(hint) is tuple and get_args(hint)[0] is float:
+        return lambda value: stored_json([item if math.isfinite(item) else 0.0 for item in value])
     return stored_json
 
 

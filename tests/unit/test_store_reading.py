@@ -10,10 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.errors import BadUsage, Told
 from model.merging import merge
 from model.packing import Peak
+from model.window import Window
 from outputs import saved
 from outputs.figures import moment
 from store import moments, opening, schema
@@ -23,6 +26,7 @@ from store.reading import Damaged, Gone, load, open_file
 from store.saving import save
 from store.writing import Writer, create
 from tests.unit.full_window import full_window
+from tests.unit.random_windows import sequences
 from tests.unit.recordings import following, record
 from tests.unit.windows import Calls, key, same_window, window
 
@@ -50,6 +54,50 @@ def test_windows_come_back_in_their_order(tmp_path: Path) -> None:
         assert moments.end.tolist() == [one.end for one in windows]
         assert moments.level.tolist() == [0] * 5
         assert recorded.warnings == []
+
+
+def test_any_windows_of_many_hosts_come_back(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("any")
+
+    def of_host(one: Window, host: str) -> Window:
+        keys = tuple(key_._replace(host=host) for key_ in one.rows.keys)
+        return replace(one, host=host, rows=replace(one.rows, keys=keys))
+
+    @given(sequences(), st.integers(1, 40))
+    def check(some: list[Window], hosts: int) -> None:
+        windows = [of_host(one, f"gpu{at % hosts}") for at, one in enumerate(some * 6)]
+        path = folder / "r.stalltop"
+        path.unlink(missing_ok=True)
+        with open_file(record(path, windows)) as recorded:
+            for one, other in zip(recorded.windows(), windows, strict=True):
+                same_window(one, other)
+            assert {host.name for host in recorded.hosts} == {one.host for one in windows}
+            for host in {one.host for one in windows}:
+                mine = [one.start for one in windows if one.host == host]
+                assert [one.start for one in recorded.windows(host=host)] == mine
+
+    check()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+def test_figures_that_are_no_numbers_are_zero_or_unknown(wrong: float, tmp_path: Path) -> None:
+    full = full_window()
+    assert full.system is not None
+    one = replace(
+        full,
+        start=wrong,
+        seconds=wrong,
+        system=replace(full.system, cpu_percent=wrong, load=(wrong, 0.5, 0.5)),
+        chains=(replace(full.chains[0], lost_ms_per_s=wrong, confidence=wrong, since=wrong),),
+        evidence=replace(full.evidence, events=(replace(full.evidence.events[0], time=wrong),)),
+    )
+    path = tmp_path / "w.stalltop"
+    found = load(save(one, path))
+    assert (found.start, found.seconds) == (0.0, 0.0)
+    assert found.system is not None
+    assert (found.system.cpu_percent, found.system.load) == (0.0, (0.0, 0.5, 0.5))
+    assert (found.chains[0].lost_ms_per_s, found.chains[0].since) == (0.0, 0.0)
+    assert found.evidence.events[0].time == 0.0
 
 
 def test_what_is_asked_for_by_time_and_host(tmp_path: Path) -> None:
