@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -20,10 +19,11 @@ from outputs.export.axes import duration_axis, linear_axis, time_axis
 from outputs.export.charts import Point, Series
 from outputs.export.stretches import stretches
 from outputs.html_text import Html
+from tests.unit import test_output_html
 from tests.unit.exported import lying, several
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
-from tests.unit.test_output_html import ATTRIBUTES, ELEMENTS, VOID
+from tests.unit.test_output_html import ATTRIBUTES, ELEMENTS
 from tests.unit.windows import row_table, window
 
 OURS = {"a", "b", "figure", "figcaption", "details", "summary"}
@@ -33,36 +33,8 @@ LINKING = {"href", "id", "open"}
 STYLES = re.compile(r"(width|padding-left|left):[0-9.]+(%|em)(;width:[0-9.]+%)?(;opacity:[0-9.]+)?")
 
 
-class Page(HTMLParser):
-    """What a browser would make of it. Fails where elements do not close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, name: str, given: list[tuple[str, str | None]]) -> None:
-        self.elements.append((name, {key: value or "" for key, value in given}))
-        if name not in VOID:
-            self.open.append(name)
-
-    def handle_endtag(self, name: str) -> None:
-        assert self.open.pop() == name
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
-            self.words.append(data)
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError(f"a comment: {data}")
-
-    @property
-    def text(self) -> str:
-        return "".join(self.words)
+class Page(test_output_html.Page):
+    """The same, with elements that are looked for."""
 
     def of(self, name: str, class_: str = "") -> list[dict[str, str]]:
         return [
