@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,10 @@ from model.histograms import Histograms
 from model.kernels import KernelCount, bucket_of
 from model.tenant import Tenant
 from model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
-from store.thinning import MOST_CALLS, TIERS
+from store.thinning import MOST_CALLS, TIERS, Tier
 from store.writing import Writer, create
 
 HOST: Final = "gpu7"
-WEEK_SECONDS: Final = 7 * 86_400
 _PROCESSES: Final = 10
 _WIDTH: Final = 320
 """Counters of a histogram that a row's calls may reach: two and a half octaves."""
@@ -222,11 +222,11 @@ class Host:
         )
 
 
-def lengths(seconds: int) -> list[tuple[int, int]]:
+def lengths(seconds: int, tiers: Sequence[Tier] = TIERS) -> list[tuple[int, int]]:
     """(seconds, level) of each window of a recording of ``seconds``, oldest first."""
     found: list[tuple[int, int]] = []
     newer = 0
-    for tier in TIERS:
+    for tier in tiers:
         each = max(tier.length, 1)
         number = int(min(tier.seconds, seconds) - newer) // each
         found += [(each, tier.length)] * max(number, 0)
@@ -234,9 +234,11 @@ def lengths(seconds: int) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def make(path: Path, host: Host, seconds: int = WEEK_SECONDS, end: float = 1_750_000_000.0) -> int:
+def make(
+    path: Path, host: Host, seconds: int, end: float = 1_750_000_000.0, tiers: Sequence[Tier] = TIERS
+) -> int:
     """Make a recording of ``seconds`` at ``path``, which must not be there; gives its number of windows."""
-    made = lengths(seconds)
+    made = lengths(seconds, tiers)
     start = end - sum(each for each, _ in made)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = OFF", "synchronous = OFF"):

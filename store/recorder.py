@@ -14,8 +14,9 @@ from model.errors import Told, described
 from model.evidence import Event
 from model.window import Window
 from store.clock_watch import ClockWatch, length_text
-from store.recording import Bounds, Damaged, Recording, Unwritable, put_aside
+from store.recording import Bounds, Recording
 from store.thinning import with_events
+from store.trouble import Damaged, Unwritable, put_aside
 
 MOST_WAITING: Final = 60
 """Windows that wait for the disk. When there are more, the oldest ones are given up, counted and told."""

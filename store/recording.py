@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from model.errors import BadUsage, Told
+from model.errors import BadUsage
 from model.evidence import Event
 from model.packing import Peak
 from model.window import Window
-from outputs.places import SUFFIX, free
 from store import schema
 from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
 from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
+from store.trouble import Unwritable, lacks_space, told
 from store.unreferred import forget
 from store.writing import Writer, create
 
@@ -37,6 +37,10 @@ LEAST_BYTES: Final = 4 << 20
 """The smallest size bound: one that holds some minutes."""
 
 _MOST_SPARE: Final = 8 << 20
+_INDEX_BYTES: Final = 64 << 10
+"""More than the index of the log takes (``-shm``): 32 KiB for each 16 MiB."""
+_PATIENCE_SECONDS: Final = 0.2
+"""How long it waits for who reads or changes the file."""
 _TEND_SECONDS: Final = 0.25
 """How long making room takes at a time, so that windows do not queue up for it."""
 _RESERVE_EVERY: Final = 30
@@ -48,17 +52,8 @@ _STRIDE: Final = 8
 place: the one after the first of them. No number is given twice: readers may trust what they know."""
 _MOST_DROPPED: Final = 60
 """Windows that are dropped at a time."""
-_NO_SPACE: Final = "SQLITE_FULL"
-_REASONS: Final = {
-    _NO_SPACE: "no space left on the device",
-    "SQLITE_READONLY": "the file or its file system is read-only",
-    "SQLITE_BUSY": "another program is changing it",
-    "SQLITE_CANTOPEN": "it cannot be opened",
-}
-"""What a person is told, by SQLite's name of an error without its second part."""
 _MAGIC: Final = b"SQLite format 3\0"
 _ANOTHER: Final = "name another file with --to"
-_DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +70,6 @@ class Bounds:
             raise ValueError(f"at least {LEAST_BYTES} bytes and more than 0 seconds are needed")
 
 
-class Unwritable(Told):
-    """The file cannot be written now; it may be later."""
-
-
-class Damaged(Told):
-    """The file was a recording and is no longer readable as one."""
-
-
 class Recording:
     """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
 
@@ -95,7 +82,9 @@ class Recording:
         self.path = path
         # A limit of the process on the size of its files is a bound, too: what exceeds it fails half-way.
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        self._most_bytes = bounds.bytes if limit == resource.RLIM_INFINITY else min(bounds.bytes, limit)
+        most = bounds.bytes if limit == resource.RLIM_INFINITY else min(bounds.bytes, limit)
+        self._most_bytes = most - _INDEX_BYTES
+        """Of the file and its log."""
         self._most_seconds = bounds.seconds
         self._spare = min(_MOST_SPARE, self._most_bytes // 8)
         """Room that is kept free: the log takes about as much before it is put into the file."""
@@ -108,7 +97,7 @@ class Recording:
         self._hold = Hold(path)
         self._connection: sqlite3.Connection | None = None
         try:
-            with self._told():
+            with told(self.path):
                 self._open()
         except BaseException:
             self._close()
@@ -149,11 +138,13 @@ class Recording:
         newest = self._kept.newest
         if newest is not None and newest.host != window.host:
             raise BadUsage(f"{self.path} is a recording of {newest.host}, not of {window.host}", _ANOTHER)
-        with self._told():
+        with told(self.path):
+            if self.bytes > self._most_bytes and self._log_is_held():
+                raise Unwritable("somebody reads it without end, so that it cannot be kept within its bound")
             try:
                 self._add(window)
             except sqlite3.OperationalError as error:
-                if _name(error) != _NO_SPACE or not len(self._kept):
+                if not lacks_space(error) or not len(self._kept):
                     raise
                 # Detail of long ago gives way to what happens now.
                 self._short = True
@@ -162,13 +153,16 @@ class Recording:
 
     def tend(self) -> None:
         """Let what is old, or too much, give way, for a moment: after each ``add``. Raises as that does."""
-        with self._told():
+        with told(self.path):
+            if self._log_is_held():
+                return
             until = time.monotonic() + _TEND_SECONDS
             while (step := self._next_step()) is not None:
                 self._take(step)
                 if time.monotonic() > until:
                     break
             self._give_back(until)
+            self._log_is_held()
             self._look_ahead()
 
     def close(self) -> None:
@@ -177,7 +171,7 @@ class Recording:
         Raises Unwritable where that fails; the windows are safe all the same.
         """
         try:
-            with self._told():
+            with told(self.path):
                 if self._connection is not None:
                     # By itself SQLite leaves the log of a file that was moved away where it was.
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -194,7 +188,7 @@ class Recording:
         if head not in (b"", _MAGIC) and not Path(f"{self.path}-journal").exists():
             raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
         self._connection = connection = sqlite3.connect(
-            self.path, timeout=1.0, isolation_level=None, check_same_thread=False
+            self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
         new = self._is_new()
         if new:
@@ -256,18 +250,6 @@ class Recording:
         self._hold.release()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say SQLite's errors as ours."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            name = _name(error)
-            if name in _DAMAGED:
-                raise Damaged(f"{self.path} is damaged ({error})") from error
-            reason = _REASONS.get(name, f"{error}".splitlines()[0] if str(error) else name)
-            raise Unwritable(reason) from error
-
-    @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
@@ -292,21 +274,11 @@ class Recording:
         self._since_forgotten += 1
 
     def _next_step(self) -> Step | None:
-        if self._log_is_held:
-            if self.bytes > self._most_bytes:
-                raise Unwritable("somebody reads it, so that it cannot be kept within its bound")
-            return None
         step = self._kept.due(self._most_seconds)
         if step is None and (excess := self._excess()) > 0:
             each = max(self._used() // max(len(self._kept), 1), 1)
             step = self._kept.least_needed(min(max(excess // each, 1), _MOST_DROPPED))
         return step
-
-    @property
-    def _log_is_held(self) -> bool:
-        """Somebody reads an old state of the file for long: until that ends, the log cannot be put into the
-        file, and whatever is changed makes it longer."""
-        return _size(Path(f"{self.path}-wal")) > 4 * self._spare
 
     def _take(self, step: Step) -> None:
         merged = None
@@ -360,6 +332,15 @@ class Recording:
             excess = max(excess, self._spare - empty)
         return excess
 
+    def _log_is_held(self) -> bool:
+        """Put the log into the file where it is long. Gives whether it stays long, because somebody reads an
+        old state of the file: until that ends, whatever is changed makes it longer."""
+        size = _size(Path(f"{self.path}-wal"))
+        if size <= self._spare:
+            return False
+        (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return bool(busy) and size > 4 * self._spare
+
     def _make_room(self) -> None:
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         step = self._kept.least_needed()
@@ -372,7 +353,7 @@ class Recording:
         if self._short:
             return  # what is empty now is all there is for what comes
         size = self._number("page_size")
-        while time.monotonic() < until and not self._log_is_held:
+        while time.monotonic() < until:
             pages, empty = self._number("page_count"), self._number("freelist_count")
             too_large = pages * size > self._most_bytes - self._spare
             if not (empty > pages // 4 and empty * size > self._spare) and not (too_large and empty):
@@ -393,23 +374,6 @@ class Recording:
             finally:
                 os.close(descriptor)
         self._short = not room
-
-
-def put_aside(path: Path) -> Path:
-    """Give a damaged recording another name, and return it. Raises Unwritable."""
-    aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.damaged{SUFFIX}"))
-    try:
-        os.rename(path, aside)
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(f"{path}-wal", f"{aside}-wal")
-    except OSError as error:
-        raise Unwritable(f"it is damaged and cannot be put aside ({error.strerror})") from error
-    return aside
-
-
-def _name(error: sqlite3.Error) -> str:
-    """SQLite's name of an error, without its second part: ``SQLITE_IOERR`` of ``SQLITE_IOERR_WRITE``."""
-    return "_".join((getattr(error, "sqlite_errorname", "") or "").split("_")[:2])
 
 
 def _size(path: Path) -> int:

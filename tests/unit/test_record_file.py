@@ -20,9 +20,10 @@ from model.merging import merge
 from model.window import Window
 from store.hold import InUse
 from store.reading import open_file
-from store.recording import LEAST_BYTES, Bounds, Damaged, Recording, Unwritable, put_aside
+from store.recording import LEAST_BYTES, Bounds, Recording
 from store.saving import dump, save
 from store.thinning import TIERS, Tier
+from store.trouble import Damaged, Unwritable, put_aside
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
@@ -148,6 +149,27 @@ def test_a_smaller_bound_makes_the_file_smaller(path: Path) -> None:
         recording.tend()
     recording.close()
     assert path.stat().st_size <= LEAST_BYTES
+
+
+def test_who_reads_without_end_is_told_of_before_the_bound_is_passed(path: Path) -> None:
+    recording = Recording(path, Bounds(LEAST_BYTES))
+    recording.add(second(0, rows=400, entries=20))
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM counts").fetchone()
+    number = 0
+    with pytest.raises(Unwritable, match="somebody reads it without end"):  # noqa: PT012
+        while number < 300:
+            number += 1
+            recording.add(second(number, rows=400, entries=20))
+            recording.tend()
+    assert recording.bytes <= LEAST_BYTES + (1 << 20)
+    reader.close()
+    recording.add(second(number, rows=400, entries=20))
+    recording.tend()
+    recording.close()
+    assert path.stat().st_size <= LEAST_BYTES
+    assert len(windows_of(path)) > 10
 
 
 def test_what_is_too_old_goes(path: Path) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from store.clock_watch import Clocks, ClockWatch
 from store.hold import InUse
 from store.reading import open_file
 from store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
-from store.recording import LEAST_BYTES, Bounds, Recording, Unwritable
+from store.recording import LEAST_BYTES, Bounds, Recording
+from store.trouble import Unwritable
 from tests.unit.recorded_windows import START, second
 
 DEADLINE = 60.0
@@ -272,23 +273,24 @@ def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
         assert not recorded.warnings
 
 
+def fill(path: Path) -> None:
+    """Write to ``path`` all that there is room for."""
+    with suppress(OSError), open(path, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(65_536))
+
+
 def test_a_disk_that_others_fill_stops_nothing_for_good(small_disk: Path) -> None:
     path, ballast = small_disk / "recording.stalltop", small_disk / "ballast"
     with recording(path, Bounds(LEAST_BYTES)) as (recorder, _):
         number = 0
         for _ in range(3):
-            with open(ballast, "wb") as file:
-                while True:
-                    try:
-                        file.write(bytes(65_536))
-                        file.flush()
-                    except OSError:
-                        break
+            fill(ballast)
             for _ in range(30):
                 recorder.add(second(number, rows=100))
                 number += 1
             until(lambda: not recorder.state.waiting or recorder.state.failure)
-            ballast.unlink()
+            ballast.unlink(missing_ok=True)
             recorder.add(second(number, rows=100))
             number += 1
             until(lambda: not recorder.state.waiting and not recorder.state.failure)
