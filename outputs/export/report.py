@@ -16,7 +16,7 @@ from model.window import Window
 from outputs import figures
 from outputs.export.axes import Axis, time_axis
 from outputs.export.course import Course, courses
-from outputs.export.episodes import Episode, Episodes
+from outputs.export.episodes import Episode
 from outputs.export.report_charts import containers, latency, machine
 from outputs.export.report_style import REPORT_STYLE
 from outputs.export.report_tables import kernels, slow_calls
@@ -64,8 +64,10 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)
     moving = any(len(course.stretches) > 1 for course in found)
-    parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, episodes)]
-    parts += [_wrong(episodes, wholes, times if moving else None, start, end)]
+    # What was over before all this is only remembered; of a single window it may be why.
+    told = [one for one in episodes.all() if not moving or one.end >= start]
+    parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, told)]
+    parts += [_wrong(told, wholes, times if moving else None, start, end)]
     for course, one in zip(found[:MOST_HOSTS], wholes, strict=False):
         of = f" of {course.host}" if len(found) > 1 else ""
         parts += [latency(course, one, times if moving else None, of)]
@@ -100,11 +102,11 @@ def _seconds(seconds: float) -> str:
     return figures.duration(seconds * 1e9).strip()
 
 
-def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html:
+def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]) -> Html:
     """The figures that one looks for first."""
     groups = pivot(whole, ())
     keys = [key for key in whole.rows.keys if key.outermost]
-    faults = {(one.host, one.chain.identity) for one in episodes.all() if one.chain.severity != "info"}
+    faults = {(one.host, one.chain.identity) for one in episodes if one.chain.severity != "info"}
     tiles = [
         ("call", "calls", int(groups.calls[0])),
         ("error", "errors", int(groups.errors[0])),
@@ -127,12 +129,12 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Episodes) -> Html
 
 
 def _wrong(
-    episodes: Episodes, wholes: Sequence[Window], times: Axis | None, start: float, end: float
+    episodes: Sequence[Episode], wholes: Sequence[Window], times: Axis | None, start: float, end: float
 ) -> Html:
     """Every chain as bars over time, then each in full, the worst first."""
     windows = {window.host: window for window in wholes}
     runs: dict[tuple[str, str], list[Episode]] = {}
-    for episode in episodes.all():
+    for episode in episodes:
         runs.setdefault((episode.host, episode.chain.identity), []).append(episode)
     ordered = sorted(runs.values(), key=lambda run: _rank(_worst(run)))
     if not ordered:

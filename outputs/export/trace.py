@@ -2,7 +2,7 @@
 
 Containers, processes and their threads are tracks. Calls that were kept one by one are slices on their
 thread; what was only counted is a counter, a value each window; what is wrong is a slice on the track of
-who loses, with an arrow from who is to blame. Times are in microseconds since ``otherData.start_unix_s``.
+who loses, with an arrow from who is to blame. Times are in microseconds since ``baseTimeNanoseconds``.
 """
 
 from __future__ import annotations
@@ -303,6 +303,8 @@ class _Trace:
     def _chain(self, episode: Episode, number: int) -> list[Event]:
         """What is wrong on the track of who loses; on those of who is to blame the same, with an arrow."""
         chain, host = episode.chain, episode.host
+        if _ns(episode.end) < self.base_ns:
+            return []  # it was over before all this, and is only remembered
         start = max(_ns(chain.since), self.base_ns)
         end = max(_ns(episode.end), start + _LEAST_SLICE_NS)
         track = self._of_tenant(host, chain.tenant)

@@ -14,7 +14,7 @@ from outputs.figures import printable
 
 LEAST_MADE_UP: Final = 5_000_000
 """Numbers from here on are made up: Linux gives none above 2^22."""
-_REMEMBERED: Final = 256
+_REMEMBERED: Final = 64
 """Slices of a thread's line that a later one is compared with."""
 _OF_CONTAINER: Final = 1_000
 """Numbers of order that a container and its processes have."""
@@ -27,15 +27,18 @@ class Line:
 
     def __init__(self) -> None:
         self._slices: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._end = 0
+        """Where the last one of them ends."""
 
     def takes(self, start_ns: int, end_ns: int, *, within: bool) -> bool:
         """Take the slice where it fits; ``within``: also inside another one, or around it."""
-        for start, end in self._slices:
+        for start, end in self._slices if start_ns < self._end else ():
             apart = end_ns <= start or end <= start_ns
             nested = (start <= start_ns and end_ns <= end) or (start_ns <= start and end <= end_ns)
             if not (apart or (within and nested)):
                 return False
         self._slices.append((start_ns, end_ns))
+        self._end = max(self._end, end_ns)
         return True
 
 

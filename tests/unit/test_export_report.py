@@ -119,6 +119,14 @@ def test_a_chain_that_came_again_is_told_once_and_drawn_each_time() -> None:
     assert len(page.of("article", "high over")) == 1
 
 
+def test_what_was_over_before_a_recording_is_no_part_of_it() -> None:
+    one = full_window()
+    over = replace(one.chains[0], since=one.start - 30, seen=one.start - 20, open=False)
+    one = replace(one, chains=(over,))
+    assert "Nothing that is known to be wrong" in page_of([one, replace(one, start=one.end)]).text
+    assert over.summary in page_of([one]).text
+
+
 def test_what_came_often_is_drawn_by_how_much_of_the_time_it_took() -> None:
     one = full_window()
     # Of every 20 seconds ten, for two hours.

@@ -267,6 +267,14 @@ def test_what_is_wrong_is_a_slice_with_an_arrow_from_who_is_to_blame() -> None:
     assert (arrow["f"]["pid"], arrow["f"]["tid"]) == (loses["pid"], loses["tid"])
 
 
+def test_what_was_over_before_is_left_out() -> None:
+    one = full_window()
+    over = replace(one.chains[0], since=one.start - 30, seen=one.start - 20, open=False)
+    assert not [
+        event for event in trace_of([replace(one, chains=(over,))])["traceEvents"] if event["ph"] == "s"
+    ]
+
+
 def test_chains_at_one_time_have_lines_of_their_own() -> None:
     one = full_window()
 
