@@ -31,6 +31,8 @@ _PROCESSES: Final = 10
 _WIDTH: Final = 320
 """Counters of a histogram that a row's calls may reach: two and a half octaves."""
 _KERNELS: Final = 20
+_LAUNCH: Final = "cudaLaunchKernel"
+"""What the first row of each process counts: the launches of its kernels."""
 _CALLS_A_SECOND: Final = 40
 """Kept one by one, of each kind."""
 _AT_ONCE: Final = 100
@@ -49,7 +51,9 @@ class Host:
                 1_000 + row % _PROCESSES,
                 "python3",
                 ("runtime", "driver", "nccl")[row // _PROCESSES % 3],
-                f"{('cuda', 'cu', 'nccl')[row // _PROCESSES % 3]}Operation{row // _PROCESSES}",
+                _LAUNCH
+                if row < _PROCESSES
+                else f"{('cuda', 'cu', 'nccl')[row // _PROCESSES % 3]}Operation{row // _PROCESSES}",
                 row // _PROCESSES % 3 == 1,
             )
             for row in range(rows)
@@ -158,16 +162,18 @@ class Host:
     def _kernels(self, rows: Rows, random: np.random.Generator) -> tuple[KernelCount, ...]:
         found = []
         for number in range(_KERNELS):
-            row = number % len(self.keys)
+            row = number % min(_PROCESSES, len(self.keys))
             key, calls = self.keys[row], int(rows.calls[row]) // 4
             total = calls * int(self._mean[row])
+            fifth = calls // 5
+            shares = (fifth, fifth, calls - 4 * fifth, fifth, fifth)
             middle = bucket_of(int(self._mean[row]))
             found.append(
                 KernelCount(
                     *key[1:],
                     f"void gemm_{number}<float, 128>(float*, int)",
                     *(calls, 0, total, int(rows.max_ns[row])),
-                    tuple((middle + step, calls // 5 + 1) for step in range(-2, 3)),
+                    tuple((middle + step, share) for step, share in enumerate(shares, -2) if share),
                 )
             )
         return tuple(found)
