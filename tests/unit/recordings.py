@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,3 +30,10 @@ def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> 
             writer.add(window)
         connection.execute("COMMIT")
     return path
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that writes into a file."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection

@@ -1,11 +1,8 @@
-"""Recordings, files of strangers and of other versions."""
+"""Recordings: read as a whole or in part, also while they are written."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,34 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.errors import BadUsage, Told
 from model.merging import merge
 from model.packing import Peak
 from model.window import Window
-from outputs import saved
-from outputs.figures import moment
-from store import moments, opening, schema
+from store import schema
 from store.moments import Moments
 from store.opening import Opened
-from store.reading import Damaged, Gone, load, open_file
+from store.reading import Gone, load, open_file
 from store.saving import save
 from store.writing import Writer, create
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
-from tests.unit.recordings import following, record
+from tests.unit.recordings import changing, following, record
 from tests.unit.windows import Calls, key, same_window, window
-
-FILES = Path(__file__).parent / "files"
-
-
-@contextlib.contextmanager
-def changing(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that writes into a file, as nobody should."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        yield connection
-
-
-# ---- recordings
 
 
 def test_windows_come_back_in_their_order(tmp_path: Path) -> None:
@@ -314,199 +296,3 @@ def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytes
     with open_file(path) as recorded:
         assert "newest windows are missing" in recorded.warnings[0]
         assert len(recorded.between(0, 1e12)) == 1
-
-
-# ---- other versions
-
-
-def test_a_file_of_the_first_version_opens() -> None:
-    path = FILES / "version-1.stalltop"
-    before = path.read_bytes()
-    with open_file(path) as recorded:
-        assert (recorded.kind, recorded.version) == ("window", 1)
-        (found,) = recorded.windows()
-    same_window(found, saved.parse(before))
-    assert found.chains
-    assert found.evidence.charges
-    assert path.read_bytes() == before
-    assert not list(FILES.glob("*-wal"))
-
-
-def test_a_file_of_the_second_version_opens() -> None:
-    """The files were made once, when the version was; they are never made anew."""
-    path = FILES / "version-2.stalltop"
-    before = path.read_bytes()
-    with open_file(path) as recorded:
-        assert (recorded.kind, recorded.version) == ("recording", 2)
-        for number, found in enumerate(recorded.windows(), 1):
-            same_window(found, saved.parse((FILES / f"version-2-window-{number}.json.gz").read_bytes()))
-            assert found.kernels
-            assert found.calls
-            assert found.normals
-        assert len(recorded.moments) == number == 2
-    assert path.read_bytes() == before
-
-
-def test_a_file_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
-    with changing(path) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
-    with pytest.raises(BadUsage, match=f"newer stalltop .version {schema.VERSION + 1}") as caught:
-        open_file(path)
-    assert caught.value.remedy == "update stalltop"
-
-
-# ---- strangers
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE VIEW operations AS SELECT 1",
-        "CREATE TRIGGER surprise AFTER INSERT ON windows BEGIN SELECT 1; END",
-        "CREATE TABLE more (a)",
-        "CREATE INDEX odd ON windows (abs(start))",
-        "ALTER TABLE windows ADD COLUMN more AS (seconds * 2)",
-        "ALTER TABLE hosts RENAME TO others",
-        "DROP TABLE chains",
-        "PRAGMA application_id = 7",
-        "PRAGMA user_version = 1",
-    ],
-)
-def test_a_file_with_other_tables_is_refused(statement: str, tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
-    with changing(path) as connection:
-        connection.execute(statement)
-    with pytest.raises(BadUsage, match="damaged"):
-        load(path)
-
-
-def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
-    with changing(path) as connection:
-        connection.execute("DROP TABLE losses")
-        connection.execute("CREATE VIEW losses AS SELECT 1 window_id, 0 place, 'no_slot' name, 99 count")
-    with pytest.raises(Damaged, match="losses"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE counts SET calls = calls + 1 WHERE place = 0",
-        "UPDATE counts SET calls = 'many'",
-        "UPDATE counts SET calls = x'00'",
-        "UPDATE histograms SET payload = (SELECT payload FROM histograms WHERE place = 1) WHERE place = 0",
-        "UPDATE histograms SET payload = 5",
-        "UPDATE windows SET start = start + 1",
-        "UPDATE windows SET start = 1e300",
-        "UPDATE windows SET host_id = 77",
-        "UPDATE series SET operation = 'cudaFree'",
-        "UPDATE hosts SET name = 'another'",
-        "UPDATE coverage SET missing = '[[[['",
-        "DELETE FROM series WHERE series_id = 1",
-        "DELETE FROM chain_texts",
-        "DELETE FROM losses",
-        "DELETE FROM system",
-        "INSERT INTO losses VALUES (1, 9, 'no_slot', 1)",
-        "UPDATE chains SET lost_ms_per_s = 1",
-    ],
-)
-def test_a_change_is_told_of(statement: str, tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
-    with changing(path) as connection:
-        connection.execute(statement)
-    with pytest.raises(Damaged, match="damaged"):
-        load(path)
-
-
-def test_damaged_windows_are_left_out_and_named(tmp_path: Path) -> None:
-    windows = following(4)
-    path = record(tmp_path / "r.stalltop", windows)
-    with changing(path) as connection:
-        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 2")
-    with open_file(path) as recorded:
-        assert [one.start for one in recorded.windows()] == [windows[at].start for at in (0, 2, 3)]
-        assert len(recorded.warnings) == 1
-        assert f"the window of {moment(windows[1].start)} (2 s)" in recorded.warnings[0]
-        assert len(recorded.moments) == 4
-        with pytest.raises(Damaged, match="checksum"):
-            recorded.window(2)
-    assert any("the window of" in gap.reason for gap in load(path).coverage.missing)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "an empty file"),
-        (b"SQLite format 3\0", "its end is missing"),
-        (b"hello\n" * 100, "damaged"),
-        (b"PK\x03\x04 and more", "zip"),
-    ],
-)
-def test_what_is_no_such_file_is_called_by_what_it_is(content: bytes, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "w.stalltop"
-    path.write_bytes(content)
-    with pytest.raises(BadUsage, match=reason):
-        load(path)
-
-
-def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
-    with changing(tmp_path / "other.db") as connection:
-        connection.execute("CREATE TABLE t (a)")
-    with pytest.raises(BadUsage, match="of another program"):
-        load(tmp_path / "other.db")
-
-
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match="No such file"):
-        load(tmp_path / "nothing")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path / "pipe")
-
-
-def test_a_path_with_odd_characters_opens(tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "a?b#c%20d é" / "w.stalltop")
-    same_window(load(path), full_window())
-
-
-def test_a_recording_without_windows_says_so(tmp_path: Path) -> None:
-    path = record(tmp_path / "r.stalltop", [])
-    with open_file(path) as recorded:
-        assert len(recorded.moments) == 0
-        assert recorded.chain_spans() == []
-    with pytest.raises(Told, match="no windows"):
-        load(path)
-
-
-SLOW: dict[str, Callable[[sqlite3.Connection], object]] = {
-    "long text": lambda db: db.execute("UPDATE hosts SET name = ?", ("x" * (17 << 20),)),
-    "deep": lambda db: db.execute("UPDATE coverage SET libraries = ?", ("[" * 100_000,)),
-}
-
-
-def test_too_many_windows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = record(tmp_path / "r.stalltop", following(4))
-    monkeypatch.setattr(moments, "_MOST_WINDOWS", 2)
-    monkeypatch.setattr(moments, "_LIST", moments._LIST.replace("1000001", "3"))
-    with pytest.raises(Damaged, match="too many"):
-        load(path)
-
-
-def test_a_file_that_takes_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_MOST_SECONDS", -1.0)
-    monkeypatch.setattr(opening, "_STEPS", 1)
-    with pytest.raises(Damaged, match="interrupted"):
-        load(save(full_window(), tmp_path / "w.stalltop"))
-
-
-@pytest.mark.parametrize("name", SLOW)
-def test_what_would_take_too_much_is_refused(name: str, tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "w.stalltop")
-    with changing(path) as connection:
-        SLOW[name](connection)
-    with pytest.raises(Damaged):
-        load(path)
