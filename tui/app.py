@@ -27,7 +27,7 @@ from tui.collector import Collector, Failed, Reader, Tick
 from tui.config import Settings
 from tui.follower import Follower
 from tui.interrupts import INTERRUPTED
-from tui.keys import bindings
+from tui.keys import bindings, choose, keymap
 from tui.latest import Latest
 from tui.lean_driver import LeanDriver
 from tui.leaving import Leaving
@@ -102,6 +102,7 @@ class StalltopApp(App[None]):
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
         theme = chosen(options.theme)
+        choose(options.keys)
         self._many_colours = ""
         """The theme from before few colours were wanted; empty: there was none."""
         # Asked for no colours, Textual leaves those out that a theme in the terminal's own colours has.
@@ -143,6 +144,7 @@ class StalltopApp(App[None]):
     def on_mount(self) -> None:
         """Start reading once there is a screen to show it on."""
         self._loop_of_screen = asyncio.get_running_loop()
+        self.set_keymap(keymap())
         if self.interrupted:
             self.exit(return_code=INTERRUPTED)
             return

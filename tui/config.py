@@ -173,6 +173,10 @@ Chosen = tuple[tuple[str, tuple[str, ...]], ...]
 """For tables by something, the columns that were chosen."""
 
 
+KeysChosen = tuple[tuple[str, tuple[str, ...]], ...]
+"""Ids of actions, each with its keys."""
+
+
 class Columns:
     """Columns of tables, each by what its rows are."""
 
@@ -188,6 +192,24 @@ class Columns:
     def plain(self, value: Chosen) -> object:
         """The columns of each table."""
         return {by: list(ids) for by, ids in value}
+
+
+class Keys:
+    """Other keys for some actions."""
+
+    allowed = "for any action of docs/keys.md a key or a list of keys"
+
+    def read(self, value: object) -> KeysChosen:
+        """The actions by id, each with its keys."""
+        if value == {}:
+            return ()
+        from tui.key_choice import keys_chosen  # its table of keys takes longer to load than all this
+
+        return keys_chosen(value)
+
+    def plain(self, value: KeysChosen) -> object:
+        """The keys of each action."""
+        return {name: list(keys) for name, keys in value}
 
 
 def _setting(default: Any, kind: Kind, about: str, *, left: bool = False) -> Any:
@@ -249,6 +271,9 @@ class Settings:
     tour: bool = _setting(
         True, YesNo(), "Name the first few keys at the start; false once that was shown.", left=True
     )
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
+        (), Keys(), "Other keys for actions, in place of the usual ones."
+    )
 
 
 SETTINGS: Mapping[str, Field[Any]] = MappingProxyType({one.name: one for one in fields(Settings)})
@@ -285,7 +310,10 @@ def read(table: Mapping[str, object]) -> tuple[dict[str, Any], list[Fault]]:
         kind: Kind = known.metadata["kind"]
         try:
             values[name] = kind.read(value)
-        except ValueError:
+        except ValueError as error:
+            if str(error):
+                faults.append(Fault(f"{name}: {error}", name))
+                continue
             faults.append(Fault(f"{name} = {_quoted(value)} is not allowed; allowed: {kind.allowed}", name))
     return values, faults
 

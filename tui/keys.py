@@ -42,6 +42,10 @@ PRINTED = {
 """How keys that are no letters are printed."""
 
 
+_chosen: dict[str, tuple[str, ...]] = {}
+"""Keys that were chosen in place of the usual ones, by the ids of actions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing that a key does."""
@@ -64,8 +68,8 @@ class Action:
 
     @property
     def key(self) -> str:
-        """The keys as printed on them."""
-        return " ".join(printed(key) for key in self.keys)
+        """The keys that it has now as printed on them."""
+        return " ".join(printed(key) for key in _chosen.get(self.id, self.keys))
 
 
 def printed(key: str) -> str:
@@ -207,6 +211,17 @@ TYPED = ("filter", "when")
 """Ids, and Textual actions, of what something is typed after."""
 
 
+def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+    """From now on actions, by their ids, are told with these keys; all others with the usual ones."""
+    _chosen.clear()
+    _chosen.update(keys)
+
+
+def keymap() -> dict[str, str]:
+    """The keys that were chosen, as Textual takes them."""
+    return {name: ",".join((*keys, *BY_ID[name].also)) for name, keys in _chosen.items()}
+
+
 def bindings(owner: str, *only: str) -> list[BindingType]:
     """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these Textual actions."""
     return [
@@ -286,5 +301,11 @@ def short_markdown() -> str:
 
 
 def markdown() -> str:
-    """All keys as Markdown tables with headings, for docs/keys.md."""
-    return "\n\n".join(f"## {heading}\n\n{_table(actions)}" for heading, actions in groups().items())
+    """All keys as Markdown tables with headings, with the names of their actions, for docs/keys.md."""
+    parts = []
+    for heading, actions in groups().items():
+        names = (" name |", "---|", *(f" `{action.id}` |" for action in actions))
+        lines = zip(_table(actions).splitlines(), names, strict=True)
+        table = "\n".join(line + name for line, name in lines)
+        parts.append(f"## {heading}\n\n{table}")
+    return "\n\n".join(parts)

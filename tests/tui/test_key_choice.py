@@ -1,0 +1,112 @@
+"""Other keys for actions: what may be chosen, and that it works and is told everywhere."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tui.screen import running
+from tests.tui.sources import numbered
+from tui.app import RunOptions
+from tui.config import SETTINGS, read, toml
+from tui.key_choice import key_named, keys_chosen
+from tui.keys import ACTIONS, choose, footer, keymap
+from tui.pages_screen import HelpScreen
+from tui.save_screen import SaveScreen
+
+
+@pytest.fixture(autouse=True)
+def _usual_keys() -> Iterator[None]:
+    yield
+    choose(())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("W", "W"),
+        ("?", "question_mark"),
+        ("-", "minus"),
+        ("+", "plus"),
+        ("/", "slash"),
+        ("~", "tilde"),
+        ("F5", "f5"),
+        ("Ctrl+S", "ctrl+s"),
+        ("space", "space"),
+    ],
+)
+def test_keys_are_named_as_one_writes_them(text: str, name: str) -> None:
+    assert key_named(text) == name
+
+
+@pytest.mark.parametrize("text", ["", "ctrl+i", "f13", "é", "\x1b", "hyper+x", "ww"])
+def test_what_is_no_key_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match="is no key"):
+        key_named(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (3, "a key for each"),
+        ({"sav": "W"}, "did you mean save"),
+        ({"zzzzzz": "W"}, "docs/keys.md"),
+        ({"save": []}, "takes a key"),
+        ({"save": [3]}, "takes a key"),
+        ({"save": "x"}, "x would be both compare and save"),
+        ({"up": "j"}, "j would be both"),
+        ({"save": "W", "theme": "W"}, "W would be both"),
+    ],
+)
+def test_what_cannot_be_chosen_is_told(table: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        keys_chosen(table)
+
+
+def test_two_actions_may_change_their_keys_with_each_other() -> None:
+    assert keys_chosen({"save": "x", "compare": "w"}) == (("save", ("x",)), ("compare", ("w",)))
+
+
+def test_a_file_gives_keys_and_is_told_what_is_wrong_with_them() -> None:
+    chosen = (("save", ("W",)), ("up", ("up", "f7")))
+    text = toml({"keys": chosen})
+    assert read(tomllib.loads(text)) == ({"keys": chosen}, [])
+    _, (fault,) = read({"keys": {"save": "x"}})
+    assert str(fault) == "keys: x would be both compare and save; give one of them another"
+    assert SETTINGS["keys"].default == ()
+
+
+def test_other_keys_are_told_where_the_usual_ones_were() -> None:
+    choose((("save", ("W",)), ("freeze", ("f5",))))
+    told = {action.id: action.key for action in ACTIONS}
+    assert (told["save"], told["freeze"], told["theme"]) == ("W", "f5", "t")
+    assert ("f5", "Freeze") in {(key, label) for key, label, _ in footer()}
+    assert keymap() == {"save": "W", "freeze": "f5"}
+
+
+async def test_other_keys_do_what_the_usual_ones_did_and_those_do_nothing() -> None:
+    chosen = keys_chosen({"save": "x", "compare": "w", "help": "f1", "filter": "F", "down": "n", "pod": "f9"})
+    options = RunOptions(interval=0.0, theme="dark", keys=chosen)
+    async with running(numbered(0), size=(120, 30), options=options) as screen:
+        await screen.named(["serve", "train"])
+        main = screen.app.main
+        await screen.sees("F Filter")
+        first = main.tables.main.cursor_key
+        await screen.press("n")
+        assert main.tables.main.cursor_key != first
+        await screen.press("up", "j")  # what stands beside the usual key stays
+        assert main.tables.main.cursor_key != first
+        await screen.press("w")
+        await screen.sees("nothing is marked")
+        await screen.press("x")
+        await screen.until(lambda: isinstance(screen.app.screen, SaveScreen), "x does not save")
+        await screen.press("escape", "question_mark")
+        assert screen.app.screen is main
+        await screen.press("f1")
+        await screen.until(lambda: isinstance(screen.app.screen, HelpScreen), "f1 does not help")
+        await screen.sees("f9 ")
+        await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
+        await screen.named([])
+        assert main.tables.filter == "servn", "typed letters are text, whatever they do elsewhere"
