@@ -92,7 +92,7 @@ class Opened:
     def _connected(self) -> sqlite3.Connection:
         """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing
         is made beside it, and no lock is taken."""
-        uri = f"file:{quote(os.path.abspath(self.path))}?mode=ro"
+        uri = f"file:{quote(os.fsencode(os.path.abspath(self.path)))}?mode=ro"
         if self._live:
             with contextlib.suppress(sqlite3.OperationalError):
                 return self._prepared(uri)

@@ -174,8 +174,9 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
         load(tmp_path / "pipe")
 
 
-def test_a_path_with_odd_characters_opens(tmp_path: Path) -> None:
-    path = save(full_window(), tmp_path / "a?b#c%20d é" / "w.stalltop")
+@pytest.mark.parametrize("name", ["a?b#c%20d é", os.fsdecode(b"no \xff text")])
+def test_a_path_with_odd_characters_opens(name: str, tmp_path: Path) -> None:
+    path = save(full_window(), tmp_path / name / "w.stalltop")
     same_window(load(path), full_window())
 
 
