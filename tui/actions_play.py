@@ -99,8 +99,8 @@ class PlayActions(TimeActions):
             if at is not None:
                 self._went(self.moments.go_to(at))
 
-        past = newest.kept.stretch
-        self.app.push_screen(WhenScreen(float(past.start[0]), newest.kept.end, self.moments.at), went)
+        start, end, at = float(newest.kept.stretch.start[0]), newest.kept.end, self.moments.at
+        self.app.push_screen(WhenScreen(start, end, end if at is None else at), went)
 
     def action_span(self) -> None:
         """A shorter line of time around the moment shown; after the shortest, the usual one."""

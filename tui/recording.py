@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +37,8 @@ DAMAGED = "this stretch of the recording is damaged"
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Normals = Mapping[RowKey, tuple[int, int]]
+"""``Window.normals``."""
 
 
 class File(Protocol):
@@ -151,7 +153,11 @@ class Recording:
         self._file = file
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._read: OrderedDict[int, Packed] = OrderedDict()
+        self._read: OrderedDict[int, tuple[Packed, Normals]] = OrderedDict()
+        self._normals: Normals = {}
+        """Those that were read last: most windows have the same."""
+        self._fleets: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
+        """Windows of several hosts that were put together, by the numbers of their parts."""
         self._bytes = 0
         self._keys: dict[RowKey, RowKey] = {}
         self._damaged: dict[int, str] = {}
@@ -188,11 +194,12 @@ class Recording:
         Raises Gone where it is no longer in the file: it was put together with others.
         """
         with self._lock:
-            found = self._read.get(window_id)
-            if found is not None:
+            known = self._read.get(window_id)
+            if known is not None:
                 self._read.move_to_end(window_id)
-            if found is not None or window_id in self._damaged or self._closed:
-                return found
+                return known[0]
+            if window_id in self._damaged or self._closed:
+                return None
             try:
                 window = self._file.window(window_id)
             except Gone:
@@ -202,20 +209,41 @@ class Recording:
                 return None
             found = pack(window, tuple(self._keys.setdefault(key, key) for key in window.rows.keys))
             if keep:
-                self._keep(window_id, found)
+                self._keep(window_id, found, window.normals)
             return found
 
     def at_hand(self, window_id: int) -> Packed | None:
         """A window that was read already, if it is still kept."""
-        return self._read.get(window_id)
+        known = self._read.get(window_id)
+        return None if known is None else known[0]
 
-    def _keep(self, window_id: int, found: Packed) -> None:
-        self._read[window_id] = found
+    def normals(self, window_id: int) -> Normals:
+        """What was normal when that window ended, if it is still kept."""
+        known = self._read.get(window_id)
+        return {} if known is None else known[1]
+
+    def together(self, parts: dict[int, Packed]) -> Packed:
+        """Windows of one moment, by their numbers, side by side."""
+        key = tuple(parts)
+        known = self._fleets.get(key)
+        if known is None:
+            peak = Peak.highest([one.peak for one in parts.values()])
+            known = pack(fleet([one.unpack() for one in parts.values()]), peak=peak)
+            with self._lock:
+                self._fleets[key] = known
+                if len(self._fleets) > 2 * BEFORE:
+                    self._fleets.popitem(last=False)
+        return known
+
+    def _keep(self, window_id: int, found: Packed, normals: Normals) -> None:
+        if normals != self._normals:
+            self._normals = normals
+        self._read[window_id] = found, self._normals
         self._bytes += found.bytes
         while self._bytes > self._most_bytes and len(self._read) > 1:
-            self._bytes -= self._read.popitem(last=False)[1].bytes
+            self._bytes -= self._read.popitem(last=False)[1][0].bytes
         if len(self._keys) > 65_536:
-            self._keys = {key: key for packed in self._read.values() for key in packed.keys}
+            self._keys = {key: key for packed, _ in self._read.values() for key in packed.keys}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -352,11 +380,10 @@ class InFile:
         parts = []
         for moment in range(max(last - BEFORE + 1, 0), last + 1):
             first, after = np.searchsorted(self._index.moment, (moment, moment + 1))
-            windows = [get(int(one)) for one in self._index.window_id[first:after]]
-            there = [one for one in windows if one is not None]
+            windows = {one: get(one) for one in self._index.window_id[first:after].tolist()}
+            there = {one: part for one, part in windows.items() if part is not None}
             if there:
-                peak = Peak.highest([one.peak for one in there])
-                parts.append(pack(fleet([one.unpack() for one in there]), peak=peak))
+                parts.append(self._recording.together(there))
         return tuple(parts)
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
@@ -387,7 +414,9 @@ class InFile:
 
     def _sum(self, ids: Sequence[int], length: float, stale: Stale) -> Window | None:
         parts = self._parts(ids, stale)
-        return Sliding(length, parts).window if parts else None
+        if not parts:
+            return None
+        return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
 
     def _whole_at(self, last: int, stale: Stale) -> Window | None:
         """All windows up to the moment ``last``. Those up to the end are added up once only, a piece at a

@@ -35,13 +35,15 @@ def length_text(length: float | None) -> str:
 
 
 def ago_text(seconds: float) -> str:
-    """A time before now, for a person: ``-7s``, ``-2m05s``, ``-3h20m``."""
+    """A time before now, for a person: ``-7s``, ``-2m05s``, ``-3h20m``, ``-4d03h``."""
     whole = round(seconds)
     if whole < 100:
         return f"-{whole}s"
     if whole < 6_000:
         return f"-{whole // 60}m{whole % 60:02}s"
-    return f"-{whole // 3600}h{whole % 3600 // 60:02}m"
+    if whole < 172_800:
+        return f"-{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"-{whole // 86_400}d{whole % 86_400 // 3600:02}h"
 
 
 def changes_text(against: Picture) -> str:

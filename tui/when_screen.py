@@ -22,8 +22,8 @@ class WhenScreen(ModalScreen[float | None]):
     BINDINGS = [Binding("escape", "close", show=False)]
     ALLOW_SELECT = False
 
-    def __init__(self, start: float, end: float, shown: float | None) -> None:
-        """What is kept is from ``start`` to ``end``; ``shown`` is looked at (None: the end)."""
+    def __init__(self, start: float, end: float, shown: float) -> None:
+        """What is kept is from ``start`` to ``end``; ``shown`` is looked at. All are Unix times."""
         super().__init__()
         self._start, self._end, self._shown = start, end, shown
 

@@ -148,6 +148,15 @@ def test_windows_that_were_put_together_meanwhile_are_found() -> None:
     assert found.before(1_020.0) is not None
 
 
+def test_what_was_normal_then_comes_with_a_moment() -> None:
+    windows = [replace(second(n), normals={key(): (n, 2 * n)}) for n in range(20)]
+    found = kept(MemoryFile.of(windows))
+    for at in (5, 19, 5):
+        one = found.window_at(windows[at].end, 10.0)
+        assert one is not None
+        assert one.normals == {key(): (at, 2 * at)}
+
+
 def test_an_empty_recording_and_a_closed_one_are_told() -> None:
     with pytest.raises(Told, match="no window yet"):
         kept(MemoryFile())
