@@ -29,8 +29,10 @@ _NAMED: Final = frozenset(
 
 
 def key_named(text: str) -> str:
-    """Textual's name of a key that somebody has written: a character, or such as ``f5`` and ``ctrl+s``. Raises
-    ValueError where it is none."""
+    """Textual's name of a key that somebody has written: a character, or such as ``f5`` and ``ctrl+s``.
+
+    Raises ValueError where it is none.
+    """
     name = text
     if len(text) == 1 and text not in _NAMED:
         name = unicodedata.name(text, "").lower().replace("-", "_").replace(" ", "_")
