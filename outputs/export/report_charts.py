@@ -30,7 +30,12 @@ def _card(title: str, about: str, chart: Html, *legend: tuple[str, str]) -> Html
     named = [tag("span", tag("i", class_=style), name) for style, name in legend]
     return tag(
         "figure",
-        tag("figcaption", tag("b", title), tag("span", *named, class_="legend"), tag("p", about)),
+        tag(
+            "figcaption",
+            tag("b", title, title=title),
+            tag("span", *named, class_="legend"),
+            tag("p", about),
+        ),
         chart,
     )
 
