@@ -9,13 +9,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from model.chain import SEVERITIES
 from model.errors import Told
 from model.history import DEFAULT_BYTES
 from model.merging import fleet, merge
@@ -24,6 +22,7 @@ from model.sliding import Sliding
 from model.window import Coverage, RowKey, Rows, Window
 from outputs import figures
 from store.reading import Gone, Moments
+from tui.file_index import Index
 from tui.kept import HOLE_SECONDS, NEAR, Stale, never
 from widgets.timeline import Stretch
 
@@ -35,8 +34,6 @@ _PATIENCE_SECONDS = 0.1
 """How often who waits for a sum asks whether it is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Normals = Mapping[RowKey, tuple[int, int]]
 """``Window.normals``."""
 
@@ -65,62 +62,6 @@ class File(Protocol):
     def close(self) -> None:
         """The file is not needed any more."""
         ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Index:
-    """The windows of a file by their ends, and what moment each belongs to; windows of several hosts that
-    ended together are one moment. All arrays have shape (windows,)."""
-
-    window_id: Ints
-    host: Ints
-    start: Floats
-    end: Floats
-    moment: Ints
-    times: Stretch
-    """By moment."""
-
-    @staticmethod
-    def of(moments: Moments) -> Index:
-        """Raises Told where there is no window."""
-        ends = moments.start + moments.seconds
-        order = np.lexsort((moments.host_id, moments.start, ends))
-        if not len(order):
-            raise Told("the recording has no window yet", "wait until it was written for some seconds")
-        start, end, host = moments.start[order], ends[order], moments.host_id[order]
-        moment = _moments(start, end, host)
-        first = np.searchsorted(moment, np.arange(int(moment[-1]) + 1))
-        none = len(SEVERITIES)
-        times = Stretch(
-            start=np.minimum.reduceat(start, first),
-            end=np.maximum.reduceat(end, first),
-            lost_ms_per_s=np.maximum.reduceat(np.nan_to_num(moments.lost_ms_per_s[order]), first),
-            worst=np.minimum.reduceat(np.clip(moments.worst[order], 0, none), first),
-            began=np.minimum.reduceat(np.clip(moments.began[order], 0, none), first),
-        )
-        return Index(moments.window_id[order], host, start, end, moment, times)
-
-    @property
-    def hosts(self) -> list[int]:
-        """All hosts, by their numbers in the file."""
-        return [int(one) for one in np.unique(self.host)]
-
-
-def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
-    """The number of the moment of each window, from 0; windows are sorted by their ends."""
-    if len(np.unique(host)) == 1:
-        return np.arange(len(end))
-    found = np.zeros(len(end), np.int64)
-    number, until = -1, -np.inf
-    seen: set[int] = set()
-    for at, (one, ended, length) in enumerate(
-        zip(host.tolist(), end.tolist(), (end - start).tolist(), strict=True)
-    ):
-        if one in seen or ended > until:
-            number, until, seen = number + 1, ended + length / 2, set()
-        seen.add(one)
-        found[at] = number
-    return found
 
 
 class Whole:
