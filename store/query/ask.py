@@ -128,8 +128,10 @@ class _Question:
             raise self._told(error) from None
 
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
-        if self._patience.over and "interrupted" in str(error):
-            return self._patience.error()
+        if "interrupted" in str(error):
+            if self._patience.over:
+                return self._patience.error()
+            raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on
         return told(error, self._sql, self._refused)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sqlite3
+import threading
 import time
 from pathlib import Path
 
@@ -119,6 +121,14 @@ def test_a_query_ends_when_its_time_is_over(path: Path, sql: str) -> None:
     assert time.monotonic() - began < 30
     assert caught.value.exit_code == 1
     assert "0.2 s" in caught.value.reason
+
+
+def test_a_query_can_be_interrupted(path: Path) -> None:
+    timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ask(path, ENDLESS, 60)
+    timer.join()
 
 
 def test_rows_that_take_too_long_are_told_too(path: Path) -> None:
