@@ -123,6 +123,16 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return places, np.concatenate(names_at)[first]
 
 
+def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
+    """What of the file at ``fd`` is mapped, each with whether as code. Raises as `function_symbols`."""
+    header = os.pread(fd, 64, 0)
+    if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
+        raise Unreadable("not a 64-bit little-endian ELF file")
+    size = os.fstat(fd).st_size
+    phoff, phentsize, phnum = *struct.unpack_from("<Q", header, 32), *struct.unpack_from("<HH", header, 54)
+    return list(_mapped(fd, size, phoff, phentsize, phnum))
+
+
 def symbol_name(fd: int, at: int) -> bytes:
     """The name that begins at byte ``at`` of the file; cut where it is longer than any should be."""
     return os.pread(fd, _MAX_SYMBOL_BYTES, at).partition(b"\0")[0].partition(b"@")[0]
@@ -149,13 +159,19 @@ def _parts(fd: int, wanted: str) -> tuple[list[Segment], list[tuple[_Section, _S
 
 
 def _segments(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[Segment]:
+    for segment, executable in _mapped(fd, size, phoff, phentsize, phnum):
+        if executable:
+            yield segment
+
+
+def _mapped(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Iterator[tuple[Segment, bool]]:
     if phentsize != 56 or phoff + phnum * phentsize > size:
         raise Unreadable("cut off before its program headers")
     for kind, flags, offset, address, _, filesz, _, _ in struct.iter_unpack(
         "<IIQQQQQQ", _read(fd, phoff, phnum * phentsize)
     ):
-        if kind == _PT_LOAD and flags & _PF_X and offset < size:
-            yield Segment(address, offset, min(filesz, size - offset))
+        if kind == _PT_LOAD and offset < size:
+            yield Segment(address, offset, min(filesz, size - offset)), flags & _PF_X != 0
 
 
 def _symbol_tables(

@@ -2,7 +2,7 @@
 
 A program launches kernels by address (the function that stands for the kernel in the program) or by a handle
 of the driver. Programs that are older than the probes have told their names to nobody: an address is then
-looked up in the symbols of the file that is mapped there; a handle stays unknown.
+looked up in the symbols of the file that is mapped there, then in its code; a handle stays unknown.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ class KernelNames:
         self._tries: Counter[tuple[int, int, int]] = Counter()
         """How often a name was looked for in vain, by process, function and generation."""
 
+    def close(self) -> None:
+        """Look for nothing any more."""
+        self._symbols.close()
+
     def begin(self) -> None:
         """A new window: names may be looked for once more."""
         self._spent = 0.0
@@ -63,8 +67,11 @@ class KernelNames:
             if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
                 return ""
             began = time.monotonic()
-            name = self._find(raw)
+            found = self._find(raw)
             self._spent += time.monotonic() - began
+            if found is None:
+                return ""
+            name = found
             which = (raw.key.tgid, raw.function, raw.generation)
             self._tries[which] += not name
             if not name and self._tries[which] < TRIES:
@@ -85,7 +92,8 @@ class KernelNames:
         for which in [which for which in self._tries if which[0] == tgid]:
             del self._tries[which]
 
-    def _find(self, raw: RawKernel) -> str:
+    def _find(self, raw: RawKernel) -> str | None:
+        """None: it is still looked for."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
         if cut or not name:
@@ -94,7 +102,10 @@ class KernelNames:
             if whole.startswith(name):
                 name, cut = whole, len(whole) >= MOST_NAME_BYTES
         if not name and operation(raw.key.operation).layer == RUNTIME:
-            name = self._symbols.name(tgid, raw.function)
+            symbol = self._symbols.name(tgid, raw.function)
+            if symbol is None:
+                return None
+            name = symbol
         return self._shown(name) + (ELLIPSIS if cut and name else "")
 
     def _shown(self, name: bytes) -> str:

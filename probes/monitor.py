@@ -173,6 +173,7 @@ class Monitor:
         if self._looker is not None:
             self._looker.join(timeout=0.5)
         self._close_tracing()
+        self._kernel_names.close()
         self._evidence.close()
         self._watch.close()
         self._devices.close()

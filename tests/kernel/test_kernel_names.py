@@ -21,6 +21,7 @@ from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 from tests.kernel.traced_program import read_calls
 from tests.kernel.vendor import CUDART12, CUDART13
+from tests.unit.test_registrations import library
 
 GEMM = "gemm(float const*, float const*, float*, int, int, int)"
 ATTENTION = "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"
@@ -281,3 +282,29 @@ sys.held = binary, wrapper, name
         child.do("run", program)
         wait_until(lambda: told.read() and told.launches[child.pid, LAUNCH, SCALE] == 5, what="the launches")
         assert told.errors[child.pid, LAUNCH, SCALE] == 5
+
+
+def test_a_library_without_symbols_that_told_its_names_long_ago(workplace: Workplace) -> None:
+    """Its code still says what it told."""
+    path = library(workplace.folder)
+    runtime = workplace.built.cudart
+    with Child() as child:
+        child.do("run", f"import ctypes; ctypes.CDLL({str(runtime)!r}, ctypes.RTLD_GLOBAL)")
+        child.load(path)
+        monitor = Monitor()
+        try:
+            told = Told(monitor)
+            wait_until(
+                lambda: any(row.path == str(runtime) for row in told.read().coverage.libraries),
+                what="the runtime traced",
+            )
+
+            def known() -> bool:
+                child.call(path, "launch2", 3)
+                told.read()
+                return told.launches[child.pid, LAUNCH, "second(float*, int)"] > 0
+
+            wait_until(known, what="the name")
+            assert {key[2] for key in told.launches} <= {"", "second(float*, int)"}
+        finally:
+            monitor.close()

@@ -1,0 +1,83 @@
+"""Kernels that a stripped library registers are found in its code."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from probes.elf import Unreadable, symbol_name
+from probes.registrations import registrations
+
+SOURCE = """
+extern void **__cudaRegisterFatBinary(void *);
+extern void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, void *,
+                                   void *, int *);
+extern int cudaLaunchKernel(const void *, ...);
+__attribute__((noinline)) void call_later(void *a, void (*function)(void), const char *b, const char *c)
+{
+    __asm__ volatile("" ::"r"(a), "r"(function), "r"(b), "r"(c));
+}
+#define KERNEL(number)                                                                           \\
+    static void kernel##number(void) { __asm__ volatile("nop" ::"i"(number)); }                  \\
+    int launch##number(void) { return cudaLaunchKernel((void *)kernel##number, 1, 1, 1, 1, 0); }
+KERNEL(1) KERNEL(2) KERNEL(3)
+static void other(void) { __asm__ volatile("nop; nop"); }
+#define REGISTER(number, name)                                                                   \\
+    __cudaRegisterFunction(handle, (const char *)kernel##number, (char *)name, name, -1, 0, 0, 0, 0, 0);
+__attribute__((constructor)) static void tell_all(void)
+{
+    static int binary[8];
+    void **handle = __cudaRegisterFatBinary(binary);
+    REGISTER(1, "_Z5firstPfi") REGISTER(2, "_Z6secondPfi") REGISTER(3, "_Z5thirdPfi")
+    call_later(handle, other, "not a mangled name", "not a mangled name");
+    call_later(handle, other, "_Z3one", "_Z3two");
+}
+"""
+
+
+def library(folder: Path, level: str = "-O2") -> Path:
+    """A stripped library with kernels."""
+    if shutil.which("gcc") is None or platform.machine() != "x86_64":
+        pytest.skip("no compiler for x86-64 here")
+    source, path = folder / "kernels.c", folder / f"kernels{level}.so"
+    source.write_text(SOURCE)
+    command = ["gcc", level, "-shared", "-fPIC", "-s", "-o", str(path), str(source)]
+    subprocess.run(command, check=True, timeout=60)
+    return path
+
+
+def found(path: Path) -> list[bytes]:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        functions, names_at = registrations(fd)
+        assert sorted(set(functions.tolist())) == functions.tolist()
+        return [symbol_name(fd, int(at)) for at in names_at]
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
+def test_functions_are_found_with_their_names(tmp_path: Path, level: str) -> None:
+    assert found(library(tmp_path, level)) == [b"_Z5firstPfi", b"_Z6secondPfi", b"_Z5thirdPfi"]
+
+
+def test_files_without_kernels_have_none(tmp_path: Path) -> None:
+    path = Path(os.path.realpath("/proc/self/exe"))
+    assert found(path) == []
+
+
+def test_damaged_files_are_refused_or_have_fewer(tmp_path: Path) -> None:
+    whole = library(tmp_path).read_bytes()
+    part = tmp_path / "part"
+    for size in range(0, len(whole), 997):
+        part.write_bytes(whole[:size])
+        try:
+            names = found(part)
+        except Unreadable:
+            continue
+        assert len(names) <= 3
