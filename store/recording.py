@@ -25,7 +25,7 @@ from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
 from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
-from store.trouble import Unwritable, lacks_space, told
+from store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
 from store.unreferred import forget
 from store.writing import Writer, create
 
@@ -99,6 +99,9 @@ class Recording:
         try:
             with told(self.path):
                 self._open()
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            self._close()
+            raise Damaged(f"{path} is damaged ({error})") from error
         except BaseException:
             self._close()
             raise
@@ -304,6 +307,10 @@ class Recording:
             try:
                 part, peak = self._decoder.window(kept.window_id), self._decoder.peak(kept.window_id)
             except (ValueError, KeyError, RecursionError, OverflowError):
+                damaged += kept.seconds
+            except sqlite3.OperationalError as error:
+                if not is_undecodable(error):
+                    raise
                 damaged += kept.seconds
             else:
                 parts.append(part)

@@ -20,7 +20,8 @@ _REASONS: Final = {
     "SQLITE_CANTOPEN": "it cannot be opened",
 }
 """What a person is told, by SQLite's name of an error without its second part."""
-_DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
+"""The last one: the file has other tables than it should have."""
 
 
 class Unwritable(Told):
@@ -38,7 +39,7 @@ def told(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         name = _name(error)
-        if name in _DAMAGED:
+        if name in _DAMAGED or is_undecodable(error):
             raise Damaged(f"{path} is damaged ({error})") from error
         raise Unwritable(_REASONS.get(name) or " ".join(str(error).split()) or name) from error
 
@@ -46,6 +47,11 @@ def told(path: Path) -> Iterator[None]:
 def lacks_space(error: sqlite3.Error) -> bool:
     """Whether the device has no room for what was to be written."""
     return _name(error) == _NO_SPACE
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """Whether what was read is no text: Python says so, for which SQLite has no name."""
+    return isinstance(error, sqlite3.OperationalError) and not _name(error)
 
 
 def _name(error: sqlite3.Error) -> str:

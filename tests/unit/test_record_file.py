@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import sqlite3
 import stat
@@ -28,6 +29,7 @@ from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
 
+SHORT_AGES = (Tier(0, 10.0), Tier(10, 60.0), Tier(60, float("inf")))
 SHORT = (Tier(0, 60.0), Tier(10, 300.0), Tier(60, float("inf")))
 
 
@@ -270,6 +272,35 @@ def test_a_file_that_is_broken_is_told_and_can_be_put_aside(path: Path) -> None:
     assert aside.name == "recording.damaged.stalltop"
     record(path, [second(31)])
     assert aside.read_bytes()[4_096:4_100] == b"\xff" * 4
+
+
+def test_no_damage_ends_in_a_traceback(path: Path) -> None:
+    record(path, [second(number, rows=4, full=True) for number in range(30)], tiers=SHORT_AGES)
+    good = path.read_bytes()
+    chance = random.Random(3)
+    pages = len(good) // 4_096
+    went_on = 0
+    for case in range(60):
+        content = bytearray(good)
+        page = chance.randrange(1, pages) * 4_096
+        if case % 4 == 0:
+            for _ in range(10):
+                content[chance.randrange(100, len(content))] = chance.randrange(256)
+        elif case % 4 == 1:
+            del content[chance.randrange(100, len(content)) :]
+        elif case % 4 == 2:
+            content[page : page + 4_096] = bytes(4_096)
+        else:
+            content[chance.randrange(8_192)] ^= 1 << chance.randrange(8)
+        for ending in ("-wal", "-shm", "-journal"):
+            Path(f"{path}{ending}").unlink(missing_ok=True)
+        path.write_bytes(content)
+        try:
+            record(path, [second(number, rows=4) for number in range(30, 45)], tiers=SHORT_AGES)
+            went_on += 1
+        except Told:
+            continue
+    assert 0 < went_on < 60
 
 
 def test_names_that_nothing_uses_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
