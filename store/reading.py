@@ -186,7 +186,8 @@ class Recorded:
                 f"{self.path}: {self.warnings[0]}" if self.warnings else f"{self.path} has no windows"
             )
         window = merge(found)
-        gaps = tuple(Missing(str(self.path), warning) for warning in self.warnings)
+        said = f"{self.path} is damaged: "
+        gaps = tuple(Missing(str(self.path), warning.removeprefix(said)) for warning in self.warnings)
         coverage = window.coverage
         return (
             replace(window, coverage=replace(coverage, missing=gaps + coverage.missing)) if gaps else window
