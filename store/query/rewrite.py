@@ -153,7 +153,8 @@ class _Part:
         nothing else asks for them."""
         own = [one for one in first if self._is_of(one, alias)]
         asked = {id(column) for one in own for column in one.find_all(exp.Column)}
-        if any(column.name.lower() in _OF_WINDOW and id(column) not in asked for column in mine):
+        others = {column.name.lower() for column in mine if id(column) not in asked} | self._shared()
+        if not others.isdisjoint(_OF_WINDOW):
             return
         need.windows = False
         for one in own:

@@ -308,7 +308,10 @@ def test_a_condition_on_windows_leaves_the_calls_of_these(
         cuda = call.layer in ("runtime", "driver") and not call.nested
         if cuda and call.duration_ns and call.window >= 3 and call.pid == 100:
             truth[call.operation].append(call.duration_ns)
-    assert sorted(asked(path, sql)) == sorted((op, len(one), max(one)) for op, one in truth.items())
+    expected = sorted((op, len(one), max(one)) for op, one in truth.items())
+    assert sorted(asked(path, sql)) == expected
+    joined = sql.replace("FROM cuda_events", "FROM cuda_events JOIN windows w USING (window_id)")
+    assert sorted(asked(path, joined.replace("WHERE window_start", "WHERE w.window_start"))) == expected
 
 
 def test_percentiles_are_those_of_all_calls(tmp_path: Path) -> None:
