@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.hdr import COUNTERS, HIGHEST_NS, lowest_ns
-from outputs.hdr_payload import decode, encode
+from model.histograms import Histograms
+from outputs.hdr_payload import decode, encode, histograms, payloads
 
 CELLS = st.dictionaries(
     st.integers(0, COUNTERS - 1),
@@ -40,6 +41,32 @@ def test_payloads_come_back_unchanged(cells: dict[int, int]) -> None:
     assert dict(zip(index.tolist(), count.tolist(), strict=True)) == cells
     assert index.dtype == np.uint16
     assert count.dtype == np.uint64
+
+
+@given(st.lists(CELLS, max_size=6))
+def test_many_at_once_are_the_same_as_one_by_one(many: list[dict[int, int]]) -> None:
+    places = [sorted(cells) for cells in many]
+    start = np.cumsum([0, *map(len, places)], dtype=np.int64)
+    index = np.array([place for some in places for place in some], np.uint16)
+    count = np.array([cells[place] for cells in many for place in sorted(cells)], np.uint64)
+    made = payloads(Histograms(start, index, count))
+    assert [base64.b64encode(payload).decode() for payload in made] == [encoded(cells) for cells in many]
+    found = histograms(made)
+    assert found.start.tolist() == start.tolist()
+    assert found.index.tolist() == index.tolist()
+    assert found.count.tolist() == count.tolist()
+
+
+def test_none_are_none() -> None:
+    assert payloads(Histograms.empty()) == []
+    assert len(histograms([])) == 0
+
+
+def test_one_that_is_none_among_many_is_refused() -> None:
+    good = base64.b64decode(encoded({5: 7}))
+    for bad in (b"", good[:-1], b"x" * 60):
+        with pytest.raises(ValueError, match=r"histogram|payload"):
+            histograms([good, bad, good])
 
 
 @given(CELLS)
