@@ -15,8 +15,6 @@ from rich.cells import cell_len
 from outputs.csv_table import number_cell, text_cell
 from outputs.figures import fit, printable
 
-FORMATS: Final = ("table", "json", "jsonl", "csv")
-"""Of answers."""
 _MEASURED: Final = 500
 """Rows of a table whose widths decide those of its columns."""
 _NARROWEST: Final = 8
@@ -29,7 +27,7 @@ Rows = Iterable[Sequence[Any]]
 def write(
     out: TextIO, style: str, columns: Sequence[str], rows: Rows, *, width: int | None, unicode: bool
 ) -> int:
-    """Write ``rows`` in one of FORMATS and return how many they were.
+    """Write ``rows`` as ``style`` (table, json, jsonl or csv) and return how many they were.
 
     A table is at most ``width`` columns wide where its texts can be cut so far; None: as wide as it is.
     """

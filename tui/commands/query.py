@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from model.errors import BadUsage
 from tui.commands.tracing import number, say
@@ -16,6 +18,7 @@ from tui.commands.tracing import number, say
 _MOST_SQL = 1 << 20
 """Bytes of a query."""
 FORMATS = ("table", "json", "jsonl", "csv")
+"""Of answers."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,10 +99,10 @@ def _print_tables(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_table(options: argparse.Namespace, columns: tuple[str, ...], rows: object) -> int:
+def _print_table(options: argparse.Namespace, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     from store.query.printing import write
     from tui.commands.printing import style
 
     shown = style()
     width = shown.width if sys.stdout.isatty() else None
-    return write(sys.stdout, options.format, columns, rows, width=width, unicode=shown.unicode)  # type: ignore[arg-type]
+    return write(sys.stdout, options.format, columns, rows, width=width, unicode=shown.unicode)
