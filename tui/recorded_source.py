@@ -6,13 +6,20 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.errors import Told
+from model.errors import Told, described
+from model.merging import merge
 from model.source import Source
 from model.window import Window
 
 if TYPE_CHECKING:
     from store.recorder import Recorder, RecorderState
     from store.recording import Bounds
+
+
+CLOSE_SECONDS = 5.0
+"""How long a recording that begins waits for one before it to be written."""
+LEAST_SECONDS = 0.75
+"""A screen may read more often; what is recorded are windows of about a second, none shorter than this."""
 
 
 class RecordedSource:
@@ -26,6 +33,8 @@ class RecordedSource:
         self._bounds = bounds
         self._recorder: Recorder | None = None
         self._ending: list[Recorder] = []
+        self._parts: list[Window] = []
+        """Windows that are shorter than what is recorded, and wait for more."""
         self._beginning = False
         self._lock = threading.Lock()
         self._news: list[str] = []
@@ -35,7 +44,10 @@ class RecordedSource:
         window = self._source.read()
         recorder = self._recorder
         if recorder is not None:
-            recorder.add(window)
+            self._parts.append(window)
+            if sum(part.seconds for part in self._parts) >= LEAST_SECONDS:
+                recorder.add(merge(self._parts))
+                self._parts = []
         return window
 
     def close(self) -> None:
@@ -62,6 +74,8 @@ class RecordedSource:
                 self._tell(f"recording to {self.begin()}")
             except Told as told:
                 self._tell(f"not recording: {' '.join(str(told).split())}")
+            except Exception as error:  # nothing is printed over the screen
+                self._tell(f"not recording: {described(error)}")
             finally:
                 self._beginning = False
 
@@ -74,10 +88,13 @@ class RecordedSource:
         from outputs.places import recording_path
         from store.recorder import Recorder
 
+        for before in self._ending:  # it may be the same file
+            before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)
         recorder.open()
         recorder.start()
+        self._parts = []
         self._recorder = recorder
         return path
 
@@ -94,7 +111,8 @@ class RecordedSource:
         """End everything, waiting for the disk for so many seconds; gives what is to be said about it."""
         self.end()
         lines = self.news()
-        for recorder in self._ending:
+        ending, self._ending = self._ending, []
+        for recorder in ending:
             written = recorder.close(timeout)
             lines.append(
                 recorder.summary if written else f"{recorder.summary}; the disk was too slow for the rest"

@@ -73,9 +73,21 @@ async def test_it_can_be_begun_again_and_goes_on_in_the_file_of_this_host() -> N
             await screen.feed(numbered(number))
             await screen.press("R")
             assert recorder_of(screen).state is None
-            recorder_of(screen).finish(60.0)
+        assert len(recorder_of(screen).finish(60.0)) >= 2
     with open_file(recording_path()) as recorded:
         assert len(recorded.moments) == 2
+
+
+def test_what_is_read_more_often_is_recorded_by_the_second(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    source = Fed(*(numbered(number, 0.25) for number in range(10)))
+    recorded = RecordedSource(source, path)
+    recorded.begin()
+    for _ in range(10):
+        recorded.read()
+    assert recorded.finish(60.0)[0].startswith("2.2 s recorded; ")
+    with open_file(path) as found:
+        assert found.moments.seconds.tolist() == [0.75, 0.75, 0.75]
 
 
 async def test_why_nothing_can_be_recorded_is_said(tmp_path: Path) -> None:
