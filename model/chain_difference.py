@@ -83,11 +83,12 @@ class ChainTally:
         """Take in the chains of a window; those that were over in it cost nothing more."""
         self._seconds += window.seconds
         for chain in window.chains:
-            known = self._worst.get(chain.id)
+            name = chain.identity
+            known = self._worst.get(name)
             if known is None or worst_first(replace(chain, open=True)) < worst_first(known):
-                self._worst[chain.id] = replace(chain, open=True)
+                self._worst[name] = replace(chain, open=True)
             cost = chain.lost_ms_per_s * window.seconds if chain.open else 0.0
-            self._lost_ms[chain.id] = self._lost_ms.get(chain.id, 0.0) + cost
+            self._lost_ms[name] = self._lost_ms.get(name, 0.0) + cost
 
     @property
     def chains(self) -> tuple[Chain, ...]:

@@ -25,8 +25,8 @@ class _Timex(ctypes.Structure):
 def clock_error_ns() -> int | None:
     """The largest error (ns) that the clock may have against true time; None where nobody keeps it.
 
-    The kernel's ``maxerror`` in µs: half the delay to the time server and what the clock may have drifted since
-    it was set (RFC 5905, root distance). Reading it takes no rights.
+    The kernel's ``maxerror`` in µs: half the delay to the time server, and what the clock may have drifted
+    since it was set (RFC 5905, root distance). Reading it takes no rights.
     """
     time = _Timex(modes=0)
     try:

@@ -23,7 +23,7 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
     tally = ChainTally()
     progress = Progress("window")
     done = 0
-    with open_file(path) as recorded:
+    with open_file(path) as recorded, recorded.held():
 
         def each(window: Window) -> None:
             nonlocal done
