@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from model.device import Device
 from model.packing import Packed
 from tui.gauges import GAUGES, Gauge
 from tui.sections import LABEL, Frame, Section, duration_text, heading, note
-from widgets.charts import Chart, Charts, area
+from widgets.charts import Chart, Charts, area, edges
 from widgets.page import PageLine
 
 STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
@@ -115,7 +116,12 @@ def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
                 PageLine(
                     (
                         (f"  {name.ljust(LABEL)} ", "label"),
-                        (text, "accent"),
+                        *(
+                            ("".join(letter for letter, _ in run), "accent" if edge else "track")
+                            for edge, run in groupby(
+                                zip(text, edges(drawn, number), strict=True), key=lambda pair: pair[1]
+                            )
+                        ),
                         (" " + figures if bottom else "", "text"),
                     )
                 )

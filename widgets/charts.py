@@ -43,6 +43,12 @@ def area(values: Sequence[float | None], lines: int, high: float, *, unicode: bo
     ]
 
 
+def edges(rows: Sequence[str], row: int) -> list[bool]:
+    """Which cells of a row of an area are its upper edge: what is below them is drawn less loud."""
+    above = rows[row - 1] if row else ""
+    return [not above or above[at] == " " for at in range(len(rows[row]))]
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """One figure over time."""
@@ -109,9 +115,14 @@ class Charts(Lines):
         ]
         marked = chart.marked or [False] * len(chart.values)
         lines: list[list[Part]] = []
-        for text in area(chart.values, high, chart.high, unicode=self.unicode):
+        rows = area(chart.values, high, chart.high, unicode=self.unicode)
+        for number, text in enumerate(rows):
             line: list[Part] = [(" " * (cells - len(text)), None)]
-            for wrong, run in groupby(zip(text, marked, strict=True), key=lambda pair: pair[1]):
-                line.append(("".join(letter for letter, _ in run), paint.warn if wrong else paint.accent))
+            looks = [
+                (paint.warn if wrong else paint.accent) if edge else paint.track
+                for wrong, edge in zip(marked, edges(rows, number), strict=True)
+            ]
+            for style, run in groupby(zip(text, looks, strict=True), key=lambda pair: pair[1]):
+                line.append(("".join(letter for letter, _ in run), style))
             lines.append(line)
         return [head, *lines]
