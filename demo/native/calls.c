@@ -30,6 +30,7 @@ static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
  *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
  *   K H kernel number `bytes`, by the program's function or by the driver's handle
+ *   g b x and y of a kernel's grid and of its blocks, as a dim3 has them   x X x of the same, alone   1 one
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
 static const struct { const char *name, *shape; } shapes[] = {
@@ -54,8 +55,8 @@ static const struct { const char *name, *shape; } shapes[] = {
     {"cuMemAddressReserve", "on"},
     {"cudaFree", "f"}, {"cudaFreeAsync", "f"}, {"cuMemFree", "f"}, {"cuMemFreeAsync", "f"},
     {"cuMemRelease", "f"},
-    {"cudaLaunchKernel", "K"}, {"cudaLaunchKernelExC", ".K"}, {"cudaLaunchCooperativeKernel", "K"},
-    {"cuLaunchKernel", "H"}, {"cuLaunchKernelEx", ".H"}, {"cuLaunchCooperativeKernel", "H"},
+    {"cudaLaunchKernel", "Kg1b1"}, {"cudaLaunchKernelExC", ".K"}, {"cudaLaunchCooperativeKernel", "Kg1b1"},
+    {"cuLaunchKernel", "Hx11X11"}, {"cuLaunchKernelEx", ".H"}, {"cuLaunchCooperativeKernel", "Hx11X11"},
     {"ncclAllReduce", "..nt.c"}, {"ncclReduce", "..nt..c"}, {"ncclReduceScatter", "..nt.c"},
     {"ncclAllGather", "..ntc"}, {"ncclBroadcast", "..nt.c"}, {"ncclBcast", ".nt.c"}, {"ncclSend", ".nt.c"},
     {"ncclRecv", ".nt.c"}, {"ncclCommInitRank", "o"}, {"ncclCommInitAll", "o"}, {"ncclCommSplit", ".iio"},
@@ -214,6 +215,10 @@ static uint32_t index_of(uint64_t ns)
     return ((uint32_t)(bucket + 1) << 7) + (uint32_t)(ns >> bucket) - 128;
 }
 
+/* Each kernel has a grid of its own. */
+#define GRID(item) (64 * ((item)->size[0] % 16 + 1))
+#define BLOCK 256ull
+
 static void call_all(const struct item *item, struct tally *tally, const volatile int *stop)
 {
     uint64_t fields[32] = {0}, result[2], argument[8] = {0};
@@ -226,6 +231,11 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         case 'i': argument[i] = 0; break;
         case 'K': argument[i] = kernel_function(item->size[0]); break;
         case 'H': argument[i] = kernel_handle(item->size[0]); break;
+        case 'g': argument[i] = GRID(item) | 1ull << 32; break;
+        case 'b': argument[i] = BLOCK | 1ull << 32; break;
+        case 'x': argument[i] = GRID(item); break;
+        case 'X': argument[i] = BLOCK; break;
+        case '1': argument[i] = 1; break;
         case 'c': argument[i] = (uint64_t)(uintptr_t)communicator; break;
         case '.': argument[i] = 0x7d0000000000ull; break;
         default: argument[i] = (uint64_t)(uintptr_t)fields; break;
