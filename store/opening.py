@@ -82,7 +82,7 @@ class Opened:
     def again(self) -> bool:
         """Open the file anew where a recorder took it up: from then on it is read together with what the
         recorder has not put into it yet. Returns whether that was so."""
-        if self._live or not _has_log(self.path):
+        if self._live or self.connection.in_transaction or not _has_log(self.path):
             return False
         self.connection.close()
         self._live = True
