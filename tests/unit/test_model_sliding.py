@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import moving, sliding
+from model import calls as one_by_one
+from model import moving, packing, sliding
+from model.calls import MOST_KEPT
 from model.chain import Link
 from model.evidence import (
     HOST_GAP,
@@ -21,7 +23,7 @@ from model.evidence import (
 from model.merging import merge
 from model.sliding import Sliding
 from model.window import OpenCall, Window
-from tests.unit.full_window import CHAINS
+from tests.unit.full_window import CHAINS, KEPT
 from tests.unit.random_windows import sequences
 from tests.unit.windows import Calls, evidence_table, key, row_table, window
 
@@ -230,3 +232,43 @@ def test_tenants_that_evidence_or_chains_name_keep_their_names() -> None:
         found = endless.push(replace(part, evidence=evidence))
     assert {f"cgroup:{at}" for at in (0, 1, 2, 3, 4, 7, 8)} <= set(found.tenants)
     assert len(found.tenants) <= 270
+
+
+def many_calls(number: int, each: int = 100) -> Window:
+    kept = [
+        KEPT[0]._replace(start_ns=number * 10**9 + n, duration_ns=1_000 + n, tenant=f"cgroup:{number}")
+        for n in range(each)
+    ]
+    return replace(window(start=1_000.0 + number), calls=one_by_one.Calls(kept, 1))
+
+
+def test_calls_are_put_together_only_where_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked = []
+
+    def unpack(packed: bytes) -> one_by_one.Calls:
+        unpacked.append(packed)
+        return one_by_one.unpack_calls(packed)
+
+    monkeypatch.setattr(packing, "unpack_calls", unpack)
+    moving = Sliding(10.0)
+    for number in range(30):
+        found = moving.push(many_calls(number))
+    assert not unpacked
+    assert found.calls.passed_over == 10
+    assert len(found.calls.kept) == 1_000
+    assert min(call.start_ns for call in found.calls.kept) == 20 * 10**9
+    assert len(unpacked) == 10
+
+
+def test_calls_of_a_sum_without_end_are_bounded_and_keep_their_tenants() -> None:
+    moving = Sliding(None)
+    tenant = next(iter(window().tenants.values()))
+    for number in range(400):
+        name = f"cgroup:{number}"
+        one = many_calls(number, each=12)
+        moving.push(replace(one, tenants={name: replace(tenant, id=name)}))
+    found = moving.window
+    assert len(found.calls.kept) == MOST_KEPT
+    assert found.calls.passed_over == 400 + 400 * 12 - MOST_KEPT
+    assert {call.tenant for call in found.calls.kept} <= set(found.tenants)
+    assert sum(len(part.kept) for part in moving._calls) <= 5 * MOST_KEPT
