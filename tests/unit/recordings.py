@@ -23,6 +23,7 @@ def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> 
     """A file of ``windows`` at ``path``, which is free."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {page_bytes}")
+        connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
         create(connection, "recording")
         writer = Writer(connection)
@@ -36,4 +37,5 @@ def record(path: Path, windows: Iterable[Window], *, page_bytes: int = 1024) -> 
 def changing(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that writes into a file."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
         yield connection

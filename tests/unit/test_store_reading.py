@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.merging import merge
@@ -45,9 +45,10 @@ def test_any_windows_of_many_hosts_come_back(tmp_path_factory: pytest.TempPathFa
         keys = tuple(key_._replace(host=host) for key_ in one.rows.keys)
         return replace(one, host=host, rows=replace(one.rows, keys=keys))
 
+    @settings(max_examples=25)
     @given(sequences(), st.integers(1, 40))
     def check(some: list[Window], hosts: int) -> None:
-        windows = [of_host(one, f"gpu{at % hosts}") for at, one in enumerate(some * 6)]
+        windows = [of_host(one, f"gpu{at % hosts}") for at, one in enumerate(some * 4)]
         path = folder / "r.stalltop"
         path.unlink(missing_ok=True)
         with open_file(record(path, windows)) as recorded:
