@@ -18,6 +18,8 @@ _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
 MOST_CHECKED: Final = 16
 """Files of at most so many windows are compared with their checksums first."""
+_AT_FIRST: Final = 1000
+"""Rows that are found before any is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,13 @@ class _Question:
                 self._connection.execute(f"EXPLAIN {self._sql}").fetchall()
             cursor = self._run(self._prepared())
             columns = self._columns(cursor)
+            first = cursor.fetchmany(_AT_FIRST)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._told(error) from None
-        return Answer(columns, self._rows(cursor), warnings)
+        if len(first) < _AT_FIRST:
+            self._end()
+            return Answer(columns, iter(first), warnings)
+        return Answer(columns, self._rows(first, cursor), warnings)
 
     def _prepared(self) -> str:
         """The query as it is run, once everything is there for it."""
@@ -121,11 +127,18 @@ class _Question:
             typed = cursor.description
         return tuple(column[0] for column in typed)
 
-    def _rows(self, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, first: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        yield from first
         try:
             yield from cursor
         except sqlite3.Error as error:
             raise self._told(error) from None
+        self._end()
+
+    def _end(self) -> None:
+        """Let go of the file: a recorder cannot take back the room of its log as long as somebody reads."""
+        self._connection.set_authorizer(None)
+        self._connection.rollback()
 
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
         if "interrupted" in str(error):
