@@ -203,6 +203,7 @@ class MainView(Screen[None]):
 
     def end_tour(self) -> None:
         """A key was pressed: whoever pressed it can do without."""
+        self._toured |= self.file  # too late for the line of a file
         if self._touring:
             self._touring = False
             self.say("")

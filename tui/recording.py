@@ -6,9 +6,10 @@ Used from two threads: the one that follows the file, and the one that makes pic
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -30,6 +31,7 @@ BEFORE = 120
 """Windows that are fetched of what led to a moment: as many as any page draws."""
 _AT_ONCE = 32
 _TRIES = 3
+_YIELD_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.1
 """How often who waits for a sum asks whether it is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
@@ -110,6 +112,8 @@ class Recording:
         """By host, all of it."""
         self.adding = threading.Lock()
         """Held by who adds to them."""
+        self._hurried = 0
+        """How many pictures are being made: what is fetched ahead waits meanwhile."""
 
     def look(self) -> InFile:
         """What the file holds now; what it held before, with a note, where it can no longer be looked at.
@@ -153,6 +157,22 @@ class Recording:
                 self._keep(window_id, found, window.normals)
             return found
 
+    @contextmanager
+    def hurry(self) -> Iterator[None]:
+        """What is done within is waited for."""
+        with self._lock:
+            self._hurried += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hurried -= 1
+
+    def give_way(self, stale: Stale) -> None:
+        """Wait until nothing is in a hurry, or what waits is no longer wanted."""
+        while self._hurried and not stale():
+            time.sleep(_YIELD_SECONDS)
+
     def at_hand(self, window_id: int) -> Packed | None:
         """A window that was read already, if it is still kept."""
         known = self._read.get(window_id)
@@ -163,11 +183,12 @@ class Recording:
         known = self._read.get(window_id)
         return {} if known is None else known[1]
 
-    def together(self, parts: dict[int, Packed]) -> Packed:
-        """Windows of one moment, by their numbers, side by side."""
+    def together(self, parts: Mapping[int, Packed], *, make: bool) -> Packed | None:
+        """Windows of one moment, by their numbers, side by side; None where they are still to be put there
+        and not to ``make``."""
         key = tuple(parts)
         known = self._fleets.get(key)
-        if known is None:
+        if known is None and make:
             peak = Peak.highest([one.peak for one in parts.values()])
             known = pack(fleet([one.unpack() for one in parts.values()]), peak=peak)
             with self._lock:
@@ -269,7 +290,8 @@ class InFile:
         kept = self
         for _ in range(_TRIES):
             try:
-                return kept._window_at(at, length, stale)
+                with self._recording.hurry():
+                    return kept._window_at(at, length, stale)
             except Gone:
                 kept = self._recording.look()
         return self._nothing(self._upto(at))
@@ -291,17 +313,18 @@ class InFile:
 
     def at_hand(self, at: float) -> Sequence[Packed]:
         """See ``Kept``."""
-        return self._leading(self._upto(at), self._recording.at_hand)
+        return self._leading(self._upto(at))
 
     def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
         """See ``Kept``. The newest come first: what was fetched is there the next time."""
         last = self._upto(at)
         for window_id in reversed(self._ids(last)):
+            self._recording.give_way(stale)
             if stale():
                 return None
             with suppress(Gone):
                 self._recording.packed(window_id)
-        return self._leading(last, self._recording.at_hand)
+        return self._leading(last, make=stale)
 
     def _upto(self, at: float) -> int:
         """The moment that ended at ``at`` or before, or was put together since and holds ``at`` in its later
@@ -314,8 +337,10 @@ class InFile:
         first, after = np.searchsorted(self._index.moment, (last - BEFORE + 1, last + 1))
         return [int(one) for one in self._index.window_id[first:after]]
 
-    def _leading(self, last: int, get: Callable[[int], Packed | None]) -> tuple[Packed, ...]:
-        """What led to the moment ``last``, as far as ``get`` has it."""
+    def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
+        """What led to the moment ``last``, as far as it was read. With ``make`` hosts are put together first,
+        until that says that it is not wanted."""
+        get = self._recording.at_hand
         if not self._several:
             return tuple(part for part in map(get, self._ids(last)) if part is not None)
         parts = []
@@ -323,8 +348,12 @@ class InFile:
             first, after = np.searchsorted(self._index.moment, (moment, moment + 1))
             windows = {one: get(one) for one in self._index.window_id[first:after].tolist()}
             there = {one: part for one, part in windows.items() if part is not None}
-            if there:
-                parts.append(self._recording.together(there))
+            if make is not None:
+                self._recording.give_way(make)
+            wanted = make is not None and not make()
+            found = self._recording.together(there, make=wanted) if there else None
+            if found is not None:
+                parts.append(found)
         return tuple(parts)
 
     def _of(self, host: int, last: int, length: float) -> list[int]:
