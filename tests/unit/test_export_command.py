@@ -32,7 +32,7 @@ from store.writing import Writer, create
 from tests.unit.exported import several
 from tests.unit.full_window import full_window
 from tui import cli
-from tui.commands import export
+from tui.commands import export, progress
 
 
 def record(path: Path, windows: list[Window]) -> Path:
@@ -360,7 +360,7 @@ def test_progress_is_told_where_it_takes_long(
     recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter(range(0, 10_000, 30))
-    monkeypatch.setattr(export, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
     assert run(recording, "--to", "csv") == 0
     told = capsys.readouterr().err
     assert "stalltop: window 3 of 5\n" in told

@@ -9,11 +9,11 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from model.errors import BadUsage, Told
 from outputs.places import SUFFIX
+from tui.commands.progress import Progress
 from tui.commands.tracing import number, say
 from tui.streams import drop_output
 from tui.when import EXAMPLES, moment
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 FORMATS: Final = ("hlog", "perfetto", "csv", "json", "parquet", "html")
 """Names of ``outputs.export.formats.FORMATS``, which is not imported before it is needed."""
 STDOUT: Final = "-"
-_QUIET_SECONDS: Final = 0.5
-"""Nothing is said of what takes no longer."""
-_EVERY_SECONDS: Final = (0.2, 10.0)
-"""How often progress is told: on a terminal, elsewhere."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -198,9 +194,7 @@ class _Reading:
         """Windows read so far."""
         moments = recorded.moments
         self._all = int(((moments.start < end) & (moments.end > start)).sum())
-        self._terminal = sys.stderr.isatty()
-        self._began = self._told = monotonic()
-        self._shown = False
+        self._progress = Progress("window")
 
     def windows(self) -> Iterator[Window]:
         """All that are wanted, oldest first. Raises Told where no row passes the filter."""
@@ -218,25 +212,11 @@ class _Reading:
 
         for window in self._recorded.windows(*self.span):
             self.count += 1
-            self._tell()
+            self._progress.at(self.count, self._all)
             narrow = narrowed(window, self._rows)
             self._passed += len(narrow.rows) + len(narrow.open_calls)
             yield narrow
 
-    def _tell(self) -> None:
-        now = monotonic()
-        pause = _EVERY_SECONDS[0 if self._terminal else 1]
-        if now - self._began < _QUIET_SECONDS or now - self._told < pause:
-            return
-        self._told = now
-        text = f"stalltop: window {self.count:,} of {self._all:,}"
-        if self._terminal:
-            self._shown = True
-            print(f"\r{text}", end="", file=sys.stderr, flush=True)  # noqa: T201
-        else:
-            print(text, file=sys.stderr)  # noqa: T201
-
     def ended(self) -> None:
         """Take the progress off the terminal."""
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+        self._progress.ended()

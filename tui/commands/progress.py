@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from time import monotonic
 from typing import Final
 
 _QUIET_SECONDS: Final = 0.5
@@ -18,12 +18,12 @@ class Progress:
     def __init__(self, what: str) -> None:
         self._what = what
         self._terminal = sys.stderr.isatty()
-        self._began = self._told = time.monotonic()
+        self._began = self._told = monotonic()
         self._shown = False
 
     def at(self, count: int, whole: int) -> None:
         """``count`` of ``whole`` are done."""
-        now = time.monotonic()
+        now = monotonic()
         pause = _EVERY_SECONDS[0 if self._terminal else 1]
         if now - self._began < _QUIET_SECONDS or now - self._told < pause:
             return
