@@ -9,8 +9,10 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
+from textual.widgets import Label
 
 from model.pivot import Dimension
+from tui.columns.choice import BY_ID
 from tui.columns.chooser import chooser, listed, moved, possible, toggled
 from tui.keys import bindings
 from tui.view import PLURAL
@@ -64,8 +66,9 @@ class ColumnScreen(Screen[None]):
         return self.query_one("#columns", ColumnList)
 
     def compose(self) -> ComposeResult:
-        """The list fills the screen."""
+        """The list, and in full what the column under the cursor shows."""
         yield ColumnList("columns", unicode=self.stalltop.unicode)
+        yield Label(id="about", markup=False)
 
     def on_mount(self) -> None:
         """Show the list."""
@@ -75,6 +78,13 @@ class ColumnScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Fit the new size."""
         self.call_after_refresh(self._show)
+
+    @on(Table.Moved)
+    def _say_about(self, said: object = None) -> None:
+        """Say what the column under the cursor shows: the list may have room for less."""
+        hidden = "" if self._here in self._chosen else "  (hidden: Space shows it, as the last one)"
+        about = BY_ID[self._here].help if self._here in BY_ID else ""
+        self.query_one("#about", Label).update(f"{about}{hidden}" if about else "")
 
     def _show(self) -> None:
         self.list.show(
@@ -86,6 +96,7 @@ class ColumnScreen(Screen[None]):
                 unicode=self.stalltop.unicode,
             )
         )
+        self._say_about()
 
     @property
     def _here(self) -> str:

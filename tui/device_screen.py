@@ -128,6 +128,11 @@ class DevicesScreen(TableScreen):
             self.table.styles.height = "1fr"
         return data
 
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        """Of many devices, those from the one under the cursor on have charts."""
+        self.show_page()
+
     @on(Table.Chosen)
     def _chosen(self, message: Table.Chosen) -> None:
         at = message.table.data.find(message.key)

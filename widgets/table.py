@@ -46,6 +46,12 @@ class Table(Lines, can_focus=True):
         table: Table
         column: str
 
+    @dataclass
+    class Moved(Message):
+        """The cursor was put on another row by a key or a click."""
+
+        table: Table
+
     def __init__(self, widget_id: str | None = None, *, unicode: bool = True) -> None:
         super().__init__(widget_id, unicode=unicode)
         self.data = TableData()
@@ -142,7 +148,9 @@ class Table(Lines, can_focus=True):
         if not self.data.rows:
             return
         self._cursor = min(max(row, 0), len(self.data.rows) - 1)
-        self._cursor_key = self.cursor_key
+        if self._cursor_key != self.cursor_key:
+            self._cursor_key = self.cursor_key
+            self.post_message(self.Moved(self))
         self._keep_in_view()
         self.redraw()
 

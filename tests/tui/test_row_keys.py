@@ -252,3 +252,16 @@ async def test_names_cannot_steer_the_terminal_in_a_tree_or_side_by_side() -> No
         await screen.until(lambda: isinstance(screen.app.screen, CompareScreen))
         await screen.sees("serve › evil?[2J[bold]")
         assert "\x1b" not in screen.text()
+
+
+async def test_the_list_of_columns_says_in_full_what_each_shows_and_that_a_hidden_one_stays_hidden() -> None:
+    async with running(numbered(0), size=(80, 24)) as screen:
+        await start(screen)
+        await screen.press("C")
+        await screen.sees("calls per second over the window")
+        await screen.press("end")
+        await screen.sees("devices on which its processes hold a context, as the driver lists them")
+        await screen.sees("(hidden: Space shows it, as the last one)")
+        await screen.press("space")
+        await screen.until(lambda: "(hidden" not in screen.text())
+        await screen.until(lambda: screen.app.main.tables.columns["container"][-1] == "device")
