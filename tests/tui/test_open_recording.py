@@ -156,7 +156,7 @@ async def test_a_moment_that_is_typed() -> None:
 
 async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.actions_play.FRAME_SECONDS", 0.02)
-    windows = [replace(calm(10.0 * number), seconds=10.0) for number in range(400)]
+    windows = [replace(calm(10.0 * number), seconds=10.0) for number in range(150)]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main
         await screen.press("P")
@@ -176,7 +176,7 @@ async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyP
         assert main.moments.at == at
         await screen.press("P", "P", "P", "P")
         await screen.sees("PLAY 600x")
-        await looks_at(screen, 4_000)
+        await looks_at(screen, 1_500)
         await screen.until(lambda: not main.playing and not main.frozen)
         await screen.sees("the end of the recording")
 
