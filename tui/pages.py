@@ -30,6 +30,8 @@ FIGURES = (
     ("OPEN", "age of the oldest call that has not returned yet"),
     ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
     ("CALLS", "calls within the window"),
+    ("P99/NORM", "p99 against what is normal for it, learned while nothing was wrong; a dash until then"),
+    ("GPU", "devices on which the row's processes hold a context, as the driver lists them"),
     ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
     ("missed", "calls known to be in no row (a says why)"),
     ("host gap", "the time between two calls of a thread: no call, so it stands last and in no total"),

@@ -39,8 +39,8 @@ TAKEN: dict[str, type] = {
 """Names that are private to Textual, and which of its classes has them."""
 OVERRIDDEN = {"_fatal_error", "_handle_exception"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
-"""Names with an underscore of others: of named tuples and of ``os``, which are promised, and of argparse, for a
-type only."""
+"""Names with an underscore of others: of named tuples and of ``os``, which are promised, and of argparse,
+for a type only."""
 
 
 @pytest.mark.parametrize(("name", "owner"), TAKEN.items(), ids=TAKEN)
