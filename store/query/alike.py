@@ -36,7 +36,8 @@ _SQL: Final = {
 
 
 def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
-    """Make what stands for the calls that ``need`` names. Raises Told where they are too many."""
+    """Make what stands for the calls that ``need`` names. Raises Told where they are too many; where the
+    file is damaged as ``batches`` does."""
     table = f"~alike{need.name}"
     connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
     rows = calls = 0

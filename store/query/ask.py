@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ class _Question:
             guard.confine(self._connection, self._patience)
             self._connection.execute("BEGIN")  # all of it sees the file at one moment
             self._refused = functions.add(self._connection)
-            making.make(self._connection)
+            with _damage_told():
+                making.make(self._connection)
             with guard.reading_only(self._connection):
                 self._connection.execute(f"EXPLAIN {self._sql}").fetchall()
             cursor = self._run(self._prepared())
@@ -104,7 +106,8 @@ class _Question:
                 if need.form is Form.SUMS:
                     sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
                 else:
-                    unfold(self._connection, need, self._patience)
+                    with _damage_told():
+                        unfold(self._connection, need, self._patience)
             try:
                 with guard.reading_only(self._connection):
                     self._connection.execute(f"EXPLAIN {plan.sql}").fetchall()
@@ -146,6 +149,15 @@ class _Question:
                 return self._patience.error()
             raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on
         return told(error, self._sql, self._refused)
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
+    """Figures that are none, or contradict each other so that nothing can be made of them."""
+    try:
+        yield
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise Told(f"the file is damaged: what it counts cannot be read ({error})") from None
 
 
 def _columns_of(schema_name: str, table: str) -> Collection[str] | None:

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from model.errors import Told
 from model.histograms import Histograms
 from outputs import hdr_payload
 from store.query import sums
@@ -58,7 +57,8 @@ class Batch:
 
 
 def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> Iterator[Batch]:
-    """The rows that ``need`` names, in the order of windows. Raises Told where the file is damaged."""
+    """The rows that ``need`` names, in the order of windows. Raises ValueError,
+    TypeError, IndexError or OverflowError where the file is damaged."""
     source = "main.counts n"
     if need.rows:
         sums.make(connection, need.events, kernels=False, windows=True)
@@ -82,10 +82,7 @@ def batches(connection: sqlite3.Connection, need: Need, patience: Patience) -> I
     whole = _Whole() if number > MOST_APART and not need.windows else None
     while found := cursor.fetchmany(_AT_ONCE):
         patience.check()
-        try:
-            batch = _batch(connection, need, found)
-        except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise Told(f"the file is damaged: a histogram cannot be read ({error})") from None
+        batch = _batch(connection, need, found)
         if whole is None:
             yield batch
         else:

@@ -8,16 +8,20 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from model.errors import BadUsage, Told
-from store.query import alike, guard
+from store.query import alike, guard, ready
 from store.query.ask import answer
 from store.query.guard import TooLong
 from store.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
+
+_PAGE = 4096
+"""Bytes of a page of SQLite's files."""
 
 
 @pytest.fixture
@@ -177,13 +181,31 @@ def test_a_condition_narrows_what_is_looked_at(path: Path, monkeypatch: pytest.M
     assert sorted(ask(path, sql)) == sorted(whole)
 
 
-def test_damage_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_is_told_and_never_a_traceback(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    path = write_file(tmp_path / "file", [full_window(), *windows_of(random_calls(seed))])
     content = bytearray(path.read_bytes())
-    for at in range(len(content) // 2, len(content), 64):
-        content[at] ^= 0xFF
+    pages = len(content) // _PAGE
+    first, second = (slice(at * _PAGE, (at + 1) * _PAGE) for at in random.sample(range(1, pages), 2))
+    if seed % 4 == 0:
+        for _ in range(random.choice((1, 3, 20))):
+            content[random.randrange(100, len(content))] = random.randrange(256)
+    elif seed % 4 == 1:
+        content[first] = bytes(_PAGE)
+    elif seed % 4 == 2:
+        content[first], content[second] = content[second], content[first]
+    else:
+        del content[random.randrange(len(content)) :]
     path.write_bytes(content)
-    with pytest.raises(Told):
-        ask(path, "SELECT count(*) FROM cuda_events WHERE duration_ns > 1")
+    for sql in (
+        "SELECT op, count(*), min(duration_ns) FROM cuda_events WHERE duration_ns > 5 GROUP BY op",
+        "SELECT * FROM cuda_events JOIN containers USING (cgroup_id)",
+        "SELECT p(histogram, 99), p(hmerge(histogram), 50) FROM operations GROUP BY op",
+        *(one.sql for one in random.sample(list(ready.queries().values()), 3)),
+    ):
+        with contextlib.suppress(Told):
+            ask(path, sql)
 
 
 def test_figures_that_were_changed_are_told_with_a_warning(path: Path) -> None:
