@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from store.reading import load
+from model.errors import Told
+from outputs import figures
+from store.reading import load, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -190,3 +192,50 @@ def test_a_look_around_from_the_first_picture_to_the_saved_window(tmp_path: Path
         screen.sees("the file left with 0")
         left = screen.all_text()
         assert "cudaLaunchKernel" in left.rpartition("-m tui open")[2]
+
+
+def test_a_recording_of_the_screen_is_played_again(tmp_path: Path) -> None:
+    file = tmp_path / "seen.stalltop"
+    with tmux(tmp_path / "state") as screen:
+        screen.start("demo", "--no-config", "--no-state", "--record", str(file), then="the screen left with")
+        screen.sees("LIVE DEMO", "bert-trainer", "chat-server", "REC ")
+        wait_until(
+            lambda: len(moments(file)) >= 8,
+            deadline=DEADLINE_SECONDS,
+            what="eight seconds that were recorded",
+        )
+        screen.press("q")
+        screen.sees("the screen left with 0")
+        end = moments(file)[-1]
+
+        screen.start(
+            "open", "--no-config", "--no-state", "--window", "1", str(file), then="the file left with"
+        )
+        screen.sees(f"RECORDED {figures.moment(end)[:19]}", "bert-trainer", "chat-server")
+        screen.type("[[")
+        screen.until(lambda shown: re.search(r"RECORDED \S+ \S+ -\d+s", shown), "a moment before")
+        screen.type("T")
+        screen.sees("Enter goes")
+        screen.type("start")
+        screen.press("Enter")
+        screen.until(lambda shown: "Enter goes" not in shown and held_ago(shown) >= 5, "the first moment")
+        screen.type("PPP")
+        screen.sees(f"RECORDED {figures.moment(end)[:19]}  ", "the end of the recording")
+        screen.press("q")
+        screen.sees("the file left with 0")
+    assert len(moments(file)) >= 8, "the file is as it was"
+
+
+def moments(file: Path) -> list[float]:
+    """When the windows of a recording ended, Unix time; none where there is no such file yet."""
+    try:
+        with open_file(file) as recorded:
+            return [float(end) for end in recorded.moments.end]
+    except Told:
+        return []
+
+
+def held_ago(shown: str) -> int:
+    """How many seconds before the end of the recording the moment shown is."""
+    found = re.search(r"RECORDED \S+ \S+ -(\d+)s", shown)
+    return int(found[1]) if found else 0
