@@ -18,7 +18,7 @@ from model.kernels import BUCKETS as KNOWN_BUCKETS
 from model.kernels import bucket_highest_ns, bucket_lowest_ns
 from probes.bpf_calls import delete_all, fill_queue, get
 from probes.layout import BUCKETS, FUNCTION_KEY, KERNELS, NAME_BYTES, NESTED, REGISTERED, TOLD_PROGRAM
-from probes.programs import Programs
+from probes.programs import Programs, pid_namespace
 from probes.slots import SlotKey
 
 _LOWEST: Final = np.array([bucket_lowest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
@@ -152,8 +152,11 @@ class Kernels:
 def inherited_name(programs: Programs, tgid: int, function: int) -> int:
     """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it; else 0.
 
-    A program that forks first and launches then has told its kernels' names before.
+    A program that forks first and launches then has told its kernels' names before. In a PID namespace of our
+    own parents have other numbers than in the kernel: there it is not known.
     """
+    if pid_namespace():
+        return 0
     try:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
