@@ -176,9 +176,9 @@ def _record(source: Source, recorder: Recorder, seconds: float | None, ended: th
 
 
 def _told(recorder: Recorder, written: bool) -> int:
-    """Say how it went, and return the exit code."""
+    """Say how it went; returns 1 where the newest windows could not be written."""
     say(recorder.summary if written else f"{recorder.summary}; the disk did not take the rest in time")
-    return 0 if written and not recorder.state.missed_seconds else 1
+    return 0 if written and not recorder.state.failure else 1
 
 
 def _source(options: argparse.Namespace) -> Source:
