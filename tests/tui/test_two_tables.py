@@ -108,11 +108,10 @@ async def test_three_tables_go_by_one_another_and_keep_what_was_done_to_each() -
     async with running(numbered(0), size=(200, 60)) as screen:
         tables = screen.app.main.tables
         await screen.until(lambda: screen.names("third")[:1] == ["tritonserver 200"], "no third table")
-        assert tables.third.size.height > 30 > tables.main.size.height
+        await screen.until(lambda: tables.third.size.height > 30 > tables.main.size.height, "no room")
         await screen.press("tab", "tab", "r", "down")
-        assert tables.third.has_focus
-        await screen.until(lambda: "▲TOTAL" in screen.text())
-        assert screen.names("third")[-1] == "tritonserver 200"
+        await screen.until(lambda: tables.third.has_focus and "▲TOTAL" in screen.text())
+        await screen.until(lambda: screen.names("third")[-1] == "tritonserver 200")
         chosen = tables.third.chosen_key
         # Into one of its rows, and back to where that was.
         await screen.press("enter")
@@ -125,7 +124,7 @@ async def test_three_tables_go_by_one_another_and_keep_what_was_done_to_each() -
         await screen.press("e")
         await screen.until(lambda: tables.third.has_focus and tables.third.display)
         await screen.press("tab")
-        assert tables.main.has_focus
+        await screen.until(lambda: tables.main.has_focus)
         # Where there are few lines, or the second is hidden, there is none.
         await screen.press("5")
         await screen.until(lambda: not tables.third.display)
@@ -141,8 +140,8 @@ async def test_a_third_table_stands_below_the_second_where_that_is_shorter() -> 
         tables = screen.app.main.tables
         await screen.press("o")
         await screen.until(lambda: tables.third.display and tables.third.region.x > 80)
-        assert tables.main.size.height > tables.second.size.height
+        await screen.until(lambda: tables.main.size.height > tables.second.size.height)
         await screen.press("tab", "tab")
-        assert tables.third.has_focus
+        await screen.until(lambda: tables.third.has_focus)
         await screen.press("p")
         await screen.until(lambda: tables.main.has_focus)
