@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -108,7 +109,7 @@ def test_the_wording_is_that_of_libstdc() -> None:
     demangle.restype = ctypes.c_void_p
     free = ctypes.CDLL(None).free
     with open(path, "rb") as file:
-        dynsym = ELFFile(file).get_section_by_name(".dynsym")
+        dynsym: Any = ELFFile(file).get_section_by_name(".dynsym")
         assert dynsym is not None
         names = {symbol.name for symbol in dynsym.iter_symbols()}
     # What it abbreviates as std::string and the like, it writes out again for constructors.

@@ -16,6 +16,7 @@ from diagnosis.engine import Diagnosis
 from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
+from model.kernels import kernels_by_row
 from model.window import LOSSES, SPLITS, RowKey, Window
 from probes.nvml import THROTTLE_REASONS
 
@@ -236,3 +237,16 @@ def test_the_diagnosis_finds_what_the_simulated_host_does() -> None:
     assert disk in found(DISK_LOADED[0] + 8)
     assert not found(CPU_TAKEN[0] - 5) & {cpu, disk}
     assert not found(DISK_LOADED[0] - 5) & {cpu, disk}
+
+
+def test_simulated_launches_are_told_by_kernel() -> None:
+    for window in windows(3):
+        launched = kernels_by_row(window.kernels)
+        assert launched
+        calls = dict(zip(window.rows.keys, window.rows.calls.tolist(), strict=True))
+        for row, kernels in launched.items():
+            key = RowKey(window.host, *row)
+            assert key.outermost
+            assert sum(kernel.calls for kernel in kernels) <= calls[key]
+            for kernel in kernels:
+                assert kernel.calls == sum(count for _, count in kernel.buckets)
