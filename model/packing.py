@@ -49,7 +49,7 @@ class Peak:
 
     @staticmethod
     def of(window: Window, before: Sequence[Chain] | None = None) -> Peak:
-        """That of ``window``; ``before``: the chains of the one before it, open or over, where they are known.
+        """That of ``window``; ``before``: the chains of the one before it, open or over, where known.
 
         A chain is open from the window on that makes sure of it, some after the one that it began in: where
         ``before`` is known, it is said to have begun in the first that shows it.
@@ -129,7 +129,7 @@ class Packed:
 
 
 def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | None = None) -> Packed:
-    """``window`` put away.
+    """``window`` put away, but for what is normal, which is much and hardly changes.
 
     ``keys`` are equal to its keys, where the caller holds objects to share; ``peak`` is that of the windows
     it was merged from, as its own chains only tell how it ended.
@@ -161,7 +161,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + len(window.coverage.missing)
     )
     return Packed(
-        window=replace(window, rows=Rows.empty(), calls=Calls(), **_NOTHING._asdict()),
+        window=replace(window, rows=Rows.empty(), calls=Calls(), normals={}, **_NOTHING._asdict()),
         keys=rows.keys if keys is None else keys,
         _columns=columns,
         _index=histograms.index,

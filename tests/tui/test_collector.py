@@ -42,6 +42,7 @@ def test_windows_of_every_length_end_at_the_same_moment() -> None:
     calls = int(numbered(0).rows.calls.sum())
     for length, seconds in ((10.0, 10), (1.0, 1), (60.0, 20), (None, 20)):
         one = snapshot.of_length(length)
+        assert one is not None
         assert one.seconds == pytest.approx(seconds)
         assert int(one.rows.calls.sum()) == seconds * calls
         assert one.end == pytest.approx(numbered(19).end)
@@ -111,6 +112,7 @@ def test_memory_of_the_past_is_bounded() -> None:
     snapshot = inbox.next(Tick).snapshot
     assert 2 <= len(snapshot.kept.parts) < 6
     assert sum(part.bytes for part in snapshot.kept.parts) <= bound
+    assert snapshot.whole is not None
     assert snapshot.whole.seconds == pytest.approx(10)
     source.release()
     assert collector.stop(DEADLINE)
@@ -125,6 +127,8 @@ def test_a_window_too_large_to_be_kept_is_shown() -> None:
     snapshot = inbox.next(Tick).snapshot
     assert [part.window.start for part in snapshot.kept.parts] == [snapshot.newest.start]
     assert snapshot.window.seconds == pytest.approx(2)
-    assert snapshot.of_length(1.0).seconds == pytest.approx(1)
+    shorter = snapshot.of_length(1.0)
+    assert shorter is not None
+    assert shorter.seconds == pytest.approx(1)
     source.release()
     assert collector.stop(DEADLINE)
