@@ -28,7 +28,7 @@ from tui.row_screen import RowScreen
 from tui.save_formats import FORMATS
 from tui.save_screen import SaveScreen
 from tui.screens import MainScreen
-from tui.tables import GroupTable
+from tui.table_room import GroupTable
 from tui.warnings_screen import WarningsScreen
 from widgets.table import Table
 
