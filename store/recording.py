@@ -92,6 +92,8 @@ class Recording:
         """The device has no room for more: what is new takes the place of what is old."""
         self._tiers = tiers
         self._kept = Kepts(tiers)
+        self._new = False
+        """The file was begun here."""
         self._since_reserved = 0
         self._since_forgotten = 0
         self._hold = Hold(path)
@@ -169,7 +171,8 @@ class Recording:
             self._look_ahead()
 
     def close(self) -> None:
-        """Close the file; it is then one plain file, with nothing beside it. May be called twice.
+        """Close the file; it is then one plain file, with nothing beside it. One that was begun in vain goes.
+        May be called twice.
 
         Raises Unwritable where that fails; the windows are safe all the same.
         """
@@ -182,7 +185,7 @@ class Recording:
                         with contextlib.suppress(sqlite3.OperationalError):  # it is being read
                             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
-            self._close()
+            self._close(remove=self._new and not len(self._kept))
 
     # ---- the file
 
@@ -193,8 +196,8 @@ class Recording:
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
-        new = self._is_new()
-        if new:
+        self._new = self._is_new()
+        if self._new:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("BEGIN IMMEDIATE")
             create(connection, "recording")
@@ -206,7 +209,7 @@ class Recording:
         connection.execute(f"PRAGMA journal_size_limit = {self._spare}")
         if not self.in_place:
             raise Unwritable(f"{self.path} was replaced while it was opened")
-        if not new:
+        if not self._new:
             self._load()
         self._writer = Writer(connection)
         self._decoder = Decoder(connection)
@@ -231,9 +234,11 @@ class Recording:
     def _load(self) -> None:
         levels = {tier.length: number for number, tier in enumerate(self._tiers)}
         for window_id, start, seconds, level, host in self._db.execute(
-            "SELECT window_id, start, seconds, level, hosts.name FROM windows JOIN hosts USING (host_id)"
+            "SELECT window_id, start, seconds, level, hosts.name FROM windows LEFT JOIN hosts USING (host_id)"
             " ORDER BY window_id"
         ):
+            if host is None:
+                raise ValueError(f"window {window_id} is of no host")
             self._kept.add(Kept(window_id, start, seconds, host), levels.get(level, 0))
 
     @property
@@ -245,11 +250,15 @@ class Recording:
     def _number(self, pragma: str) -> int:
         return int(self._db.execute(f"PRAGMA {pragma}").fetchone()[0])
 
-    def _close(self) -> None:
+    def _close(self, *, remove: bool = False) -> None:
+        opened = self._connection is not None
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        if remove and opened and self.in_place:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
         self._hold.release()
 
     @contextlib.contextmanager

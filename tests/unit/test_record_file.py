@@ -93,6 +93,13 @@ def test_two_recorders_on_one_file_are_refused(path: Path) -> None:
     Recording(path).close()
 
 
+def test_without_a_window_no_file_is_left(path: Path) -> None:
+    recording = Recording(path)
+    assert path.exists()
+    recording.close()
+    assert beside(path) == []
+
+
 def test_windows_thin_and_nothing_is_averaged(path: Path) -> None:
     sent = [second(number, rows=5, full=number % 7 == 0) for number in range(700)]
     record(path, sent, tiers=SHORT)
