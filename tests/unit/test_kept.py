@@ -1,4 +1,4 @@
-"""Moments that are over: which windows they are made of, and steps between them."""
+"""Moments that are over and still in memory: which windows they are made of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.history import History
 from model.packing import Packed, pack
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls, key, window
-from tui.recall import SPANS, moved, stepped, timespan, upto, window_at
+from tui.kept import upto, window_at
 
 
 def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:
@@ -66,39 +66,6 @@ def test_what_nobody_wants_any_more_is_given_up() -> None:
     assert window_at(parts(3), 1_002.0, None, lambda: True) is None
 
 
-def test_steps() -> None:
-    kept = parts(5)
-    assert stepped(kept, 1_005.0, -1) == 1_004.0
-    assert stepped(kept, 1_004.0, 1) == 1_005.0
-    assert stepped(kept, 1_005.0, 1) is None
-    assert stepped(kept, 1_001.0, -1) is None
-    assert stepped(kept, 1_002.5, -1) == 1_002.0
-    assert stepped(kept, 1_002.5, 1) == 1_003.0
-
-
-def test_a_minute_is_a_minute_or_what_there_is() -> None:
-    kept = parts(200)
-    assert moved(kept, 1_200.0, -60) == 1_140.0
-    assert moved(kept, 1_100.0, 60) == 1_160.0
-    assert moved(kept, 1_030.0, -60) == 1_001.0
-    assert moved(kept, 1_150.0, 60) is None, "that is now"
-    assert moved(kept, 1_001.0, -60) is None
-    long = parts(5, seconds=300.0)
-    assert moved(long, 2_500.0, -60) == 2_200.0, "one step at least"
-    assert moved(long, 1_900.0, 60) == 2_200.0
-
-
 def test_upto_is_never_nothing() -> None:
     assert len(upto(parts(3), 0.0)) == 1
     assert len(upto(parts(3), 1_002.0)) == 2
-
-
-def test_the_line_of_time_reaches_back_to_what_is_shown() -> None:
-    kept = parts(1_000)
-    now = timespan(kept, None, None)
-    assert (now.end, now.seconds, len(now.past.end)) == (2_000.0, SPANS[0], 300)
-    assert timespan(kept, 1_701.0, None).seconds == SPANS[1]
-    assert timespan(kept, 1_750.0, None).seconds == SPANS[0]
-    far = timespan(kept, 1_001.0, 1_500.0)
-    assert (far.seconds, len(far.past.start), far.shown, far.mark) == (SPANS[2], 1_000, 1_001.0, 1_500.0)
-    assert timespan(kept, -1e9, None).seconds == SPANS[-1]
