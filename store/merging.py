@@ -88,8 +88,8 @@ def merge_files(
     names = names or {}
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(open_file(path)) for path in paths]
-        for file in files:
-            stack.enter_context(file.held())
+        for one in files:
+            stack.enter_context(one.held())
         called = [_Names(file, names.get(path)) for file, path in zip(files, paths, strict=True)]
         known = clocks(_recollections(files, called), given_ns)
         unknown = sorted(set(given_ns or {}) - set(known))
