@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -47,9 +47,27 @@ class ChainChange:
         return (self.now.lost_ms_per_s if self.now else 0.0) - (self.then.lost_ms_per_s if self.then else 0.0)
 
     @property
+    def ratio(self) -> float | None:
+        """What is lost now against then; None where it is on one side only, or nothing was lost."""
+        if self.then is None or self.now is None or not self.then.lost_ms_per_s > 0:
+            return None
+        return self.now.lost_ms_per_s / self.then.lost_ms_per_s
+
+    @property
+    def confidence(self) -> float:
+        """0 to 1: that of the side that is less sure."""
+        return min(chain.confidence for chain in (self.then, self.now) if chain is not None)
+
+    @property
     def fault(self) -> bool:
         """Whether something is wrong, rather than worth knowing."""
         return self.chain.severity != "info"
+
+
+def shares(changes: Sequence[ChainChange]) -> list[float]:
+    """The part of all change in what is lost, 0 to 1, that each of ``changes`` is."""
+    whole = sum(abs(change.more_ms_per_s) for change in changes)
+    return [abs(change.more_ms_per_s) / whole if whole else 0.0 for change in changes]
 
 
 _ORDER: Final[tuple[State, ...]] = ("new", "worse", "same", "better", "gone")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from model.chain import Chain
-from model.chain_difference import ChainChange
+from model.chain_difference import ChainChange, shares
 from model.condition import Condition, Met
 from model.difference import Compared, Side, of_rows
 from model.pivot import PERCENTS
@@ -82,8 +82,11 @@ def diff_document(diff: Diff) -> dict[str, Any]:
                 "then": _fault(change.then),
                 "now": _fault(change.now),
                 "more_ms_per_s": change.more_ms_per_s,
+                "ratio": change.ratio,
+                "share": share,
+                "confidence": change.confidence,
             }
-            for change in diff.faults
+            for change, share in zip(diff.faults, shares(diff.faults), strict=True)
         ],
         "conditions": [
             {
@@ -141,7 +144,8 @@ def _fault(chain: Chain | None) -> dict[str, Any] | None:
     if chain is None:
         return None
     names = ("id", "cause", "title", "severity", "summary", "tenant", "process", "layer", "operation")
-    return {**{name: getattr(chain, name) for name in names}, "lost_ms_per_s": chain.lost_ms_per_s}
+    figures = ("lost_ms_per_s", "confidence", "calls", "p99_ns", "normal_p99_ns")
+    return {name: getattr(chain, name) for name in (*names, *figures)}
 
 
 def _known(value: float | np.floating[Any]) -> float | None:

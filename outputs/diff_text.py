@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from model.chain_difference import ChainChange, State
+from model.chain_difference import ChainChange, State, shares
 from model.difference import Difference, Side
 from model.window import Window
 from outputs import chain_text, figures
@@ -183,18 +183,22 @@ def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Col
 
 
 def _faults(diff: Diff, style: Style, all_rows: bool) -> list[str]:
-    told = [change for change in diff.faults if all_rows or change.fault]
+    part = shares(diff.faults)
+    told = [
+        (change, share) for change, share in zip(diff.faults, part, strict=True) if all_rows or change.fault
+    ]
     if not told:
         return []
     lines = [style.paint("what is wrong, A against B", BOLD)]
     most = len(told) if all_rows else MOST_ROWS
-    for change in told[:most]:
+    for change, share in told[:most]:
         word, code = _STATES[change.state]
-        lines += [style.paint(line, code) for line in style.folded(f"{word:6}  ", _said(diff, change, style))]
+        text = _said(diff, change, share, style)
+        lines += [style.paint(line, code) for line in style.folded(f"{word:6}  ", text)]
     return lines if len(told) <= most else [*lines, f"and {len(told) - most} more (--all)"]
 
 
-def _said(diff: Diff, change: ChainChange, style: Style) -> str:
+def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
     chain = change.chain
     then, now = change.then, change.now
     window = diff.now if now is not None else diff.then
@@ -207,9 +211,14 @@ def _said(diff: Diff, change: ChainChange, style: Style) -> str:
         for letter, side in (("A", then), ("B", now))
         if side is not None and side.lost_ms_per_s > 0
     ]
+    if change.ratio is not None:
+        cost.append(f"{figures.rate(change.ratio).strip()}x")
+    if share > 0:
+        cost.append(f"{figures.percent(100 * share).strip()} of the change")
+    cost.append(f"{100 * change.confidence:.0f}% sure")
     tenant = chain_text.name_of(chain.tenant, window)
     text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
-    return figures.printable(text + (f" ({', '.join(cost)})" if cost else ""))
+    return figures.printable(f"{text} ({', '.join(cost)})")
 
 
 def _judged(diff: Diff, style: Style) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from model.chain import Chain
-from model.chain_difference import ChainTally, compare_chains
+from model.chain_difference import ChainTally, compare_chains, shares
 from model.condition import FIGURES, condition
 from model.difference import compare
 from model.likeness import alike
@@ -165,6 +166,11 @@ def test_faults_are_new_gone_worse_better_or_the_same() -> None:
     changes = compare_chains(then, now, named, named)
     assert [change.state for change in changes] == ["new", "worse", "same", "better", "gone"]
     assert sum(change.more_ms_per_s for change in changes) == pytest.approx(127 - 130)
+    assert [change.ratio for change in changes] == [None, 10.0, pytest.approx(1.2), 0.1, None]
+    assert sum(shares(changes)) == pytest.approx(1.0)
+    assert shares(changes)[1] == pytest.approx(90 / 197)
+    unsure = compare_chains([chain(confidence=0.4)], [chain(confidence=0.9)], named, named)
+    assert unsure[0].confidence == 0.4
 
 
 def test_a_chain_of_a_recording_costs_its_average() -> None:
@@ -216,6 +222,7 @@ def test_new_faults_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out = ran(capsys, tmp_path, healthy, now, "--fail-if", "faults > 0")
     assert code == 1
     assert "NEW " in out
+    assert re.search(r"NEW +HIGH .*of the change, \d+% sure\)", " ".join(out.split()))
     assert ran(capsys, tmp_path, then, now, "--fail-if", "faults > 0")[0] == 0
 
 
