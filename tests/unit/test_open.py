@@ -94,8 +94,9 @@ def test_a_saved_window_has_one_moment(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_recording_without_a_window_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Recording(tmp_path / "empty.stalltop").close()
+    begun = Recording(tmp_path / "empty.stalltop")
     assert cli.main(["open", str(tmp_path / "empty.stalltop")]) in (1, 2)
+    begun.close()
     found = capsys.readouterr()
     assert found.out == ""
     assert "no window" in found.err
