@@ -16,6 +16,7 @@ from model.chain import Chain, worst_first
 from model.evidence import MOST_EVENTS, Event
 from model.merging import merge
 from model.window import Window
+from store.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):
@@ -153,18 +154,19 @@ class Kepts:
         return Step(tuple(level[at] for at in range(number)), tier, None) if number > 0 else None
 
     def _group(self, tier: int) -> int:
-        """How many of the oldest windows of a tier make one of the next: they follow each other directly, so
-        that none spans a pause or a step of the clock, nor two hosts."""
+        """How many of the oldest windows of a tier make one of the next: each begins where those before it
+        end, so that none spans a pause or a step of the clock, nor two hosts."""
         length = self._tiers[tier + 1].length
         seconds = 0.0
-        before: Kept | None = None
+        first: Kept | None = None
         for at, kept in enumerate(self._levels[tier]):
-            if before is not None and (kept.host != before.host or abs(kept.start - before.end) >= length):
+            if first is None:
+                first = kept
+            elif kept.host != first.host or abs(kept.start - (first.start + seconds)) >= SET_SECONDS:
                 return at
             seconds += kept.seconds
             if seconds >= length * _NEARLY:
                 return at + 1
-            before = kept
         return len(self._levels[tier])
 
 

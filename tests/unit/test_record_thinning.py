@@ -68,14 +68,29 @@ def test_what_is_too_old_goes() -> None:
     assert sum(made.held[max(made.held)]) == 1_000
 
 
-@pytest.mark.parametrize("step", [-86_400.0 * 400, -30.0, 30.0, 86_400.0 * 400])
+@pytest.mark.parametrize(
+    "step", [-86_400.0 * 400, -50.0, -30.0, -3.0, -0.6, 0.6, 3.0, 8.0, 30.0, 86_400.0 * 400]
+)
 def test_no_window_spans_a_step_of_the_clock_and_none_is_dropped_for_it(step: float) -> None:
     made = Simulated(most_seconds=7 * 86_400.0)
-    for second in range(500):
+    for second in range(1_500):
         made.add(1e9 + second + (step if second >= 205 else 0.0))
+        parts = made.held.values()
+        assert not [part for part in parts if 205 in part and 206 in part]
     seconds = [made.held[number] for number in sorted(made.held)]
-    assert [second for part in seconds for second in part] == [*range(1, 501)]
-    assert not [part for part in seconds if 205 in part and 206 in part]
+    assert [second for part in seconds for second in part] == [*range(1, 1_501)]
+    assert set(map(len, seconds)) > {60, 10, 1}
+
+
+def test_a_clock_that_is_corrected_in_small_steps_does_not_add_up() -> None:
+    made = Simulated()
+    starts: dict[int, float] = {}
+    for second in range(1_500):
+        starts[second + 1] = 1e9 + second * 1.02
+        made.add(starts[second + 1])
+        for part in made.held.values():
+            assert starts[part[-1]] + 1 - (starts[part[0]] + len(part)) < 1
+    assert max(map(len, made.held.values())) >= 20
 
 
 def test_a_pause_counts_as_a_day_of_age_at_most() -> None:
