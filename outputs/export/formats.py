@@ -15,7 +15,7 @@ from outputs.export import csv_rows, hlog, json_lines, parquet, report, trace
 
 Windows = Iterable[Window]
 Span = tuple[float, float]
-"""Between which times (Unix seconds) windows lie."""
+"""Between which times (Unix seconds) windows lie: all of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Format:
     """What one gets, in a few words."""
     write: Callable[[Windows, Span, BinaryIO], None] | None = None
     """Writes one file. Raises Told where it cannot, and OSError."""
-    fill: Callable[[Windows, Path], None] | None = None
+    fill: Callable[[Windows, Span, Path], None] | None = None
     """Writes several, into an empty folder."""
     replaces: Callable[[Path], bool] | None = None
     """Whether a folder is an earlier export."""

@@ -48,8 +48,6 @@ class _Log:
 
     name: str
     container: str
-    start: float
-    """Unix time, seconds: what its times are relative to."""
     pieces: list[str] = field(default_factory=list)
     """What is not written yet."""
     intervals: int = 0
@@ -65,16 +63,18 @@ def ours(folder: Path) -> bool:
     return not names or (INDEX in names and all(name == INDEX or name.endswith(SUFFIX) for name in names))
 
 
-def write(windows: Iterable[Window], folder: Path) -> None:
+def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) -> None:
     """Write a log for every row of ``windows``, and the index, into an empty folder.
 
-    Those of one row must come in order of time. Raises Told where there are too many rows, and OSError.
+    None of them begins before ``span`` does (Unix seconds): the clock may have been set back between two,
+    and readers take nothing that is before a log's beginning. Raises Told where there are too many rows, and
+    OSError.
     """
     logs: dict[RowKey, _Log] = {}
     taken: set[str] = {INDEX}
     held = 0
     for window in windows:
-        held += _add(window, logs, taken)
+        held += _add(window, span[0], logs, taken)
         if held >= _HELD:
             _flush(folder, logs)
             held = 0
@@ -107,8 +107,8 @@ def _flush(folder: Path, logs: dict[RowKey, _Log]) -> None:
             log.pieces.clear()
 
 
-def _add(window: Window, logs: dict[RowKey, _Log], taken: set[str]) -> int:
-    """The intervals of ``window``; how many characters they have."""
+def _add(window: Window, begin: float, logs: dict[RowKey, _Log], taken: set[str]) -> int:
+    """The intervals of ``window``, by the time since ``begin``; how many characters they have."""
     rows = window.rows
     empty = (np.diff(rows.histograms.start) == 0).tolist()
     counts = zip(
@@ -122,9 +122,9 @@ def _add(window: Window, logs: dict[RowKey, _Log], taken: set[str]) -> int:
         log = logs.get(key)
         if log is None:
             log = logs[key] = _new(key, window, taken)
-            log.pieces.append(_head(log, key))
+            log.pieces.append(_head(log, key, begin))
         line = (
-            f"{window.start - log.start:.6f},{window.seconds:.6f},{longest / _RATIO:.6f},"
+            f"{window.start - begin:.6f},{window.seconds:.6f},{longest / _RATIO:.6f},"
             f"{base64.b64encode(payload).decode('ascii')}\n"
         )
         log.pieces.append(line)
@@ -150,7 +150,7 @@ def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
         number += 1
         name = f"{stem}~{number}{SUFFIX}"
     taken.add(name.casefold())
-    return _Log(name, container, window.start)
+    return _Log(name, container)
 
 
 def _safe(name: str) -> str:
@@ -158,13 +158,13 @@ def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:_PART] or "unnamed"
 
 
-def _head(log: _Log, key: RowKey) -> str:
-    when = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(log.start))
+def _head(log: _Log, key: RowKey, begin: float) -> str:
+    when = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(begin))
     names = (key.host, log.container, f"{key.process} {key.pid}", key.layer, key.operation)
     return (
         f"#[stalltop: {printable(' / '.join(names))}; values in nanoseconds]\n"
         "#[Histogram log format version 1.3]\n"
-        f"#[StartTime: {log.start:.6f} (seconds since epoch), {when}]\n"
-        f"#[BaseTime: {log.start:.6f} (seconds since epoch)]\n"
+        f"#[StartTime: {begin:.6f} (seconds since epoch), {when}]\n"
+        f"#[BaseTime: {begin:.6f} (seconds since epoch)]\n"
         '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
     )

@@ -263,7 +263,7 @@ def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None
     if made.write is not None:
         made.write(windows(), (one.start, one.start + 800), io.BytesIO())
     elif made.fill is not None:
-        made.fill(windows(), tmp_path)
+        made.fill(windows(), (one.start, one.start + 800), tmp_path)
     assert len(alive) == 400
     assert most <= 40
 

@@ -31,6 +31,10 @@ PERCENTS = (0.0, 1.0, 50.0, 90.0, 95.0, 99.0, 99.9, 100.0)
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "export.md"
 
 
+def span_of(windows: list[Window]) -> tuple[float, float]:
+    return min(one.start for one in windows), max(one.end for one in windows)
+
+
 def index(folder: Path) -> list[dict[str, str]]:
     with open(folder / hlog.INDEX, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, strict=True))
@@ -59,7 +63,7 @@ def key_of(line: dict[str, str]) -> RowKey:
 
 def test_hdrh_reads_every_row_back_with_equal_percentiles(tmp_path: Path) -> None:
     found = several()
-    hlog.write(found, tmp_path)
+    hlog.write(found, span_of(found), tmp_path)
     whole = merge(found)
     lines = index(tmp_path)
     assert {key_of(line) for line in lines} == set(whole.rows.keys)
@@ -79,15 +83,28 @@ def test_hdrh_reads_every_row_back_with_equal_percentiles(tmp_path: Path) -> Non
         assert int(line["total_ns"]) == whole.rows.total_ns[at]
 
 
+@pytest.mark.parametrize("step", [-0.7, -1_000.0, -86_400.0 * 400, 1_000.0])
+def test_every_interval_is_read_back_where_the_clock_was_set(tmp_path: Path, step: float) -> None:
+    calls = [Calls(key("a"), [5])]
+    late = [Calls(key("b"), [7])]
+    starts = [1e9 + at + (step if at >= 5 else 0.0) for at in range(10)]
+    found = [window(calls if at < 7 else calls + late, start=start) for at, start in enumerate(starts)]
+    hlog.write(found, span_of(found), tmp_path)
+    logs = {line["operation"]: intervals(tmp_path / line["file"]) for line in index(tmp_path)}
+    for name, of in (("a", starts), ("b", starts[7:])):
+        assert [one.get_start_time_stamp() / 1000 for one in logs[name]] == pytest.approx(of, abs=1e-5)
+        assert [one.total_count for one in logs[name]] == [1] * len(of)
+
+
 def test_what_is_documented_is_what_is_written(tmp_path: Path) -> None:
-    hlog.write([full_window()], tmp_path)
+    hlog.write([full_window()], span_of([full_window()]), tmp_path)
     text = (tmp_path / "train.python3-100.runtime.cudaLaunchKernel.hlog").read_text(encoding="utf-8")
     assert text in DOCUMENT.read_text(encoding="utf-8")
 
 
 def test_names_of_files_are_safe_and_apart(tmp_path: Path) -> None:
     one = lying()
-    hlog.write([one], tmp_path)
+    hlog.write([one], span_of([one]), tmp_path)
     lines = index(tmp_path)
     assert len(lines) == len(one.rows)
     names = [line["file"] for line in lines]
@@ -104,7 +121,7 @@ def test_names_of_files_are_safe_and_apart(tmp_path: Path) -> None:
 def test_rows_that_read_alike_get_files_of_their_own(tmp_path: Path) -> None:
     calls = [Calls(key(name, tenant=f"docker:{name}"), [1_000]) for name in ("a/b", "a b", "A_B")]
     one = replace(window(calls), tenants={row.key.tenant: Tenant(row.key.tenant, "Train") for row in calls})
-    hlog.write([one], tmp_path)
+    hlog.write([one], span_of([one]), tmp_path)
     stem = "Train.python3-100.runtime."
     assert [line["file"] for line in index(tmp_path)] == [
         f"{stem}a_b.hlog",
@@ -115,20 +132,21 @@ def test_rows_that_read_alike_get_files_of_their_own(tmp_path: Path) -> None:
 
 def test_a_row_without_calls_has_no_interval(tmp_path: Path) -> None:
     busy, idle = Calls(key("a"), [5]), Calls(key("b"), [])
-    hlog.write([window([busy, idle]), window([idle, busy], start=1_001.0)], tmp_path)
+    found = [window([busy, idle]), window([idle, busy], start=1_001.0)]
+    hlog.write(found, span_of(found), tmp_path)
     assert [(line["operation"], line["intervals"]) for line in index(tmp_path)] == [("a", "2")]
 
 
 def test_much_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "_HELD", 1)
-    hlog.write(several(), tmp_path)
+    hlog.write(several(), span_of(several()), tmp_path)
     assert all(len(intervals(tmp_path / line["file"])) == 5 for line in index(tmp_path))
 
 
 def test_too_many_rows_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hlog, "MOST_FILES", 3)
     with pytest.raises(Told, match="more than 3 rows"):
-        hlog.write([full_window()], tmp_path)
+        hlog.write([full_window()], span_of([full_window()]), tmp_path)
 
 
 # ---- the folder
@@ -192,5 +210,6 @@ def test_windows_of_several_hosts_have_files_of_their_own(tmp_path: Path) -> Non
     def one(host: str) -> Window:
         return replace(window([]), host=host, rows=rows([Calls(key("a", host=host), [7])]))
 
-    hlog.write([one("gpu1"), one("gpu2")], tmp_path)
+    found = [one("gpu1"), one("gpu2")]
+    hlog.write(found, span_of(found), tmp_path)
     assert [(line["host"], line["intervals"]) for line in index(tmp_path)] == [("gpu1", "1"), ("gpu2", "1")]

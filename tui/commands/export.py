@@ -134,7 +134,7 @@ def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> Non
             made.write(reading.windows(), reading.span, file)
     elif made.fill is not None:
         with filled(path, replaces=made.replaces if force else None) as folder:
-            made.fill(reading.windows(), folder)
+            made.fill(reading.windows(), reading.span, folder)
 
 
 # ---- what
@@ -187,13 +187,18 @@ class _Reading:
     ) -> None:
         self._recorded = recorded
         self._rows = rows
-        self.span = start, end
+        self._wanted = start, end
         self._every = every
         self._passed = 0
         self.count = 0
         """Windows read so far."""
         moments = recorded.moments
-        self._all = int(((moments.start < end) & (moments.end > start)).sum())
+        chosen = (moments.start < end) & (moments.end > start)
+        self._all = int(chosen.sum())
+        self.span = start, end
+        """Between which times the windows lie, Unix seconds: all of each."""
+        if self._all:
+            self.span = float(moments.start[chosen].min()), float(moments.end[chosen].max())
         self._progress = Progress("window")
 
     def windows(self) -> Iterator[Window]:
@@ -210,7 +215,7 @@ class _Reading:
     def _read(self) -> Iterator[Window]:
         from outputs.export.formats import narrowed
 
-        for window in self._recorded.windows(*self.span):
+        for window in self._recorded.windows(*self._wanted):
             self.count += 1
             self._progress.at(self.count, self._all)
             narrow = narrowed(window, self._rows)
