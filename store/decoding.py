@@ -62,6 +62,12 @@ _COVERAGE: Final = {
 }
 
 
+def _check_row(table: str, row: Sequence[Sql]) -> None:
+    """Raise ValueError where a shared row, with its number and checksum, is another than was saved."""
+    if checksum([row[:-1]]) != row[-1]:
+        raise ValueError(f"row {row[0]!r} of {table} is damaged")
+
+
 class Decoder:
     """Reads windows of one file by their numbers. What they share is read once, when it is needed."""
 
@@ -73,6 +79,22 @@ class Decoder:
     def window(self, number: int) -> Window:
         """The window of that number. Raises KeyError without one, ValueError where something in it is wrong,
         and sqlite3.Error where the file cannot be read there."""
+        values, parts = self._checked(number)
+        return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
+
+    def check(self, number: int) -> None:
+        """Raise as ``window``, which takes longer, where anything in that window is another than was saved.
+        What windows share is not looked at: see ``check_shared``."""
+        self._checked(number)
+
+    def check_shared(self) -> None:
+        """Raise ValueError where anything that windows share is another than was saved, and sqlite3.Error."""
+        for table, select in _SHARED.items():
+            for row in self._connection.execute(select.partition(" WHERE ")[0]):
+                _check_row(table, row)
+
+    def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
+        """A window's own row without number and checksum, and its parts, as they are stored."""
         found = self._connection.execute(_WINDOW, (number,)).fetchone()
         if found is None:
             raise KeyError(number)
@@ -84,7 +106,7 @@ class Decoder:
                 raise ValueError(f"{name} has too many rows")
         if sealed(values, parts) != expected:
             raise ValueError("its checksum is another one")
-        return self._window(dict(zip(schema.WINDOWS.names[1:-1], values, strict=True)), parts)
+        return values, parts
 
     def peak(self, number: int) -> Peak:
         """How bad that window was, or those it was put together from. Raises as ``window``."""
@@ -125,8 +147,7 @@ class Decoder:
         found = self._connection.execute(_SHARED[table], (number,)).fetchone()
         if found is None:
             raise ValueError(f"row {number} of {table} is missing")
-        if checksum([found[:-1]]) != found[-1]:
-            raise ValueError(f"row {number} of {table} is damaged")
+        _check_row(table, found)
         return tuple(found[1:-1])
 
     def tenant(self, number: Sql) -> Tenant:

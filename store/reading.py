@@ -140,6 +140,19 @@ class Recorded:
         except KeyError:
             raise Gone(f"window {window_id} is no longer in {self.path}") from None
 
+    def check(self, window_id: int) -> None:
+        """Compare that window with its checksum, which is quicker than to read it. Raises as ``window``."""
+        try:
+            with self._opened.reading(lambda: self._named(window_id)), self._snapshot():
+                self._decoder.check(int(window_id))
+        except KeyError:
+            raise Gone(f"window {window_id} is no longer in {self.path}") from None
+
+    def check_shared(self) -> None:
+        """Compare what windows share with its checksums. Raises Damaged."""
+        with self._opened.reading("what its windows share"), self._snapshot():
+            self._decoder.check_shared()
+
     def windows(
         self, start: float = -np.inf, end: float = np.inf, host: str | None = None
     ) -> Iterator[Window]:
@@ -228,10 +241,16 @@ class Recorded:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """All that is read until the end is of the file as it is now: a recorder that puts windows together
-        takes none of them away meanwhile. Its log grows as long, so this is for minutes, not for days."""
+        takes none of them away meanwhile. Its log grows as long, so this is for minutes, not for days.
+
+        Raises Told at the end where a closed file was taken up again meanwhile: what was read may be of two
+        states of it."""
         with self._snapshot():
+            with self._opened.reading("it"):
+                self._opened.pragma("schema_version")  # from the first look on it is held
             self._moments = None
             yield
+            self._opened.expect_unchanged()
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[None]:

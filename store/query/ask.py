@@ -10,15 +10,13 @@ from typing import Any, Final
 
 from model.errors import Told
 from store import schema
-from store.query import functions, guard, making, sums, views
+from store.query import checking, functions, guard, making, sums, views
 from store.query.mistakes import told
-from store.reading import Damaged, Gone, Recorded
+from store.reading import Recorded
 
 _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
-MOST_CHECKED: Final = 16
-"""Files of at most so many windows are compared with their checksums first."""
 _AT_FIRST: Final = 1000
 """Rows that are found before any is told."""
 
@@ -34,29 +32,16 @@ class Answer:
     """What is wrong with the file, one line each."""
 
 
-def answer(recorded: Recorded, sql: str, seconds: float, *, least: int = 0) -> Answer:
-    """What ``sql`` finds in ``recorded``, which can be asked once. ``least``: the first ``rewrite.Form`` of
-    calls to try; the answer is the same.
+def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
+    """What ``sql`` finds in ``recorded``, which can be asked once. ``check``: compare all windows with their
+    checksums first, and not only as many as there is time for. ``least``: the first ``rewrite.Form`` of calls
+    to try; the answer is the same.
 
     Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
     ``seconds`` or more memory than it may.
     """
-    warnings = _damages(recorded)
+    warnings = checking.damages(recorded, None if check else checking.SECONDS)
     return _Question(recorded.connection, sql, seconds, least).answer(warnings)
-
-
-def _damages(recorded: Recorded) -> tuple[str, ...]:
-    """What is wrong with the windows of a short file. Those of a long one are too many to look at first."""
-    numbers = recorded.moments.window_id.tolist()
-    found = []
-    for number in numbers if len(numbers) <= MOST_CHECKED else ():
-        try:
-            recorded.window(number)
-        except Gone:
-            continue
-        except Damaged as damaged:
-            found.append(f"{damaged.reason}: what it says may be wrong")
-    return tuple(found)
 
 
 class _Question:

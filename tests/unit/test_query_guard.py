@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from model.errors import BadUsage, Told
-from store.query import alike, guard, ready
+from store.query import alike, checking, guard, ready
 from store.query.ask import answer
 from store.query.guard import TooLong
 from store.reading import open_file
@@ -218,6 +218,34 @@ def test_figures_that_were_changed_are_told_with_a_warning(path: Path) -> None:
         assert list(found.rows) == [(1,)]
         [warning] = found.warnings
         assert "damaged" in warning
+
+
+def test_no_figure_of_a_long_file_is_wrong_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_file(
+        tmp_path / "file", [window for seed in range(12) for window in windows_of(random_calls(seed))]
+    )
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        [(windows,)] = connection.execute("SELECT count(*) FROM windows")
+        connection.execute("UPDATE counts SET calls = calls + 1000000 WHERE window_id = 1 AND place = 0")
+    assert windows > 16
+    with open_file(path) as file:
+        [warning] = answer(file, "SELECT 1", 60, check=True).warnings
+        assert "damaged" in warning
+    monkeypatch.setattr(checking, "SECONDS", 0.0)
+    with open_file(path) as file:
+        [warning] = answer(file, "SELECT 1", 60).warnings
+        assert f"{windows} of {windows} windows were not compared" in warning
+        assert "--check" in warning
+
+
+def test_what_windows_share_is_compared_too(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE series SET operation = 'cudaOther' WHERE series_id = 1")
+    with open_file(path) as file:
+        [warning] = answer(file, "SELECT 1", 60).warnings
+        assert "row 1 of series is damaged" in warning
 
 
 def test_text_that_is_no_text_is_shown_as_far_as_it_is(path: Path) -> None:

@@ -35,6 +35,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how the rows are printed; jsonl: a JSON object a line (default: %(default)s)",
     )
     parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare all windows with their checksums first, also of a long recording",
+    )
+    parser.add_argument(
         "--limit-seconds",
         type=number(float, 0.01, 86400),
         default=10.0,
@@ -63,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     from store.reading import open_file
 
     with open_file(options.file) as recorded:
-        found = answer(recorded, sql, options.limit_seconds)
+        found = answer(recorded, sql, options.limit_seconds, check=options.check)
         for warning in found.warnings:
             say(warning)
         if not _print_table(options, found.columns, found.rows) and sys.stdout.isatty():
