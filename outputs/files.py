@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from model.errors import BadUsage, Told
+
+_LOGS: Final = ("-wal", "-journal")
+"""Beside a SQLite file that was not closed. SQLite takes them for those of any file that has the name."""
 
 
 class Taken(BadUsage):
     """There is a file of that name already."""
+
+
+class InUse(Told):
+    """Another process records to the file."""
 
 
 def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
@@ -28,15 +36,21 @@ def write(content: bytes, path: Path, *, overwrite: bool = False) -> Path:
 def opened(path: Path, *, overwrite: bool = False) -> Iterator[BinaryIO]:
     """A file to write: it is at ``path`` once the block has ended well, and nowhere where it has not.
 
-    Missing folders are made, no link is followed. Raises Taken where ``path`` exists and ``overwrite`` is not
-    set, BadUsage where it is to be overwritten but is no regular file, and Told where it cannot be written.
+    Missing folders are made, no link is followed. Raises Taken where ``path`` exists, or the log of a
+    recording of that name, and ``overwrite`` is not set; BadUsage where it is to be overwritten but is no
+    regular file, InUse where it is being recorded to, and Told where it cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.path.lexists(path):
-            _refuse_to_replace(path, overwrite)
-        with _opened(path, overwrite) as file:
-            yield file
+        with contextlib.ExitStack() as stack:
+            if os.path.lexists(path):
+                _refuse_to_replace(path, overwrite)
+                stack.enter_context(_not_recorded_to(path))
+            if not overwrite:
+                _refuse_to_lose_a_log(path)
+            with _opened(path, overwrite) as file:
+                yield file
+                _remove_logs(path)
     except OSError as error:
         raise Told(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -46,6 +60,38 @@ def _refuse_to_replace(path: Path, overwrite: bool) -> None:
         raise Taken(f"{path} exists")
     if not stat.S_ISREG(path.lstat().st_mode):
         raise BadUsage(f"{path} is no regular file")
+
+
+def _refuse_to_lose_a_log(path: Path) -> None:
+    for ending in _LOGS:
+        log = path.with_name(f"{path.name}{ending}")
+        with contextlib.suppress(FileNotFoundError):
+            if log.lstat().st_size:
+                raise Taken(f"{log} exists, of a recording that had the name {path.name}")
+
+
+def _remove_logs(path: Path) -> None:
+    """Remove what would be taken for a part of the file that gets the name."""
+    for ending in (*_LOGS, "-shm"):
+        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _not_recorded_to(path: Path) -> Iterator[None]:
+    """Within it no recorder begins to write the file (see ``store.hold``). Raises InUse where one does."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(
+                f"a stalltop records to {path}", "name another file, or stop that one first"
+            ) from None
+        except OSError:
+            pass  # a file system without locks, or without those of files that are only read
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -40,9 +40,10 @@ def _in_a_name(host: str) -> str:
 
 
 def free(path: Path) -> Path:
-    """``path``, or where that exists the first of its name with a number behind: ``name-2.csv``."""
+    """``path``, or where that exists the first of its name with a number behind: ``name-2.csv``. A name that
+    a recording's log still has is not free."""
     found, number = path, 2
-    while os.path.lexists(found):
+    while os.path.lexists(found) or os.path.lexists(f"{found}-wal"):
         found = path.with_name(f"{path.stem}-{number}{path.suffix}")
         number += 1
     return found

@@ -11,14 +11,13 @@ import stat
 from pathlib import Path
 
 from model.errors import BadUsage, Told
+from outputs.files import InUse
+
+__all__ = ["Hold", "InUse", "reserve"]
 
 _KEEP_SIZE = 1
 """FALLOC_FL_KEEP_SIZE of linux/falloc.h: room beyond the end of a file does not make it longer."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
-
-class InUse(Told):
-    """Another process records to the file."""
 
 
 class Hold:

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from model.errors import BadUsage
+from model.errors import BadUsage, Told
 from outputs import saved
 from store import schema
 from store.writing import Writer, create
 
-_HEAD_BYTES: Final = 100
+HEAD_BYTES: Final = 100
 """Of SQLite's header."""
 _SQLITE: Final = b"SQLite format 3\0"
+_MODES: Final = slice(18, 20)
+"""Where SQLite's header says how the file is written and read."""
+_WITH_LOG: Final = b"\2\2"
 _MOST_VALUE_BYTES: Final = 16 << 20
 """Longest text or payload that is read."""
 _MOST_SECONDS: Final = 60.0
@@ -45,11 +48,13 @@ class Opened:
         self.warnings: list[str] = []
         """What could not be read, one line each."""
         self._until = 0.0
-        head, self._live = _head(path), _has_log(path)
+        self._state: tuple[int, ...] = ()
+        head = _head(path)
+        self._live = _is_written(path, head)
         if not head.startswith(_SQLITE):
             self.connection, self.version, self._live = _first_version(path), 1, True
             return
-        if len(head) < _HEAD_BYTES:
+        if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
             # Looked at here, so that nothing of another program's is opened.
@@ -82,22 +87,34 @@ class Opened:
     def again(self) -> bool:
         """Open the file anew where a recorder took it up: from then on it is read together with what the
         recorder has not put into it yet. Returns whether that was so."""
-        if self._live or self.connection.in_transaction or not _has_log(self.path):
+        if self._live or self.connection.in_transaction or _log_bytes(self.path) is None:
+            return False
+        with contextlib.suppress(BadUsage):  # it may be gone
+            self._live = _is_written(self.path, _head(self.path))
+        if not self._live:
             return False
         self.connection.close()
-        self._live = True
         self.connection = self._connected()
         return True
+
+    def expect_unchanged(self) -> None:
+        """Raise Told where the file was taken as one that nobody writes, and was written all the same."""
+        state = _state(self.path)
+        # One that was moved or replaced meanwhile is still what was opened.
+        if not self._live and state[:1] == self._state[:1] and state != self._state:
+            raise Told(f"{self.path} was written while it was read", "try again")
 
     def _connected(self) -> sqlite3.Connection:
         """A connection that reads only. A file without a log is taken as one that nobody writes: then nothing
         is made beside it, and no lock is taken."""
+        self._state = _state(self.path)
         uri = f"file:{quote(os.fsencode(os.path.abspath(self.path)))}?mode=ro"
         if self._live:
             with contextlib.suppress(sqlite3.OperationalError):
                 return self._prepared(uri)
             # The log's index is missing, and this user may not make it.
-            self.warnings.append(f"{self.path}-wal cannot be read: the newest windows are missing")
+            if _log_bytes(self.path):
+                self.warnings.append(f"{self.path}-wal cannot be read: the newest windows are missing")
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
@@ -124,19 +141,41 @@ def _head(path: Path) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BadUsage(f"{path} is no regular file")
-            return os.read(descriptor, _HEAD_BYTES)
+            return os.read(descriptor, HEAD_BYTES)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise BadUsage(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _has_log(path: Path) -> bool:
-    """Whether windows stand beside the file that are not in it yet."""
+def is_closed(head: bytes) -> bool:
+    """Whether all of a file of ours is in it, by its first bytes. Where a log is beside it all the same, that
+    is one of another file that had the name."""
+    ours = head[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
+    return ours and head[_MODES] != _WITH_LOG
+
+
+def _is_written(path: Path, head: bytes) -> bool:
+    """Whether a recorder writes the file, or did not close it: what is new stands in a log beside it, which
+    is empty at times."""
+    return head[_MODES] == _WITH_LOG and _log_bytes(path) is not None
+
+
+def _log_bytes(path: Path) -> int | None:
+    """Size of the log beside the file; None where there is none."""
     try:
-        return os.stat(f"{path}-wal").st_size > 0
+        return os.stat(f"{path}-wal").st_size
     except OSError:
-        return False
+        return None
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Which file it is, and what changes whenever it is written; nothing where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

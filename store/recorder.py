@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from model.errors import Told, described
+from model.errors import BadUsage, Told, described
 from model.evidence import Event
 from model.window import Window
 from store.clock_watch import ClockWatch, length_text
@@ -74,6 +74,8 @@ class Recorder:
         self._failures = 0
         """In a row."""
         self._asides = 0
+        self._replaced = False
+        """The file that was recorded to lost its name: another one may have it."""
         self._gap_seconds = 0.0
         """Missed and not stated in the file yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
@@ -159,9 +161,15 @@ class Recorder:
                 self._gap_seconds -= gap_seconds
                 self._state = replace(self._state, seconds=self._state.seconds + window.seconds)
             recording.tend()
-        except Damaged as error:
+        except (Damaged, BadUsage) as error:
             try:
-                self._put_aside(error)
+                if isinstance(error, Damaged):
+                    self._put_aside(error)
+                elif self._replaced:
+                    # What was recorded to went on under this name: it does so again.
+                    self._put_aside(error, "other")
+                else:
+                    self._failed(error.reason)
             except Told as told:
                 self._failed(told.reason)
         except Told as told:
@@ -183,6 +191,7 @@ class Recorder:
     def _open_one(self) -> Recording:
         if self._recording is not None and not self._recording.in_place:
             self._tell(f"{self._path} was moved, removed or replaced: recording goes on in a new one")
+            self._replaced = True
             self._close_file()
         if self._recording is None:
             self._recording = self._opened()
@@ -204,6 +213,7 @@ class Recorder:
             )
             self._tell(f"recording to {self._path} goes on{lost}")
         self._failures = 0
+        self._replaced = False
         with self._changed:
             self._state = replace(self._state, bytes=recording.bytes, failure="")
 
@@ -215,12 +225,12 @@ class Recorder:
             self._state = replace(self._state, failure=reason)
         self._close_file()
 
-    def _put_aside(self, error: Damaged) -> None:
-        """Let a new file take the place of a damaged one. Raises Told."""
+    def _put_aside(self, error: Told, why: str = "damaged") -> None:
+        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises Told."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
             raise Unwritable(f"{error.reason}, as were {MOST_ASIDE} before it")
-        aside = put_aside(self._path)
+        aside = put_aside(self._path, why)
         self._asides += 1
         self._tell(f"{error.reason}: it is now {aside}, and a new one is begun")
 

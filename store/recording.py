@@ -24,6 +24,7 @@ from store import schema
 from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
+from store.opening import HEAD_BYTES, is_closed
 from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
 from store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
 from store.unreferred import forget
@@ -190,9 +191,13 @@ class Recording:
     # ---- the file
 
     def _open(self) -> None:
-        head = self._hold.head(len(_MAGIC))
-        if head not in (b"", _MAGIC) and not Path(f"{self.path}-journal").exists():
+        head = self._hold.head(HEAD_BYTES)
+        if head and not head.startswith(_MAGIC) and not Path(f"{self.path}-journal").exists():
             raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
+        if is_closed(head):
+            # Of a file that had the name before: SQLite would put it into this one.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.path}-wal")
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )

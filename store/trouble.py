@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -59,13 +60,16 @@ def _name(error: sqlite3.Error) -> str:
     return "_".join((getattr(error, "sqlite_errorname", "") or "").split("_")[:2])
 
 
-def put_aside(path: Path) -> Path:
-    """Give a damaged recording another name, and return it. Raises Unwritable."""
-    aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.damaged{SUFFIX}"))
+def put_aside(path: Path, why: str = "damaged") -> Path:
+    """Give what is no recording to go on with another name, with ``why`` in it, and return it. Raises
+    Unwritable."""
+    aside = free(path.with_name(f"{path.name.removesuffix(SUFFIX)}.{why}{SUFFIX}"))
     try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise Unwritable(f"{path} is no regular file")
         os.rename(path, aside)
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}-wal", f"{aside}-wal")
     except OSError as error:
-        raise Unwritable(f"it is damaged and cannot be put aside ({error.strerror})") from error
+        raise Unwritable(f"it is {why} and cannot be put aside ({error.strerror})") from error
     return aside

@@ -192,17 +192,31 @@ def test_a_file_that_is_gone_is_begun_anew(path: Path, way: str) -> None:
             os.rename(path, old)
         if way == "replaced":
             path.write_bytes(b"a letter")
-            recorder.add(second(1, rows=1))
-            until(lambda: "is no recording of stalltop" in recorder.state.failure)
-            assert path.read_bytes() == b"a letter"
-            path.unlink()
-        else:
-            recorder.add(second(1, rows=1))
+        recorder.add(second(1, rows=1))
         until(lambda: recorder.state.seconds == 2)
     assert starts(path) == [1.0]
     if old.exists():
         assert starts(old) == [0.0]
     assert told[0] == f"{path} was moved, removed or replaced: recording goes on in a new one"
+    other = path.with_name(f"{path.stem}.other.stalltop")
+    assert other.exists() == (way == "replaced")
+    if other.exists():
+        assert other.read_bytes() == b"a letter"
+        assert f"it is now {other}, and a new one is begun" in told[1]
+
+
+def test_a_folder_in_the_place_of_the_file_is_left_alone(path: Path) -> None:
+    with recording(path) as (recorder, _):
+        recorder.add(second(0, rows=1))
+        until(lambda: recorder.state.seconds == 1)
+        path.unlink()
+        path.mkdir()
+        recorder.add(second(1, rows=1))
+        until(lambda: "is no regular file" in recorder.state.failure)
+        assert path.is_dir()
+        path.rmdir()
+        until(lambda: recorder.state.seconds == 2)
+    assert starts(path) == [1.0]
 
 
 def test_a_damaged_file_is_put_aside_but_not_without_end(path: Path) -> None:

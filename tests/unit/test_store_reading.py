@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.errors import Told
 from model.merging import merge
 from model.packing import Peak
 from model.window import Window
@@ -285,6 +287,8 @@ def test_a_recording_that_is_taken_up_again_is_followed(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = record(tmp_path / "r.stalltop", following(1))
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
     (tmp_path / "r.stalltop-wal").write_bytes(b"x" * 40)
     opened = Opened._prepared
 
@@ -297,3 +301,56 @@ def test_a_log_that_cannot_be_read_is_told_of(tmp_path: Path, monkeypatch: pytes
     with open_file(path) as recorded:
         assert "newest windows are missing" in recorded.warnings[0]
         assert len(recorded.between(0, 1e12)) == 1
+
+
+def test_a_log_that_is_empty_is_one_of_a_file_that_is_written(tmp_path: Path) -> None:
+    """So it is until a recorder has its first window, and whenever the log was put into the file."""
+    path = tmp_path / "r.stalltop"
+    windows = following(40)
+    with changing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        writer = Writer(connection)
+        for one in windows[:3]:
+            writer.add(one)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert (tmp_path / "r.stalltop-wal").stat().st_size == 0
+        with open_file(path) as recorded, recorded.held():
+            connection.execute("DELETE FROM windows WHERE window_id < 3")
+            for table in schema.PARTS:
+                connection.execute(f"DELETE FROM {table.name} WHERE window_id < 3")
+            for one in windows[3:]:
+                writer.add(one)
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            for found, one in zip(recorded.windows(), windows[:3], strict=True):
+                same_window(found, one)
+            assert not recorded.warnings
+
+
+def test_a_log_of_another_file_is_not_read(tmp_path: Path) -> None:
+    windows = following(3)
+    path, other = record(tmp_path / "a.stalltop", windows[:1]), tmp_path / "b.stalltop"
+    with changing(other) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        create(connection, "recording")
+        for one in windows:
+            Writer(connection).add(one)
+        os.replace(path, other)  # by hand, while the log is there
+        assert (tmp_path / "b.stalltop-wal").stat().st_size
+        with open_file(other) as recorded:
+            (found,) = recorded.windows()
+            same_window(found, windows[0])
+
+
+def test_a_file_that_is_taken_up_while_it_is_held_is_told_of(tmp_path: Path) -> None:
+    windows = following(2)
+    path = record(tmp_path / "r.stalltop", windows[:1])
+    with open_file(path) as recorded:
+        with (
+            pytest.raises(Told, match="written while it was read"),
+            recorded.held(),
+            changing(path) as connection,
+        ):
+            Writer(connection).add(windows[1])
+        with recorded.held():  # that of another name is no matter
+            path.unlink()

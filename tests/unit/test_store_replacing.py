@@ -1,0 +1,101 @@
+"""A file in the place of a recording: what is left of the recording is never taken for a part of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outputs.files import InUse, Taken
+from outputs.places import free
+from store.merging import merge_files
+from store.reading import open_file
+from store.recording import Recording
+from store.saving import save
+from tests.unit.full_window import full_window
+from tests.unit.recorded_windows import START, second
+from tests.unit.windows import same_window
+
+ENDINGS = ("", "-wal", "-shm")
+
+
+def killed(path: Path) -> Path:
+    """A recording whose recorder was killed: its newest windows are in its log."""
+    live = path.with_name("live.stalltop")
+    recording = Recording(live)
+    for number in range(5):
+        recording.add(second(number, rows=3))
+    for ending in ENDINGS:
+        shutil.copy(f"{live}{ending}", f"{path}{ending}")
+    recording.close()
+    live.unlink()
+    assert os.path.getsize(f"{path}-wal")
+    return path
+
+
+def saved_over(path: Path) -> None:
+    save(full_window(), path, overwrite=True)
+
+
+def merged_over(path: Path) -> None:
+    one = save(full_window(), path.with_name("one.stalltop"), overwrite=True)
+    merge_files([one], path, overwrite=True)
+
+
+@pytest.mark.parametrize("write", [saved_over, merged_over])
+@pytest.mark.parametrize("removed", [False, True])
+def test_what_replaces_a_killed_recording_is_read_as_it_is(
+    write: Callable[[Path], None], removed: bool, tmp_path: Path
+) -> None:
+    path = killed(tmp_path / "r.stalltop")
+    if removed:
+        path.unlink()
+    write(path)
+    with open_file(path) as recorded:
+        (found,) = recorded.windows()
+        same_window(found, full_window())
+        assert not recorded.warnings
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("r.stalltop-")]
+
+
+def test_a_log_is_not_removed_unless_told(tmp_path: Path) -> None:
+    path = killed(tmp_path / "r.stalltop")
+    path.unlink()
+    assert free(path) == tmp_path / "r-2.stalltop"
+    with pytest.raises(Taken, match=r"r\.stalltop-wal exists"):
+        save(full_window(), path)
+    assert os.path.getsize(f"{path}-wal")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("write", [saved_over, merged_over])
+def test_what_is_recorded_to_is_not_replaced(write: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    recording = Recording(path)
+    recording.add(second(0, rows=3))
+    with pytest.raises(InUse, match="records to"):
+        write(path)
+    recording.add(second(1, rows=3))
+    with open_file(path) as recorded:
+        assert recorded.moments.start.tolist() == [START, START + 1]
+    recording.close()
+    write(path)
+    with open_file(path) as recorded:
+        assert len(recorded.moments) == 1
+
+
+def test_a_recorder_reads_no_log_of_another_file(tmp_path: Path) -> None:
+    path, copy = killed(tmp_path / "r.stalltop"), tmp_path / "copy.stalltop"
+    recording = Recording(copy)
+    recording.add(second(7, rows=3))
+    recording.close()
+    os.replace(copy, path)  # by hand
+    recording = Recording(path)
+    recording.add(second(8, rows=3))
+    recording.close()
+    with open_file(path) as recorded:
+        for found, number in zip(recorded.windows(), (7, 8), strict=True):
+            same_window(found, second(number, rows=3))
