@@ -14,18 +14,23 @@ from typing import BinaryIO, Final, NamedTuple
 
 from model.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
 from model.errors import BadUsage, Told
+from model.machines import are_two_machines
 from model.packing import Peak
 from model.window import Window
 from outputs.files import opened
 from store.reading import Damaged, Gone, Recorded, open_file, read_peak
+from store.trouble import lacks_space
 from store.writing import Writer, create
 
 _AT_ONCE: Final = 256
 """Windows written in one transaction."""
+_NAME: Final = "give one of two machines another name: --host-name FILE=NAME; else leave the file out"
 _TOUCHING: Final = 0.05
 """Seconds by which windows of one host may overlap: clocks are corrected all the time."""
 _SECOND_RECORDER: Final = 10
 """So many windows beside those of another file are no accident."""
+_LOOKED_AT: Final = 8
+"""Windows of a file and host that are compared with those that stand in their place."""
 
 
 @dataclass
@@ -99,10 +104,17 @@ def merge_files(
         parts = heapq.merge(
             *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
         )
-        chosen = list(_without_overlap(parts, merged, paths))
+        beside: list[tuple[_Part, _Part]] = []
+        chosen = list(_without_overlap(parts, merged, paths, beside))
+        for left_out, kept in beside:
+            _refuse_two_machines(files, left_out, kept)
         # By the open file itself, which has no name of its own yet.
         with opened(target, overwrite=overwrite) as file, contextlib.closing(_connected(file)) as made:
-            _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
+            try:
+                _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
+            except sqlite3.Error as error:
+                why = "no space left on the device" if lacks_space(error) else str(error)
+                raise Told(f"cannot write {target}: {why}") from error
         merged.warnings += [warning for one in files for warning in one.warnings]
         return merged
 
@@ -190,21 +202,36 @@ def _correction(clock: Clock) -> float:
     return -(clock.offset_ns or 0) / 1e9
 
 
-def _without_overlap(parts: Iterable[_Part], merged: Merged, paths: Sequence[Path]) -> Iterator[_Part]:
+def _without_overlap(
+    parts: Iterable[_Part], merged: Merged, paths: Sequence[Path], beside: list[tuple[_Part, _Part]]
+) -> Iterator[_Part]:
     """Each stretch of a host's time once: of two files that have it, the window that begins first stays.
 
-    Raises BadUsage where two files with one host name seem to be of two machines.
+    ``beside`` gets some of the windows that are left out, each with one that stands in its place. Raises
+    BadUsage where two files with one host name seem to be of two machines.
     """
     hosts = {host.name: host for host in merged.hosts}
-    ends: dict[str, dict[int, float]] = {}
+    lasts: dict[str, dict[int, _Part]] = {}
     taken: set[tuple[str, float, float]] = set()
     others: Counter[tuple[int, str]] = Counter()
     whole: Counter[int] = Counter()
+    looked_at: Counter[tuple[int, str]] = Counter()
     for part in parts:
-        host, end_of = hosts[part.host], ends.setdefault(part.host, {})
+        host, last_of = hosts[part.host], lasts.setdefault(part.host, {})
         whole[part.file] += 1
-        if any(part.start < end - _TOUCHING for file, end in end_of.items() if file != part.file):
+        kept = next(
+            (
+                last
+                for file, last in last_of.items()
+                if file != part.file and part.start < last.end - _TOUCHING
+            ),
+            None,
+        )
+        if kept is not None:
             host.left_out += 1
+            if looked_at[part.file, part.host] < _LOOKED_AT:
+                looked_at[part.file, part.host] += 1
+                beside.append((part, kept))
             if (part.host, part.start, part.end) not in taken:
                 others[part.file, part.host] += 1
             continue
@@ -212,16 +239,27 @@ def _without_overlap(parts: Iterable[_Part], merged: Merged, paths: Sequence[Pat
             host.start = part.start
         host.windows += 1
         host.end = max(host.end, part.end)
-        end_of[part.file] = max(end_of.get(part.file, 0.0), part.end)
+        if part.file not in last_of or part.end > last_of[part.file].end:
+            last_of[part.file] = part
         taken.add((part.host, part.start, part.end))
         yield part
     for (file, name), count in others.items():
         # Windows that somebody saved beside a recording are few; those of a second recorder are not.
         if count >= _SECOND_RECORDER and count * 4 > whole[file]:
             raise BadUsage(
-                f"{paths[file]} has other windows of {name} at the same times as another file",
-                "give one of two machines another name: --host-name FILE=NAME; else leave the file out",
+                f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
             )
+
+
+def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part) -> None:
+    """Raise BadUsage where ``left_out`` is of another machine than ``kept``, which stands in its place."""
+    a, b = files[left_out.file], files[kept.file]
+    try:
+        both = a.window(left_out.window_id), b.window(kept.window_id)
+    except (Gone, KeyError, Damaged):
+        return
+    if are_two_machines(*both):
+        raise BadUsage(f"{a.path} and {b.path} are of two machines, both named {left_out.host}", _NAME)
 
 
 def _windows(

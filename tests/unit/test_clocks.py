@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
 from model.clocks import Entry, Recollection, between, clocks, renamed, shifted
+from model.device import Devices
 from model.evidence import Evidence, Rank
+from model.machines import are_two_machines
 from model.merging import merge
-from model.window import Window
+from model.window import Rows, Window
+from store import merging
 from store.reading import load, open_file
 from store.saving import save
 from tests.unit.full_window import full_window
@@ -202,6 +208,84 @@ def test_two_machines_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.
     code, _, err = merged(capsys, *files, "-o", tmp_path / "all", "--host-name", f"{files[1]}=other")
     assert code == 0, err
     assert load(tmp_path / "all").host == "localhost, other"
+
+
+def started(one: Window, seconds_ago: float) -> Window:
+    assert one.system is not None
+    return replace(one, system=replace(one.system, uptime_seconds=seconds_ago))
+
+
+def with_memory(one: Window, of_bytes: int) -> Window:
+    assert one.system is not None
+    return replace(one, system=replace(one.system, memory_total_bytes=of_bytes))
+
+
+def of_others(one: Window) -> Window:
+    """``one`` with other processes, and GPUs without a name."""
+    keys = tuple(key._replace(pid=key.pid + 5_000) for key in one.rows.keys)
+    return replace(one, rows=replace(one.rows, keys=keys), devices=Devices())
+
+
+def with_gpu(one: Window, uuid: str) -> Window:
+    devices = tuple(replace(device, uuid=uuid) for device in one.devices.devices)
+    return replace(one, devices=replace(one.devices, devices=devices))
+
+
+FULL = full_window()
+
+
+@pytest.mark.parametrize(
+    ("other", "two"),
+    [
+        (FULL, False),
+        (shifted(FULL, 0.5), False),
+        (with_gpu(FULL, "GPU-of-another"), True),
+        (with_memory(FULL, 1 << 30), True),
+        (started(FULL, 7.0), False),  # its clock was set: its processes are the same
+        (started(of_others(FULL), 7.0), True),
+        (of_others(FULL), False),  # the same start: others called at that time
+        (replace(of_others(FULL), system=None), True),
+        (replace(FULL, system=None), False),
+        (replace(FULL, system=None, rows=Rows.empty()), False),
+    ],
+)
+def test_two_machines_of_one_name_are_found_by_one_window(
+    other: Window, two: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert are_two_machines(FULL, other) == are_two_machines(other, FULL) == two
+    files = save(FULL, tmp_path / "a"), save(other, tmp_path / "b")
+    code, _, err = merged(capsys, *files, "-o", tmp_path / "all")
+    assert code == (2 if two else 0)
+    assert ("two machines, both named gpu7" in err) == two
+    assert (tmp_path / "all").exists() != two
+
+
+def test_a_full_disk_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(file: BinaryIO) -> sqlite3.Connection:
+        connection = connected(file)
+        connection.execute("PRAGMA max_page_count = 20")
+        return connection
+
+    connected = merging._connected
+    monkeypatch.setattr(merging, "_connected", small)
+    code, _, err = merged(capsys, save(FULL, tmp_path / "a"), "-o", tmp_path / "all")
+    assert code == 1
+    assert "all: no space left on the device" in err
+    assert sorted(os.listdir(tmp_path)) == ["a"]
+
+
+def test_no_file_is_replaced_by_what_it_is_part_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(FULL, tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    os.link("a", "other")
+    for name in (tmp_path / "a", "./a", "other"):
+        code, _, err = merged(capsys, "a", "-o", name, "--force")
+        assert code == 2
+        assert "is one of the files" in err
 
 
 def test_a_clock_that_was_set_back_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

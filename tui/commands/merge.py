@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -54,10 +56,12 @@ def run(options: argparse.Namespace) -> int:
     strange = [path for path in names if path not in options.files]
     if strange:
         raise BadUsage(f"--host-name: {strange[0]} is none of the files")
-    if options.to in options.files:
-        raise BadUsage(
-            f"{options.to} is one of the files that are put together", "name another one with --to"
-        )
+    for path in options.files:
+        with contextlib.suppress(OSError):
+            if os.path.samefile(path, options.to):
+                raise BadUsage(
+                    f"{options.to} is one of the files that are put together", "name another one with --to"
+                )
     progress = Progress("window")
     try:
         merged = merge_files(
