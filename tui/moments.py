@@ -11,7 +11,7 @@ from outputs import figures
 from tui.collector import Snapshot
 from tui.config import LENGTHS
 from tui.kept import NEAR, Stale
-from tui.recall import Wanted, hole_at, moved, nearest, next_fault, next_span, played, stepped
+from tui.recall import Wanted, hole_at, moved, named, next_fault, next_span, played, stepped
 
 NO_PAST = "there is no past yet"
 
@@ -163,15 +163,13 @@ class Moments:
         return self._go(at, seconds)
 
     def go_to(self, at: float) -> str:
-        """Look at the moment ``at``, Unix time, or the nearest to it that is kept."""
+        """Look at the moment ``at``, Unix time, or the nearest to it that is kept; see ``recall.named``."""
         if self.newest is None:
             return NO_PAST
         past = self.newest.kept.stretch
         hole = hole_at(past, at)
-        said = self._go(nearest(past, at), -1)
-        if not said and hole is not None:
-            return f"nothing is kept from {figures.clock(hole[0])} to {figures.clock(hole[1])}"
-        return said
+        self._go(named(past, at), 0)
+        return f"nothing is kept from {figures.clock(hole[0])} to {figures.clock(hole[1])}" if hole else ""
 
     def to_fault(self, step: int) -> str:
         """Look at the next (1) or previous (-1) moment at which a chain began; gives what is to be said."""

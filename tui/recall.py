@@ -16,6 +16,10 @@ from widgets.timeline import Stretch, Timespan
 _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 """Lengths of the line of time, seconds."""
+_SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
+"""Lengths of the line of a file that is shorter than that: its label names them in full."""
+_SAME = 1e-6
+"""Seconds that a sum of times of day may be off."""
 _INSIDE = 0.98
 """Part of the line in which the moment shown is seen, on 80 cells and more."""
 _SURE = 0.97
@@ -47,6 +51,16 @@ def stepped(past: Stretch, at: float, steps: int) -> float | None:
 def nearest(past: Stretch, at: float) -> float:
     """The end of the window that ended nearest to ``at``."""
     return float(past.end[int(np.argmin(np.abs(past.end - at)))])
+
+
+def named(past: Stretch, at: float) -> float:
+    """The end of the window that a person means by ``at``: of a whole second the one that the screen shows as
+    that second, where there is one (a clock leaves fractions out); else the nearest."""
+    if at == floor(at):
+        found = int(np.searchsorted(past.end, at - _SAME))
+        if found < len(past.end) and past.end[found] < at + 1.0:
+            return float(past.end[found])
+    return nearest(past, at)
 
 
 def moved(past: Stretch, at: float, seconds: float) -> float | None:
@@ -99,7 +113,9 @@ def played(past: Stretch, at: float, clock: float) -> tuple[float, float] | None
 
 def whole_span(past: Stretch) -> float:
     """A length of the line that holds all of ``past``: a round one, so that what is added moves nothing."""
-    seconds = max(float(past.end[-1] - past.start[0]) / _SURE, SPANS[0])
+    seconds = float(past.end[-1] - past.start[0]) / _SURE
+    if seconds <= _SHORT[-1]:
+        return next(one for one in _SHORT if seconds <= one)
     unit: float = 10.0 ** floor(log10(seconds)) / 10
     return ceil(seconds / unit - 1e-9) * unit
 

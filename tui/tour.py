@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from tui.status import ago_text
 from widgets.timeline import Stretch, span_text
 
 NEWCOMER_SECONDS = 30.0
 """How long a newcomer may read it."""
+_TO_THE_SECOND = 600.0
+"""A recording that is shorter, in seconds, is said to be as long as it is."""
 FILE_SECONDS = 12.0
 """How long it stands where a recording is opened, each time."""
 _FIRST = "First start: Enter looks into a row, Esc goes back, a says what is wrong, ? all keys"
@@ -19,7 +22,8 @@ def for_newcomers(width: int) -> str:
 
 def of_file(past: Stretch, width: int) -> str:
     """What is said of a recording of ``past``."""
-    length = span_text(float(past.end[-1] - past.start[0]))[1:]
+    seconds = float(past.end[-1] - past.start[0])
+    length = (ago_text if seconds < _TO_THE_SECOND else span_text)(seconds)[1:]
     long = f"a recording of {length}: [ ] step, ( ) go to faults, T to a moment, P plays, ? all keys"
     short = f"recorded {length}: [ ] step  ( ) faults  T go to  P play  ? all keys"
     return long if width > len(long) + 2 else short

@@ -123,6 +123,8 @@ def _lettered(began: NDArray[np.int64], none: int) -> int:
 
 def span_text(seconds: float) -> str:
     """How far back something is, such as ``-15m``: four cells at most up to 99 days."""
+    if seconds < 59.5:
+        return f"-{seconds:.0f}s"
     if seconds < 3_600:
         return f"-{seconds / 60:.0f}m"
     if seconds < 172_800:

@@ -102,6 +102,12 @@ def test_minutes_and_any_moment() -> None:
     assert moments.at == end(1)
 
 
+def test_the_moment_that_is_shown_may_be_asked_for_again() -> None:
+    moments = looking(9)
+    assert moments.go_to(end(1)) == moments.go_to(end(1)) == ""
+    assert moments.at == end(1)
+
+
 def test_a_frozen_picture_takes_other_lengths() -> None:
     moments = looking()
     moments.freeze()

@@ -89,7 +89,7 @@ async def types(screen: Screen, text: str) -> None:
 async def test_it_begins_at_its_end_and_steps_as_live() -> None:
     async with opened(MemoryFile.of(seconds(100))) as screen:
         await looks_at(screen, 100)
-        await screen.sees("a recording of 2m: [ ] step")
+        await screen.sees("a recording of 1m40s: [ ] step")
         assert "RECORDED 20" in screen.line(0)
         assert "FROZEN" not in screen.text()
         await screen.press("right_square_bracket")

@@ -12,7 +12,7 @@ from rich.style import Style
 
 from model.chain import SEVERITIES
 from tui import recall
-from tui.recall import SPANS, hole_at, moved, nearest, next_fault, next_span, played, stepped, timespan
+from tui.recall import SPANS, hole_at, moved, named, nearest, next_fault, next_span, played, stepped, timespan
 from widgets.palette import Palette
 from widgets.timeline import Scale, Stretch, Timeline, span_text
 
@@ -45,6 +45,15 @@ def test_steps_and_jumps() -> None:
     assert next_fault(HOLED, 1_004.0, 1) == (2_003.0, "medium")
     assert hole_at(HOLED, 1_500.0) == (1_010.0, 2_000.0)
     assert [hole_at(HOLED, at) for at in (900.0, 1_005.5, 2_001.0, 3_000.0)] == [None] * 4
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.02, 0.5, 0.7, 0.98])
+def test_a_second_that_is_typed_is_the_one_that_the_screen_then_shows(fraction: float) -> None:
+    stretch = past(*np.arange(1_000.0 + fraction, 1_010.0))
+    assert [int(named(stretch, at)) for at in (1_003.0, 1_004.0, 1_005.0)] == [1_003, 1_004, 1_005]
+    minutes = past(0.0, 60.0, 120.0, seconds=60.0)
+    assert [named(minutes, at) for at in (0.0, 89.0, 91.0, 500.0)] == [60.0, 60.0, 120.0, 180.0]
+    assert named(stretch, 1_003.4 + fraction) == pytest.approx(1_003 + fraction)
 
 
 def test_playing_stands_still_within_a_window_and_leaves_holes_out() -> None:
@@ -89,6 +98,23 @@ def test_the_line_of_a_file_is_all_of_it_and_gets_shorter() -> None:
     assert timespan(week, float(week.end[-2]), None, 3_600.0).ago == 0.0
 
 
+@pytest.mark.parametrize(
+    ("recorded", "seconds", "label"),
+    [
+        (5, 10, "-10s"),
+        (20, 30, "-30s"),
+        (45, 60, "-1m"),
+        (99, 120, "-2m"),
+        (170, 180, "-3m"),
+        (280, 300, "-5m"),
+        (300, 310, "-5m"),
+    ],
+)
+def test_the_line_of_a_short_file_is_filled(recorded: int, seconds: float, label: str) -> None:
+    line = timespan(past(*np.arange(1e9, 1e9 + recorded)), None, None, all_of_it=True)
+    assert (line.seconds, span_text(line.seconds)) == (seconds, label)
+
+
 @given(st.floats(1.0, 1e8), st.floats(0.0, 1.0))
 def test_the_moment_shown_is_always_on_the_line(length: float, part: float) -> None:
     stretch = past(*np.linspace(1e9, 1e9 + length, 50))
@@ -99,7 +125,17 @@ def test_the_moment_shown_is_always_on_the_line(length: float, part: float) -> N
 
 
 def test_how_far_back_takes_four_cells() -> None:
-    known = {60: "-1m", 3_540: "-59m", 3_600: "-1h", 172_799: "-48h", 172_800: "-2d", 99 * 86_400: "-99d"}
+    known = {
+        5: "-5s",
+        59.4: "-59s",
+        59.6: "-1m",
+        60: "-1m",
+        3_540: "-59m",
+        3_600: "-1h",
+        172_799: "-48h",
+        172_800: "-2d",
+        99 * 86_400: "-99d",
+    }
     assert {seconds: span_text(seconds) for seconds in known} == known
     assert all(one < other for one, other in pairwise(recall.SPANS))
 

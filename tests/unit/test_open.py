@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,15 @@ def test_damage_is_told_and_left_out(path: Path, capsys: pytest.CaptureFixture[s
     window, _, said = printed(path, capsys=capsys)
     assert window["seconds"] == 9
     assert "stalltop: damaged: a window from 2023-11-14 22:14:47 to 2023-11-14 22:14:48 left out" in said
+
+
+def test_a_second_is_the_one_in_which_the_window_that_is_printed_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = Recording(tmp_path / "late.stalltop")
+    for number in range(9):
+        window = second(number, 3)
+        recording.add(replace(window, start=window.start + 0.7))
+    recording.close()
+    assert cli.main(["open", str(tmp_path / "late.stalltop"), "--at", "22:13:25", "--window", "1"]) == 0
+    assert "last 1s to 22:13:25 " in capsys.readouterr().err

@@ -87,9 +87,12 @@ def _moment(typed: str | None, kept: InFile) -> float | None:
     if typed is None:
         return None
     try:
-        return moment(typed, start=float(kept.stretch.start[0]), end=kept.end)
+        at = moment(typed, start=float(kept.stretch.start[0]), end=kept.end)
     except ValueError as error:
         raise BadUsage(f"--at: {error}") from None
+    from tui.recall import named
+
+    return named(kept.stretch, at)
 
 
 def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
