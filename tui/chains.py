@@ -169,11 +169,10 @@ def folded(alike: Sequence[tuple[Chain, AlertRow]]) -> AlertRow:
     def common(values: set[str], otherwise: str = "") -> str:
         return values.pop() if len(values) == 1 else otherwise
 
-    names = {one.who for _, one in alike}
     return replace(
         row,
         title=f"{len(alike)}x {row.title}",
-        who=common(names, f"{len(names)} tenants"),
+        who=common({one.who for _, one in alike}, _several([chain for chain, _ in alike])),
         lost="",
         where=common({one.where for _, one in alike}),
         culprit=common({one.culprit for _, one in alike}),
@@ -209,6 +208,15 @@ def alert_row(chain: Chain, window: Window, *, silenced: bool = False, unicode: 
 def _devices(chain: Chain) -> str:
     """The GPUs that a chain speaks of."""
     return ", ".join(sorted({link.device for link in chain.links if link.device.startswith("GPU")}))
+
+
+def _several(chains: Sequence[Chain]) -> str:
+    """How many chains of one kind speak of what: tenants, or GPUs where no tenant is hit."""
+    tenants = {chain.tenant for chain in chains if chain.tenant}
+    if len(tenants) > 1:
+        return f"{len(tenants)} tenants"
+    devices = {number for chain in chains for number in _device_numbers(chain)}
+    return f"{len(devices)} GPUs" if len(devices) > 1 else "several"
 
 
 def _device_numbers(chain: Chain) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.chain import SEVERITIES, Link, Severity
+from model.chain import SEVERITIES, Chain, Link, Severity
 from model.device import Device, Devices
 from model.window import Missing, OpenCall
 from outputs import figures
@@ -113,6 +113,16 @@ def test_what_is_over_or_no_fault_takes_one_line_for_each_kind_behind_the_faults
 def test_a_chain_of_a_device_names_it() -> None:
     hot = chain("gpu_thermal", tenant="", links=(Link("mechanism", "it is hot", device="GPU 1"),))
     assert listed(faulty(hot)).rows[0].who == "GPU 1"
+
+
+def test_devices_of_chains_in_one_line_are_counted_as_devices() -> None:
+    def ended(number: int) -> Chain:
+        links = (Link("mechanism", "it is hot", device=f"GPU {number}"),)
+        return replace(OVER, id=f"hot{number}", tenant="", links=links)
+
+    assert listed(faulty(ended(0), ended(1))).rows[0].who == "2 GPUs"
+    assert listed(faulty(ended(1), replace(ended(1), id="again"))).rows[0].who == "GPU 1"
+    assert listed(faulty(ended(1), replace(OVER, links=()))).rows[0].who == "several"
 
 
 def test_what_is_not_measured_is_no_warning_but_listed() -> None:
