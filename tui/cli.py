@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import cast
 
 from model.errors import Told, described
 from tui.interrupts import INTERRUPTED, as_keyboard_interrupt
@@ -59,9 +60,13 @@ def parser() -> argparse.ArgumentParser:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command. What it does not know is told in its own name, with its own usage."""
-    options, unknown = parser().parse_known_args(_joined(arguments))
+    arguments = _joined(arguments)
+    options, unknown = parser().parse_known_args(arguments)
     if unknown:
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        # It may be that an option stands between two arguments, which argparse takes as it is only if asked.
+        own = options.parser.parse_intermixed_args(arguments[arguments.index(options.command) + 1 :])
+        own.command = options.command
+        return cast(argparse.Namespace, own)
     return options
 
 

@@ -118,7 +118,8 @@ class _Question:
     def _rows(self, first: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
         yield from first
         try:
-            yield from cursor
+            # The cursor itself would be closed with this, when its file may be closed already.
+            yield from iter(cursor.fetchone, None)
         except sqlite3.Error as error:
             raise self._told(error) from None
         self._end()

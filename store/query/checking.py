@@ -9,8 +9,11 @@ from typing import Final
 
 from store.reading import Damaged, Gone, Recorded
 
-SECONDS: Final = 0.3
-"""For so long windows are compared with their checksums before a query is answered: some hundred of them."""
+SECONDS: Final = 1.5
+"""Windows are compared with their checksums before a query is answered where all of them take less than
+this: some hundreds."""
+_FIRST: Final = 0.2
+"""This part of the time is enough to see that all of them take longer."""
 _MOST_TOLD: Final = 5
 """Damaged windows that are named."""
 
@@ -18,15 +21,18 @@ _MOST_TOLD: Final = 5
 def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
     """What is wrong with the file, and whether there was no time to look at all of it, a line each.
 
-    The newest windows are looked at first. ``seconds``: after which that ends; None: once all are.
+    The newest windows are looked at first. ``seconds``: how long that may take; where it would take longer,
+    a part of it is taken. None: however long it takes.
     """
     numbers = recorded.moments.window_id.tolist()[::-1]
     found: list[str] = []
     began = time.monotonic()
-    looked = 0
+    looked, all_take = 0, 0.0
     _look(recorded.check_shared, found)
     for number in numbers:
-        if seconds is not None and time.monotonic() - began >= seconds:
+        took = time.monotonic() - began
+        all_take = took / looked * len(numbers) if looked else 0.0
+        if seconds is not None and (took >= seconds or (took >= _FIRST * seconds and all_take > seconds)):
             break
         _look(partial(recorded.check, number), found)
         looked += 1
@@ -34,10 +40,9 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
     if len(found) > _MOST_TOLD:
         warnings.append(f"{len(found) - _MOST_TOLD} more windows are damaged")
     if looked < len(numbers):
-        took = (time.monotonic() - began) * len(numbers) / max(looked, 1)
         warnings.append(
             f"{len(numbers) - looked} of {len(numbers)} windows were not compared with their checksums;"
-            f" --check does, which takes about {took:.0f} s"
+            f" --check does{f', which takes about {all_take:.0f} s' if looked else ''}"
         )
     return tuple(warnings)
 

@@ -28,6 +28,11 @@ _BUILT_IN = (
     *("lower", "max", "min", "printf", "replace", "round", "strftime", "substr", "sum", "total", "upper"),
 )
 _READ_ONLY = "one SELECT, or WITH … SELECT: a query only reads"
+_STATEMENTS = re.compile(
+    "alter|analyze|attach|begin|commit|create|delete|detach|drop|end|insert|pragma|reindex|release|replace"
+    "|rollback|savepoint|update|vacuum"
+)
+"""Words that other statements begin with, all of which do more than read."""
 
 
 def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str]) -> Told:
@@ -35,6 +40,11 @@ def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str
     text = str(error)
     if refused:
         return BadUsage(refused[0], "the column histogram of operations holds histograms")
+    begins = _first_word(sql)
+    if _STATEMENTS.fullmatch(begins):
+        return BadUsage("that does more than read", _READ_ONLY)
+    if begins == "explain":
+        return BadUsage("EXPLAIN is no query here: SQLite is asked another one than was typed", _READ_ONLY)
     kind, _, name = text.partition(": ")
     if kind == "no such table":
         known = [*_COLUMNS, *(table.name for table in schema.TABLES)]
@@ -44,7 +54,7 @@ def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str
     if kind == "no such function":
         known = [*functions.NAMES, *_BUILT_IN]
         return BadUsage(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
-    if "not authorized" in text or "prohibited" in text or "readonly" in text or "query_only" in text:
+    if "not authorized" in text or "prohibited" in text or "readonly" in text or "cannot modify" in text:
         return BadUsage("that does more than read", _READ_ONLY)
     if "one statement" in text:
         return BadUsage("only one statement at a time", _READ_ONLY)
@@ -59,6 +69,12 @@ def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str
     if "incomplete input" in text:
         return BadUsage("the query ends too early" if sql.strip() else "there is no query", _READ_ONLY)
     return BadUsage(f"SQLite cannot run this: {text}")
+
+
+def _first_word(sql: str) -> str:
+    """The word that ``sql`` begins with, after comments."""
+    found = re.match(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(\w*)", sql, re.DOTALL)
+    return found[1].lower() if found else ""
 
 
 def _shown(name: str) -> str:

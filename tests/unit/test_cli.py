@@ -11,6 +11,7 @@ import pytest
 
 from model.errors import BadUsage, CannotTrace, Told
 from tui import cli
+from tui.commands import query
 from tui.config import AUTO, THEMES
 from tui.theme import NAMES
 
@@ -100,6 +101,25 @@ def test_what_a_command_does_not_know_is_told_in_its_name(
         cli.main(arguments)
     assert exit_.value.code == 2
     assert f"stalltop {command}: error: unrecognized arguments: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "FILE", "--format", "csv", "SQL"],
+        ["query", "--format", "csv", "FILE", "--check", "SQL"],
+        ["query", "FILE", "SQL", "--format", "csv"],
+    ],
+)
+def test_options_stand_anywhere(arguments: list[str]) -> None:
+    options = cli.parsed(arguments)
+    assert (options.command, str(options.file), options.sql, options.format) == (
+        "query",
+        "FILE",
+        "SQL",
+        "csv",
+    )
+    assert options.run is query.run
 
 
 def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:

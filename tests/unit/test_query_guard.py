@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -104,6 +105,20 @@ def test_nothing_but_reading_is_done(path: Path, sql: str) -> None:
         ("SELECT p()", "p()", ""),
         ("SELECT container_id FROM containers JOIN containers", "ambiguous", ""),
         ("PRAGMA user_version", "that does more than read", "one SELECT"),
+        *(
+            (sql, "that does more than read", "one SELECT")
+            for sql in (
+                *(
+                    "VACUUM INTO '/tmp/x'",
+                    "-- all\n/* of it */ delete from cuda_events",
+                    "DELETE FROM nowhere",
+                ),
+                *("UPDATE counts SET calls = 0", "REINDEX", "ATTACH 'x' AS y"),
+                "WITH a AS (SELECT 1) DELETE FROM cuda_events",
+            )
+        ),
+        ("EXPLAIN SELECT 1", "EXPLAIN is no query here", "one SELECT"),
+        ("explain query plan SELECT 1", "EXPLAIN is no query here", "one SELECT"),
         ("SELECT 1; SELECT 2", "only one statement", "one SELECT"),
     ],
 )
@@ -133,6 +148,13 @@ def test_a_query_can_be_interrupted(path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         ask(path, ENDLESS, 60)
     timer.join()
+
+
+def test_rows_that_nobody_takes_any_more_are_let_go_in_silence(path: Path) -> None:
+    with open_file(path) as file:
+        rows = answer(file, ENDLESS.replace("count(*)", "*"), 60).rows
+        assert len(list(islice(rows, 2000))) == 2000
+    rows.close()  # type: ignore[attr-defined]  # of a file that is closed
 
 
 def test_rows_that_take_too_long_are_told_too(path: Path) -> None:
