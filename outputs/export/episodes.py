@@ -1,12 +1,17 @@
-"""Every chain that windows tell of, each once, as it was known last."""
+"""Every chain that windows tell of, each once, as it was when it was worst."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from model.chain import Chain
+from model.chain import SEVERITIES, Chain
 from model.tenant import Tenant
 from model.window import Window
+
+
+def badness(chain: Chain) -> tuple[int, float]:
+    """Sort key, the worst first: by severity, then by loss, whether it goes on or not, as it is of the past."""
+    return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class Episode:
 
     host: str
     chain: Chain
-    """As the last window that tells of it has it."""
+    """As it was when it was worst; when it was seen, and whether it goes on, as it was known last."""
 
     @property
     def end(self) -> float:
@@ -34,7 +39,11 @@ class Episodes:
     def add(self, window: Window) -> None:
         """Take in what ``window`` says."""
         for chain in window.chains:
-            self._found[window.host, chain.identity, chain.since] = Episode(window.host, chain)
+            key = window.host, chain.identity, chain.since
+            known = self._found.get(key)
+            if known is not None and badness(known.chain) <= badness(chain):
+                chain = replace(known.chain, seen=max(known.chain.seen, chain.seen), open=chain.open)
+            self._found[key] = Episode(window.host, chain)
         for tenant in window.tenants.values():
             self.tenants[window.host, tenant.id] = tenant
 

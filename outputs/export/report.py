@@ -16,7 +16,7 @@ from model.window import Window
 from outputs import figures
 from outputs.export.axes import Axis, time_axis
 from outputs.export.course import Course, courses
-from outputs.export.episodes import Episode
+from outputs.export.episodes import Episode, badness
 from outputs.export.report_charts import containers, latency, machine
 from outputs.export.report_style import REPORT_STYLE
 from outputs.export.report_tables import kernels, slow_calls
@@ -150,6 +150,7 @@ def _wrong(
         ]
         below = tag("div", tag("span"), tag("div", *ticks, class_="ticks"), class_="run")
         parts.append(tag("div", *rows, below, class_="runs"))
+        parts.append(tag("p", "Each as it was when it was worst, in its time.", class_="dim"))
     for number, run in enumerate(ordered[:MOST_CHAINS]):
         worst = _worst(run)
         chain = worst.chain
@@ -171,9 +172,7 @@ def _worst(run: Sequence[Episode]) -> Episode:
 
 
 def _rank(episode: Episode) -> tuple[int, float, str]:
-    """By severity, then by loss, whether it still goes on or not: a report is of the past."""
-    chain = episode.chain
-    return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s, chain.id
+    return *badness(episode.chain), episode.chain.id
 
 
 def _run(number: int, run: Sequence[Episode], times: Axis, start: float, end: float) -> Html:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.chain import Severity
 from model.merging import merge
 from model.pivot import pivot
 from model.window import Window
 from outputs.export import axes, charts, course, report, report_tables
 from outputs.export.axes import duration_axis, linear_axis, time_axis
 from outputs.export.charts import Point, Series
+from outputs.export.episodes import Episodes
 from outputs.export.stretches import stretches
 from outputs.html_text import Html
 from tests.unit import test_output_html
@@ -59,6 +61,31 @@ def page_of(found: list[Window]) -> Page:
         for key in DRAWING & has.keys():
             assert re.fullmatch(r"[-MVHv0-9. %]*", has[key]), has[key]
     return page
+
+
+def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
+    found = several(5)
+    chain = next(chain for chain in found[0].chains if chain.severity != "info")
+    costs: list[tuple[Severity, float]] = [
+        ("low", 5.0),
+        ("critical", 800.0),
+        ("critical", 1_300.0),
+        ("critical", 900.0),
+        ("medium", 40.0),
+    ]
+    found = [
+        replace(one, chains=(replace(chain, severity=severity, lost_ms_per_s=lost, seen=one.end),))
+        for one, (severity, lost) in zip(found, costs, strict=True)
+    ]
+    episodes = Episodes()
+    for one in found:
+        episodes.add(one)
+    (episode,) = episodes.all()
+    assert (episode.chain.severity, episode.chain.lost_ms_per_s) == ("critical", 1_300.0)
+    assert episode.end == found[-1].end
+    page = page_of(found)
+    assert page.of("details", "critical")
+    assert not page.of("details", "medium")
 
 
 def test_a_recording_is_told_as_a_whole() -> None:
