@@ -10,7 +10,7 @@ from model.window import Window
 
 
 def badness(chain: Chain) -> tuple[int, float]:
-    """Sort key, the worst first: by severity, then by loss, whether it goes on or not, as it is of the past."""
+    """Sort key, the worst first: by severity, then by loss, whether it still goes on or not."""
     return SEVERITIES.index(chain.severity), -chain.lost_ms_per_s
 
 

@@ -65,18 +65,15 @@ def page_of(found: list[Window]) -> Page:
 
 def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
     found = several(5)
-    chain = next(chain for chain in found[0].chains if chain.severity != "info")
+    one_chain = next(chain for chain in found[0].chains if chain.severity != "info")
     costs: list[tuple[Severity, float]] = [
-        ("low", 5.0),
-        ("critical", 800.0),
-        ("critical", 1_300.0),
-        ("critical", 900.0),
-        ("medium", 40.0),
+        *(("low", 5.0), ("critical", 800.0), ("critical", 1_300.0), ("critical", 900.0), ("medium", 40.0))
     ]
-    found = [
-        replace(one, chains=(replace(chain, severity=severity, lost_ms_per_s=lost, seen=one.end),))
+    chains = [
+        replace(one_chain, severity=severity, lost_ms_per_s=lost, seen=one.end)
         for one, (severity, lost) in zip(found, costs, strict=True)
     ]
+    found = [replace(one, chains=(chain,)) for one, chain in zip(found, chains, strict=True)]
     episodes = Episodes()
     for one in found:
         episodes.add(one)
