@@ -35,6 +35,8 @@ LEFT_ALONE: Final = 50
 """So many of the newest windows of a tier stay as they are as long as anything else can give way."""
 LONGEST_PAUSE: Final = 86_400.0
 """What a pause between two windows counts at most for their age, seconds: no set clock makes them old."""
+MOST_WINDOWS: Final = 900_000
+"""Windows that stay at most, however much room there is: somewhat fewer than a reader takes."""
 MOST_CALLS: Final = 40
 """Slow calls, and as many taken at random, that windows which were put together keep one by one."""
 _NEARLY: Final = 0.99
@@ -104,7 +106,7 @@ class Kepts:
         self._append(kept, tier)
 
     def due(self, most_seconds: float) -> Step | None:
-        """What is older than its tier allows, or than ``most_seconds``, if anything."""
+        """What is older than its tier allows, or than ``most_seconds``, or too much to read, if anything."""
         newer = 0.0
         for tier, level in enumerate(self._levels[:-1]):
             newer += self._seconds[tier]
@@ -112,6 +114,8 @@ class Kepts:
                 step = self._push_down(tier)
                 if newer - sum(kept.seconds for kept in step.windows) >= self._tiers[tier].seconds:
                     return step
+        if len(self) > MOST_WINDOWS:
+            return self._drop(1)
         oldest, newest = self.oldest, self._newest
         if oldest is not None and newest is not None and newest.until - oldest.until > most_seconds:
             return self._drop(1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from model.calls import Calls, KeptCall
+from store import moments, thinning
 from store.thinning import LEFT_ALONE, MOST_CALLS, Kept, Kepts, Step, Tier, put_together
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls as Row
@@ -91,6 +92,17 @@ def test_a_clock_that_is_corrected_in_small_steps_does_not_add_up() -> None:
         for part in made.held.values():
             assert starts[part[-1]] + 1 - (starts[part[0]] + len(part)) < 1
     assert max(map(len, made.held.values())) >= 20
+
+
+def test_there_are_never_more_windows_than_a_reader_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert thinning.MOST_WINDOWS < moments._MOST_WINDOWS
+    monkeypatch.setattr(thinning, "MOST_WINDOWS", 100)
+    made = Simulated()
+    for second in range(2_000):
+        made.add(1e9 + second)
+        assert len(made.kepts) <= 100
+    assert sum(made.lengths()) == made.kepts.seconds > 150
+    assert made.held[max(made.held)] == (2_000,)
 
 
 def test_a_pause_counts_as_a_day_of_age_at_most() -> None:
