@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -274,6 +275,18 @@ def test_a_full_disk_is_told(
     assert code == 1
     assert "all: no space left on the device" in err
     assert sorted(os.listdir(tmp_path)) == ["a"]
+
+
+def test_what_cannot_be_read_is_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recording(tmp_path, "a", host("gpu1", 0.0))
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 24")
+    code, out, err = merged(capsys, path, "--output", tmp_path / "new" / "all")
+    assert code == 1
+    assert "left out: " in err
+    assert f"written: {tmp_path}/new/all, in a new folder, {tmp_path}/new\n" in out
+    with open_file(tmp_path / "new" / "all") as found:
+        assert len(found.moments) == 29
 
 
 def test_no_file_is_replaced_by_what_it_is_part_of(

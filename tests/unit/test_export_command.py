@@ -125,10 +125,12 @@ def test_parquet_goes_through_a_pipe(recording: Path, capfdbinary: pytest.Captur
     assert table.num_rows == 25
 
 
-def test_a_folder_gets_the_name_of_the_file(recording: Path) -> None:
+def test_a_folder_gets_the_name_of_the_file(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("sub").mkdir()
     assert run(recording, "--to", "csv", "-o", "sub") == 0
+    assert "new folder" not in capsys.readouterr().err
     assert run(recording, "--to", "hlog", "-o", "new/logs") == 0
+    assert "wrote new/logs in a new folder, new: 5 windows" in capsys.readouterr().err
     assert Path("sub/night.csv").is_file()
     assert Path("new/logs/index.csv").is_file()
 

@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
     made = FORMATS[options.format]
     rows = _filter(options)
     target = _target(options, made)
+    beside = "" if target is None or target.parent.is_dir() else f" in a new folder, {target.parent}"
     with open_file(options.file) as recorded, recorded.held():
         start, end = _span(recorded, options)
         reading = _Reading(recorded, rows, start, end, options.every)
@@ -80,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
             _to_path(made, reading, target, force=options.force)
         reading.ended()
         if target is not None:
-            say(f"wrote {target}: {reading.count:,} {'window' if reading.count == 1 else 'windows'}")
+            counted = f"{reading.count:,} {'window' if reading.count == 1 else 'windows'}"
+            say(f"wrote {target}{beside}: {counted}")
         for warning in recorded.warnings:
             say(f"left out: {warning}")
         return 1 if recorded.warnings else 0

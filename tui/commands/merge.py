@@ -27,7 +27,14 @@ _MOST_SECONDS: Final = 86_400.0 * 365
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="saved windows and recordings")
-    parser.add_argument("-o", "--to", required=True, type=Path, metavar="FILE", help="the file that is made")
+    parser.add_argument(
+        *("-o", "--output", "--to"),
+        dest="to",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="the file that is made",
+    )
     parser.add_argument("--force", action="store_true", help="replace it where it exists")
     parser.add_argument(
         "--offset",
@@ -49,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, and print each host with its clock."""
+    """Merge, and print each host with its clock; 0, or 1 where some windows could not be read."""
     from store.merging import merge_files
 
     names = dict(options.host_name)
@@ -60,8 +67,9 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.suppress(OSError):
             if os.path.samefile(path, options.to):
                 raise BadUsage(
-                    f"{options.to} is one of the files that are put together", "name another one with --to"
+                    f"{options.to} is one of the files that are put together", "name another one with -o"
                 )
+    beside = "" if options.to.parent.is_dir() else f", in a new folder, {options.to.parent}"
     progress = Progress("window")
     try:
         merged = merge_files(
@@ -78,11 +86,12 @@ def run(options: argparse.Namespace) -> int:
         progress.ended()
     for warning in merged.warnings:
         say(f"left out: {printable(warning)}")
+    status = 1 if merged.warnings else 0
     if options.json:
         hosts = [asdict(host) for host in merged.hosts]
         json.dump({"schema": SCHEMA, "file": str(merged.path), "hosts": hosts}, sys.stdout, indent=1)
         sys.stdout.write("\n")
-        return 0
+        return status
     for host in merged.hosts:
         lines = [
             f"{printable(host.name)}: {host.windows:,} windows, {moment(host.start)} to {moment(host.end)}"
@@ -91,8 +100,8 @@ def run(options: argparse.Namespace) -> int:
         if host.left_out:
             lines.append(f"  left out: {host.left_out:,} windows of times that others stand for already")
         sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.write(f"written: {merged.path}\n")
-    return 0
+    sys.stdout.write(f"written: {merged.path}{beside}\n")
+    return status
 
 
 def clock_text(clock: Clock, first: str) -> str:
