@@ -11,14 +11,14 @@ from typing import Any, Final
 from model.errors import Told
 from store import schema
 from store.query import checking, functions, guard, making, sums, views
-from store.query.mistakes import told
+from store.query.mistakes import damaged, told
 from store.reading import Recorded
 
 _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 
-_AT_FIRST: Final = 1000
-"""Rows that are found before any is told."""
+_AT_ONCE: Final = 1000
+"""Rows that are found before any of them is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,13 @@ def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False,
     ``seconds`` or more memory than it may.
     """
     warnings = checking.damages(recorded, None if check else checking.SECONDS)
-    return _Question(recorded.connection, sql, seconds, least).answer(warnings)
+    return _Question(recorded, sql, seconds, least).answer(warnings)
 
 
 class _Question:
-    def __init__(self, connection: sqlite3.Connection, sql: str, seconds: float, least: int) -> None:
-        self._connection = connection
+    def __init__(self, recorded: Recorded, sql: str, seconds: float, least: int) -> None:
+        self._connection = recorded.connection
+        self._path = recorded.path
         self._least = least
         self._sql = sql.strip().rstrip(";").rstrip()
         self._patience = guard.Patience(seconds)
@@ -58,16 +59,16 @@ class _Question:
             guard.confine(self._connection, self._patience)
             self._connection.execute("BEGIN")  # all of it sees the file at one moment
             self._refused = functions.add(self._connection)
-            with _damage_told():
+            with self._damage_told():
                 making.make(self._connection)
             with guard.reading_only(self._connection):
                 self._connection.execute(f"EXPLAIN {self._sql}").fetchall()
             cursor = self._run(self._prepared())
             columns = self._columns(cursor)
-            first = cursor.fetchmany(_AT_FIRST)
+            first = cursor.fetchmany(_AT_ONCE)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._told(error) from None
-        if len(first) < _AT_FIRST:
+        if len(first) < _AT_ONCE:
             self._end()
             return Answer(columns, iter(first), warnings)
         return Answer(columns, self._rows(first, cursor), warnings)
@@ -91,7 +92,7 @@ class _Question:
                 if need.form is Form.SUMS:
                     sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
                 else:
-                    with _damage_told():
+                    with self._damage_told():
                         unfold(self._connection, need, self._patience)
             try:
                 with guard.reading_only(self._connection):
@@ -115,13 +116,14 @@ class _Question:
             typed = cursor.description
         return tuple(column[0] for column in typed)
 
-    def _rows(self, first: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-        yield from first
-        try:
-            # The cursor itself would be closed with this, when its file may be closed already.
-            yield from iter(cursor.fetchone, None)
-        except sqlite3.Error as error:
-            raise self._told(error) from None
+    def _rows(self, rows: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        while rows:
+            with self._patience.waiting():
+                yield from rows
+            try:
+                rows = cursor.fetchmany(_AT_ONCE)
+            except sqlite3.Error as error:
+                raise self._told(error) from None
         self._end()
 
     def _end(self) -> None:
@@ -129,21 +131,20 @@ class _Question:
         self._connection.set_authorizer(None)
         self._connection.rollback()
 
+    @contextlib.contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        """Figures that are none, or contradict each other so that nothing can be made of them."""
+        try:
+            yield
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise damaged(self._path, f"what it counts cannot be read ({error})") from None
+
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
         if "interrupted" in str(error):
             if self._patience.over:
                 return self._patience.error()
             raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on
-        return told(error, self._sql, self._refused)
-
-
-@contextlib.contextmanager
-def _damage_told() -> Iterator[None]:
-    """Figures that are none, or contradict each other so that nothing can be made of them."""
-    try:
-        yield
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise Told(f"the file is damaged: what it counts cannot be read ({error})") from None
+        return told(error, self._sql, self._refused, self._path)
 
 
 def _columns_of(schema_name: str, table: str) -> Collection[str] | None:

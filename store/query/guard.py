@@ -24,7 +24,7 @@ class TooLong(Told):
 
 
 class Patience:
-    """How long a query may take."""
+    """How long a query may take. The time of whoever takes its rows does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -39,6 +39,15 @@ class Patience:
         """Raise TooLong where the time is over."""
         if self.over:
             raise self.error()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Something that takes no time of the query."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._until += time.monotonic() - began
 
     def error(self) -> TooLong:
         """What is told then."""

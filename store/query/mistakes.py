@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
 from model.errors import BadUsage, Told
 from store import schema
@@ -35,8 +37,17 @@ _STATEMENTS = re.compile(
 """Words that other statements begin with, all of which do more than read."""
 
 
-def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str]) -> Told:
-    """What is told of ``error``, which ``sql`` met. ``refused``: what our own functions refused."""
+def damaged(path: Path, why: str) -> Told:
+    """What is told of a file that cannot be asked."""
+    return Told(
+        f"{path} is damaged: {why}",
+        f"save what can be read, and ask that: stalltop merge {shlex.quote(str(path))} --to NEW",
+    )
+
+
+def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path) -> Told:
+    """What is told of ``error``, which ``sql`` met in the file ``path``. ``refused``: what our own functions
+    refused."""
     text = str(error)
     if refused:
         return BadUsage(refused[0], "the column histogram of operations holds histograms")
@@ -63,7 +74,7 @@ def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str
     if isinstance(error, sqlite3.DataError) or "too big" in text or "out of memory" in text:
         return Told("the answer needs more memory than a query may have", "ask for less at once")
     if re.search(r"malformed|not a database|disk I/O|corrupt", text):
-        return Told(f"the file is damaged: {text}")
+        return damaged(path, text)
     if match := re.fullmatch(r'near "(.*)": syntax error', text, re.DOTALL):
         return BadUsage(f"this is no SQL that SQLite knows, near {_shown(match[1])}{_place(match[1], sql)}")
     if "incomplete input" in text:

@@ -10,6 +10,7 @@ import time
 from itertools import islice
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -150,6 +151,18 @@ def test_a_query_can_be_interrupted(path: Path) -> None:
     timer.join()
 
 
+def test_the_time_of_whoever_takes_the_rows_does_not_count(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = 0.0
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + later))
+    with open_file(path) as file:
+        rows = answer(file, ENDLESS.replace("count(*)", "*") + " LIMIT 200000", 60).rows
+        assert len(list(islice(rows, 100))) == 100
+        later = 3600
+        assert len(list(rows)) == 199_900
+
+
 def test_rows_that_nobody_takes_any_more_are_let_go_in_silence(path: Path) -> None:
     with open_file(path) as file:
         rows = answer(file, ENDLESS.replace("count(*)", "*"), 60).rows
@@ -228,6 +241,18 @@ def test_damage_is_told_and_never_a_traceback(seed: int, tmp_path: Path) -> None
     ):
         with contextlib.suppress(Told):
             ask(path, sql)
+
+
+def test_damage_is_told_with_the_file_and_a_way_on(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'counts'")
+    content[(root - 1) * _PAGE : root * _PAGE] = bytes(_PAGE)
+    path.write_bytes(content)
+    with pytest.raises(Told) as caught:
+        ask(path, "SELECT sum(calls) FROM operations")
+    assert f"{path} is damaged" in caught.value.reason
+    assert f"stalltop merge {path} --to NEW" in caught.value.remedy
 
 
 def test_figures_that_were_changed_are_told_with_a_warning(path: Path) -> None:
