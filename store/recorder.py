@@ -35,6 +35,8 @@ class RecorderState:
     """What the file takes on the disk, with what SQLite keeps beside it."""
     seconds: float = 0.0
     """Time that was recorded since it began here."""
+    held_seconds: float = 0.0
+    """Time that the file holds, with what was there before: older windows give way to newer ones."""
     waiting: int = 0
     """Windows that are not written yet."""
     missed_seconds: float = 0.0
@@ -76,6 +78,8 @@ class Recorder:
         self._asides = 0
         self._replaced = False
         """The file that was recorded to lost its name: another one may have it."""
+        self._short = False
+        """The device had no room for more when it was last written."""
         self._gap_seconds = 0.0
         """Missed and not stated in the file yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
@@ -102,7 +106,9 @@ class Recorder:
         state = self.state
         missed = f", {length_text(state.missed_seconds)} could not be written" if state.missed_seconds else ""
         took = f"{length_text(state.seconds)} recorded{missed}"
-        return f"{took}; {state.path} takes {state.bytes / (1 << 20):,.1f} MiB"
+        gone = state.seconds - state.held_seconds > 1
+        held = f" and holds the newest {length_text(state.held_seconds)} of it" if gone else ""
+        return f"{took}; {state.path} takes {state.bytes / (1 << 20):,.1f} MiB{held}"
 
     def add(self, window: Window) -> None:
         """Write ``window`` soon; never waits."""
@@ -215,7 +221,12 @@ class Recorder:
         self._failures = 0
         self._replaced = False
         with self._changed:
-            self._state = replace(self._state, bytes=recording.bytes, failure="")
+            self._state = replace(
+                self._state, bytes=recording.bytes, held_seconds=recording.seconds, failure=""
+            )
+        short, self._short = self._short, recording.short
+        if self._short and not short:
+            self._tell(f"little room for {self._path} on the device: its oldest windows give way to new ones")
 
     def _failed(self, reason: str) -> None:
         if not self._failures:

@@ -38,6 +38,7 @@ LEAST_BYTES: Final = 4 << 20
 """The smallest size bound: one that holds some minutes."""
 
 _MOST_SPARE: Final = 8 << 20
+_LEAST_SPARE: Final = 128 << 10
 _INDEX_BYTES: Final = 64 << 10
 """More than the index of the log takes (``-shm``): 32 KiB for each 16 MiB."""
 _PATIENCE_SECONDS: Final = 0.2
@@ -87,6 +88,8 @@ class Recording:
         self._most_bytes = most - _INDEX_BYTES
         """Of the file and its log."""
         self._most_seconds = bounds.seconds
+        self._room_bytes = self._most_bytes
+        """The same, where the device has not even that."""
         self._spare = min(_MOST_SPARE, self._most_bytes // 8)
         """Room that is kept free: the log takes about as much before it is put into the file."""
         self._short = False
@@ -130,6 +133,11 @@ class Recording:
     def newest(self) -> Kept | None:
         """The window that was added last."""
         return self._kept.newest
+
+    @property
+    def short(self) -> bool:
+        """Whether what is old gives way because the device has no more room, rather than by its bounds."""
+        return self._short or self._room_bytes < min(self._most_bytes, self._used() + 3 * self._spare)
 
     @property
     def in_place(self) -> bool:
@@ -209,9 +217,7 @@ class Recording:
             connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        page = self._number("page_size")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {self._spare // 2 // page}")
-        connection.execute(f"PRAGMA journal_size_limit = {self._spare}")
+        self._size_up()
         if not self.in_place:
             raise Unwritable(f"{self.path} was replaced while it was opened")
         if not self._new:
@@ -347,7 +353,7 @@ class Recording:
 
     def _excess(self) -> int:
         """How many bytes are to give way."""
-        excess = self._used() - (self._most_bytes - 2 * self._spare)
+        excess = self._used() - (self._room_bytes - 2 * self._spare)
         if self._short:
             empty = self._number("freelist_count") * self._number("page_size")
             excess = max(excess, self._spare - empty)
@@ -382,11 +388,24 @@ class Recording:
             # Each page that goes is a row of this statement's.
             self._db.execute(f"PRAGMA incremental_vacuum({max(self._spare // 8 // size, 1)})").fetchall()
 
+    def _size_up(self) -> None:
+        """See how much the device has room for. Where that is little, little of it is kept free."""
+        with contextlib.suppress(OSError):
+            device = os.statvfs(self.path.parent)
+            if device.f_blocks:  # not every file system says
+                taken = sum(_taken(Path(f"{self.path}{ending}")) for ending in ("", "-wal"))
+                free = device.f_bavail * device.f_frsize
+                self._room_bytes = min(self._most_bytes, taken + free)
+        self._spare = max(min(_MOST_SPARE, self._room_bytes // 8), _LEAST_SPARE)
+        self._db.execute(f"PRAGMA wal_autocheckpoint = {self._spare // 2 // self._number('page_size')}")
+        self._db.execute(f"PRAGMA journal_size_limit = {self._spare}")
+
     def _look_ahead(self, *, at_once: bool = False) -> None:
         """See to it that the device has room for the next minutes, and notice in time where it has none."""
         if self._since_reserved < _RESERVE_EVERY and not at_once:
             return
         self._since_reserved = 0
+        self._size_up()
         room = self._hold.reserve(_size(self.path) + self._spare)
         with contextlib.suppress(OSError):
             descriptor = os.open(f"{self.path}-wal", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -395,6 +414,14 @@ class Recording:
             finally:
                 os.close(descriptor)
         self._short = not room
+
+
+def _taken(path: Path) -> int:
+    """Bytes on the device, with those that are reserved."""
+    try:
+        return path.lstat().st_blocks * 512  # of stat(2), on every file system
+    except OSError:
+        return 0
 
 
 def _size(path: Path) -> int:

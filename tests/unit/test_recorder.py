@@ -281,9 +281,28 @@ def test_on_a_full_disk_the_newest_windows_stay(small_disk: Path) -> None:
                 until(lambda: not recorder.state.waiting and not recorder.state.failure)
     assert recorder.state.missed_seconds == 0, told
     assert starts(path)[-1] == 899
+    assert "little room" in told[0]
+    held = recorder.state.held_seconds
+    assert 10 < held < 899
+    assert "and holds the newest" in recorder.summary
     with open_file(path) as recorded:
         assert len(recorded.between(0, 1e18)) == len(recorded.moments)
         assert not recorded.warnings
+
+
+def test_nothing_gives_way_while_there_is_room(small_disk: Path) -> None:
+    """However much it would like to keep free."""
+    path = small_disk / "recording.stalltop"
+    with recording(path, Bounds(1 << 30)) as (recorder, told):
+        for number in range(90):
+            recorder.add(second(number, rows=50))
+            until(lambda: recorder.state.waiting < MOST_WAITING // 2)
+        until(lambda: recorder.state.seconds == 90)
+        taken = recorder.state.bytes
+    assert taken < 3 << 20
+    assert starts(path) == list(range(90))
+    assert not told
+    assert "holds" not in recorder.summary
 
 
 def fill(path: Path) -> None:
