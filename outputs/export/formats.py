@@ -45,6 +45,11 @@ def _by_pieces(pieces: Callable[[Windows], Iterator[bytes]]) -> Callable[[Window
     return write
 
 
+def _trace(windows: Windows, span: Span, file: BinaryIO) -> None:
+    for piece in trace.pieces(windows, span):
+        file.write(piece)
+
+
 def _report(windows: Windows, span: Span, file: BinaryIO) -> None:
     file.write(report.page(windows, *span).encode())
 
@@ -63,7 +68,7 @@ FORMATS: Final = {
             "perfetto",
             ".trace.json",
             "a trace for ui.perfetto.dev or chrome://tracing",
-            _by_pieces(trace.pieces),
+            _trace,
         ),
         Format("csv", ".csv", "a line for every row of every window", _by_pieces(csv_rows.pieces)),
         Format(

@@ -60,7 +60,8 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
         raise ValueError("no windows to tell of")
     wholes = [course.window(episodes) for course in found]
     whole = merge(wholes)
-    start = min(course.stretches[0].start for course in found)
+    # Where the clock was set back, the first stretch is not the earliest.
+    start = min(stretch.start for course in found for stretch in course.stretches)
     end = max(stretch.end for course in found for stretch in course.stretches)
     times = time_axis(start, end, _TICKS)
     moving = any(len(course.stretches) > 1 for course in found)

@@ -35,9 +35,10 @@ _WRONG: Final = "what is wrong"
 _BLAMED: Final = "takes from others"
 
 
-def pieces(windows: Iterable[Window]) -> Iterator[bytes]:
-    """The trace, piece by piece. Windows come in order of time. Raises Told where it gets too large."""
-    trace = _Trace()
+def pieces(windows: Iterable[Window], span: tuple[float, float]) -> Iterator[bytes]:
+    """The trace, piece by piece. Windows come in the order in which they were recorded, and none begins
+    before ``span`` does (Unix seconds). Raises Told where it gets too large."""
+    trace = _Trace(_ns(span[0]))
     written = 0
     first = True
     yield b'{"displayTimeUnit":"ms","traceEvents":['
@@ -73,11 +74,10 @@ class _Open:
 class _Trace:
     """What has to be known of earlier windows."""
 
-    def __init__(self) -> None:
-        self.base_ns = 0
-        """Unix time in ns that all times are relative to: the beginning of the first window."""
+    def __init__(self, base_ns: int) -> None:
+        self.base_ns = base_ns
+        """Unix time in ns that all times are relative to."""
         self.simulated = False
-        self._started = False
         self._tracks = Tracks()
         self._episodes = Episodes()
         self._ends: dict[str, int] = {}
@@ -89,9 +89,6 @@ class _Trace:
     def parts(self, windows: Iterable[Window]) -> Iterator[list[Event]]:
         """The events of each window, then what is known at the end only."""
         for window in windows:
-            if not self._started:
-                self._started = True
-                self.base_ns = _ns(window.start)
             self.simulated = self.simulated or window.simulated
             self._episodes.add(window)
             yield self._with_names([*self._gap(window), *self._counters(window), *self._moments(window)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from model.calls import Calls, KeptCall
@@ -12,6 +13,11 @@ from tests.unit.hostile import NAMES, hostile_window
 
 BAD_TEXT = ("\udc80surrogate", "\x00nul", "\u2028line", "</script><!--")
 """More that names may hold, besides ``NAMES``."""
+
+
+def span_of(windows: Sequence[Window]) -> tuple[float, float]:
+    """Between which times they lie."""
+    return min((one.start for one in windows), default=0.0), max((one.end for one in windows), default=0.0)
 
 
 def several(count: int = 5, gap: float = 20.0) -> list[Window]:

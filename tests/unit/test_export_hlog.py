@@ -23,16 +23,12 @@ from model.window import RowKey, Window
 from outputs.export import hlog
 from outputs.files import Taken
 from outputs.new_folder import filled
-from tests.unit.exported import lying, several
+from tests.unit.exported import lying, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows, window
 
 PERCENTS = (0.0, 1.0, 50.0, 90.0, 95.0, 99.0, 99.9, 100.0)
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "export.md"
-
-
-def span_of(windows: list[Window]) -> tuple[float, float]:
-    return min(one.start for one in windows), max(one.end for one in windows)
 
 
 def index(folder: Path) -> list[dict[str, str]]:

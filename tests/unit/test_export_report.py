@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.chain import Severity
+from model.clocks import shifted
 from model.merging import merge
 from model.pivot import pivot
 from model.window import Window
+from outputs import figures
 from outputs.export import axes, charts, course, report, report_tables
 from outputs.export.axes import duration_axis, linear_axis, time_axis
 from outputs.export.charts import Point, Series
@@ -83,6 +85,13 @@ def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
     page = page_of(found)
     assert page.of("details", "critical")
     assert not page.of("details", "medium")
+
+
+def test_where_the_clock_was_set_back_it_begins_with_the_earliest_time() -> None:
+    before = several(3)
+    found = [*before, *(shifted(one, -1_000.0) for one in before)]
+    text = " ".join(page_of(found).words)
+    assert f"{figures.moment(found[3].start)} to {figures.moment(found[2].end)}" in text
 
 
 def test_a_recording_is_told_as_a_whole() -> None:

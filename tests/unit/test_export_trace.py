@@ -13,12 +13,13 @@ from hypothesis import given
 
 from model.calls import Calls
 from model.chain import Chain
+from model.clocks import shifted
 from model.errors import Told
 from model.pivot import pivot
 from model.window import OpenCall, Window
 from outputs.export import trace
 from outputs.export.trace_tracks import LEAST_MADE_UP, Line, Tracks
-from tests.unit.exported import lying, several
+from tests.unit.exported import lying, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import window
@@ -37,7 +38,7 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def trace_of(found: list[Window]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(b"".join(trace.pieces(found)).decode("ascii"))
+    made: dict[str, Any] = json.loads(b"".join(trace.pieces(found, span_of(found))).decode("ascii"))
     check(made)
     return made
 
@@ -328,10 +329,22 @@ def test_windows_of_several_hosts_have_tracks_of_their_own() -> None:
     assert {name for name in shown.values() if name.startswith("host")} == {"host gpu7", "host gpu8"}
 
 
+def test_where_the_clock_was_set_back_everything_has_its_time() -> None:
+    one = full_window()
+    found = [one, shifted(one, -1_000.0)]
+    made = trace_of(found)
+    assert made["baseTimeNanoseconds"] == pytest.approx(found[1].start * 1e9, abs=1_000)
+    for told in found:
+        call = told.calls.kept[0]
+        at = (call.start_ns - made["baseTimeNanoseconds"]) / 1000
+        begun = [event["ts"] for event in made["traceEvents"] if event["ph"] == "X" and event["dur"] > 0]
+        assert pytest.approx(at) in begun
+
+
 def test_more_than_viewers_open_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "MOST_BYTES", 10_000)
     with pytest.raises(Told, match="larger than") as told:
-        b"".join(trace.pieces(several(50)))
+        b"".join(trace.pieces(several(50), span_of(several(50))))
     assert "--every" in told.value.remedy
 
 

@@ -33,7 +33,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "once": (json.dumps(document(ONE)).encode(), "once --json"),
     "explain": (json.dumps(explain_document(ONE, ONE.chains), indent=1).encode(), "explain --json"),
     "rows": (b"".join(csv_rows.pieces([ONE])), "a table (CSV)"),
-    "trace": (b"".join(trace.pieces([ONE])), "a trace"),
+    "trace": (b"".join(trace.pieces([ONE], (ONE.start, ONE.end))), "a trace"),
     "lines": (b"".join(json_lines.pieces([ONE, ONE])), "once --json"),
     "exported": (page([ONE], ONE.start, ONE.end).encode(), "a page"),
     "parquet": (b"PAR1....", "a table (Parquet)"),
