@@ -35,11 +35,17 @@ class Episodes:
         self._found: dict[tuple[str, str, float], Episode] = {}
         self.tenants: dict[tuple[str, str], Tenant] = {}
         """Of all windows, by host and id."""
+        self.lost_ms: dict[tuple[str, str], float] = {}
+        """What chains cost in all, by host and identity."""
 
     def add(self, window: Window) -> None:
         """Take in what ``window`` says."""
         for chain in window.chains:
-            key = window.host, chain.identity, chain.since
+            fault = window.host, chain.identity
+            if chain.open:
+                cost = chain.lost_ms_per_s * window.seconds
+                self.lost_ms[fault] = self.lost_ms.get(fault, 0.0) + cost
+            key = *fault, chain.since
             known = self._found.get(key)
             if known is not None and badness(known.chain) <= badness(chain):
                 chain = replace(known.chain, seen=max(known.chain.seen, chain.seen), open=chain.open)

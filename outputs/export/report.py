@@ -6,14 +6,14 @@ The page is one file without scripts that loads nothing: it is written for someb
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from model.chain import SEVERITIES
 from model.merging import merge
 from model.pivot import pivot
 from model.window import Window
-from outputs import figures
+from outputs import chain_text, figures
 from outputs.export.axes import Axis, time_axis
 from outputs.export.course import Course, courses
 from outputs.export.episodes import Episode, badness
@@ -68,7 +68,7 @@ def page(windows: Iterable[Window], start: float, end: float) -> str:
     # What was over before all this is only remembered; of a single window it may be why.
     told = [one for one in episodes.all() if not moving or one.end >= start]
     parts = [_head(whole, found, start, end, moving=moving), _summary(whole, found, told)]
-    parts += [_wrong(told, wholes, times if moving else None, start, end)]
+    parts += [_wrong(told, wholes, episodes.lost_ms, times if moving else None, start, end)]
     for course, one in zip(found[:MOST_HOSTS], wholes, strict=False):
         of = f" of {course.host}" if len(found) > 1 else ""
         parts += [latency(course, one, times if moving else None, of)]
@@ -130,7 +130,12 @@ def _summary(whole: Window, found: Sequence[Course], episodes: Sequence[Episode]
 
 
 def _wrong(
-    episodes: Sequence[Episode], wholes: Sequence[Window], times: Axis | None, start: float, end: float
+    episodes: Sequence[Episode],
+    wholes: Sequence[Window],
+    lost_ms: Mapping[tuple[str, str], float],
+    times: Axis | None,
+    start: float,
+    end: float,
 ) -> Html:
     """Every chain as bars over time, then each in full, the worst first."""
     windows = {window.host: window for window in wholes}
@@ -151,12 +156,15 @@ def _wrong(
         ]
         below = tag("div", tag("span"), tag("div", *ticks, class_="ticks"), class_="run")
         parts.append(tag("div", *rows, below, class_="runs"))
-        parts.append(tag("p", "Each as it was when it was worst, in its time.", class_="dim"))
+        parts.append(tag("p", "Each as it was when it was worst.", class_="dim"))
     for number, run in enumerate(ordered[:MOST_CHAINS]):
         worst = _worst(run)
         chain = worst.chain
         when = figures.moment(chain.since)
         often = f" · {len(run)} times, the worst of them {when}" if len(run) > 1 else f" · {when}"
+        lost = lost_ms.get((worst.host, chain.identity), 0.0) / (windows[worst.host].seconds or 1.0)
+        if times is not None and lost > 0:
+            often += f" · {chain_text.rate(lost * 1e6).strip()} on average over all this time"
         text = f" {chain.summary or chain.title}"
         head = tag("summary", tag("b", chain.severity), text, tag("span", often, class_="dim"))
         # A link to what is inside opens it.

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.chain import Severity
+from model.chain_difference import ChainTally
 from model.clocks import shifted
 from model.merging import merge
 from model.pivot import pivot
@@ -85,6 +86,12 @@ def test_what_is_wrong_is_told_as_it_was_when_it_was_worst() -> None:
     page = page_of(found)
     assert page.of("details", "critical")
     assert not page.of("details", "medium")
+    average = sum(lost for _, lost in costs) / len(costs)
+    tally = ChainTally()
+    for one in found:
+        tally.add(one)
+    assert tally.chains[0].lost_ms_per_s == pytest.approx(average)
+    assert f"{figures.duration(average * 1e6).strip()}/s on average" in " ".join(page.words)
 
 
 def test_where_the_clock_was_set_back_it_begins_with_the_earliest_time() -> None:
