@@ -47,7 +47,7 @@ class DeviceScreen(LivePage):
         """The page of the device."""
         devices = window.devices.devices
         self._devices = len(devices)
-        hint = "y copy  Space freeze  Esc closes"
+        hint = self.keys_hint
         if not devices:
             return Drawn("Devices", hint, (device_page.none(window),))
         self._at = min(self._at, len(devices) - 1)

@@ -72,6 +72,18 @@ class LiveScreen(PageScreen):
         if self.stalltop.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
             self.show_page()
 
+    @property
+    def keys_hint(self) -> str:
+        """The keys of every page; Space by what it does now."""
+        main = self.stalltop.main
+        if main.playing:
+            held = "Space pauses  "
+        elif main.frozen:
+            held = "Space newest  " if main.file else "Space live  "
+        else:
+            held = "" if main.file or self.stalltop.options.still else "Space freeze  "
+        return f"y copy  {held}Esc closes"
+
     def say(self, text: str) -> None:
         """Say on the first line, for some seconds, what was done."""
         if self._said is not None:

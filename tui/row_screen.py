@@ -71,10 +71,9 @@ class RowScreen(LivePage):
             row_owner.owner(found, half),
             row_owner.unknown(found, half),
         )
-        keys = "y copy  Space freeze  Esc closes"
         return Drawn(
             title=f"Row  {printable(found.name)}",
-            hint=f"Enter chain  {keys}" if found.chains else keys,
+            hint=f"Enter chain  {self.keys_hint}" if found.chains else self.keys_hint,
             sections=first if two else (*first, *time, *owner),
             beside=(time, owner) if two else ((), ()),
             unfinished=None in samples,

@@ -22,6 +22,7 @@ from tests.unit.recorded_windows import second
 from tests.unit.windows import Calls, key, window
 from tui.actions_play import SPEEDS
 from tui.app import StalltopApp
+from tui.live_page import LivePage
 from tui.recording import DAMAGED, Recording
 from tui.when_screen import WhenScreen
 from widgets.timeline import Timeline
@@ -233,6 +234,7 @@ async def test_pages_show_the_moment_and_what_led_to_it() -> None:
         await looks_at(screen, 240)
         await screen.press("I")
         await screen.sees("Over time")
+        await screen.sees("Space newest")
         await screen.press("left_parenthesis")
         await looks_at(screen, 41)
         await screen.press("P")
@@ -241,6 +243,12 @@ async def test_pages_show_the_moment_and_what_led_to_it() -> None:
         await screen.until(lambda: isinstance(screen.app.screen, WhenScreen))
         await screen.press(*"end", "enter")
         await looks_at(screen, 300)
+        await screen.press("space")
+        await screen.sees("the end of the recording")
+        page = screen.app.screen
+        assert isinstance(page, LivePage)
+        page.say("")
+        await screen.sees("y copy  Esc closes")
         await screen.press("escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
 
