@@ -12,7 +12,7 @@ from store.reading import Damaged, Gone, Recorded
 SECONDS: Final = 1.5
 """Windows are compared with their checksums before a query is answered where all of them take less than
 this: some hundreds."""
-_FIRST: Final = 0.2
+_FIRST: Final = 0.1
 """This part of the time is enough to see that all of them take longer."""
 _MOST_TOLD: Final = 5
 """Damaged windows that are named."""

@@ -1,4 +1,5 @@
-"""SQL functions on histograms: ``p(histogram, 99)`` and the aggregate ``hmerge(histogram)``."""
+"""SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)`` and the aggregate
+``hmerge(histogram)``."""
 
 from __future__ import annotations
 
@@ -32,11 +33,12 @@ def add(connection: sqlite3.Connection) -> list[str]:
             with _told(refused):
                 return super().finalize()
 
-    def percentile(payload: object, percent: object) -> int | None:
+    def percentile(payload: object, percent: object, *longest: object) -> int | None:
         with _told(refused):
-            return _percentile(payload, percent)
+            return _percentile(payload, percent, *longest)
 
-    connection.create_function("p", 2, percentile, deterministic=True)
+    for arguments in (2, 3):
+        connection.create_function("p", arguments, percentile, deterministic=True)
     connection.create_aggregate("hmerge", 1, Merged)  # type: ignore[arg-type]  # of bytes too
     return refused
 
@@ -50,16 +52,22 @@ def _told(refused: list[str]) -> Iterator[None]:
         raise
 
 
-def _percentile(payload: object, percent: object) -> int | None:
-    """The duration (ns) at ``percent``; NULL where the histogram is NULL or empty."""
+def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
+    """The duration (ns) at ``percent``, as long as its counter has any, but for ``longest``; NULL where the
+    histogram is NULL or empty."""
     if payload is None or percent is None:
         return None
     if not isinstance(payload, bytes):
         raise ValueError("p(histogram, 99): the first is no histogram")
     if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
         raise ValueError("p(histogram, 99): the second is no number from 0 to 100")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float))):
+        raise ValueError("p(histogram, 99, max_ns): the third is no number")
     histogram = hdr_payload.histograms([payload])
-    return int(histogram.percentiles([float(percent)])[0, 0]) if len(histogram.index) else None
+    if not len(histogram.index):
+        return None
+    found = int(histogram.percentiles([float(percent)])[0, 0])
+    return found if longest is None else min(found, int(longest))
 
 
 class _Merged:

@@ -200,7 +200,7 @@ VIEWS: Final = (
     ),
     View(
         "chains",
-        "what was wrong, in each window in which it was: cause, who loses, how much",
+        "what was wrong in each window, and what had ended before it (open is 0): cause, who loses, how much",
         (
             *_WINDOW,
             ("chain_id", "the same as long as it is open and when it opens again"),
@@ -210,8 +210,8 @@ VIEWS: Final = (
             ("summary", "one line: who loses what to whom"),
             *_WHO,
             *_WHAT,
-            ("lost_ms_per_s", "what it costs"),
-            ("lost_ms", "the same over the window; NULL where it was over by then"),
+            ("lost_ms_per_s", "what it cost; NULL where it was over by then"),
+            ("lost_ms", "the same over the window"),
             ("confidence", "0 to 1"),
             ("p99_ns", "of the operation"),
             ("normal_p99_ns", "what was learned to be normal"),
@@ -221,7 +221,8 @@ VIEWS: Final = (
             ("open", "1: it went on"),
         ),
         f"SELECT {WINDOW_SQL}, c.id AS chain_id, c.cause, n.severity, c.title, c.summary, p.cgroup_id,"
-        " p.pid, p.process, c.layer, c.operation AS op, n.lost_ms_per_s,"
+        " p.pid, p.process, c.layer, c.operation AS op,"
+        " CASE WHEN n.open THEN n.lost_ms_per_s END AS lost_ms_per_s,"
         " CASE WHEN n.open THEN n.lost_ms_per_s * w.seconds END AS lost_ms, n.confidence, n.p99_ns,"
         " n.normal_p99_ns, n.calls, n.since, n.seen, n.open FROM main.chains n"
         " CROSS JOIN main.chain_texts c ON c.chain_text_id = n.chain_text_id"

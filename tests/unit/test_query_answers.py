@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from store.query import batches, rewrite
+from store.query import batches, ready, rewrite
 from store.query.ask import answer
 from store.query.rewrite import Form
 from store.reading import open_file
@@ -367,3 +367,31 @@ def test_names_of_results_are_as_they_were_typed(tmp_path: Path) -> None:
             file, "SELECT Op, COUNT(*), sum(duration_ns)/1e6, MAX(duration_ns) AS Most FROM cuda_events", 60
         )
         assert found.columns == ("Op", "COUNT(*)", "sum(duration_ns)/1e6", "Most")
+
+
+def test_a_percentile_ends_at_the_longest_call_where_that_is_given(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", windows_of(random_calls(3)))
+    above = "SELECT count(*) FROM operations WHERE p(histogram, 100{}) > max_ns"
+    assert asked(path, above.format(""))[0][0] > 0
+    assert asked(path, above.format(", max_ns")) == [(0,)]
+    assert asked(path, "SELECT count(*) FROM operations WHERE p(histogram, 100, max_ns) < max_ns") == [(0,)]
+    assert asked(path, "SELECT p(histogram, 50, NULL) = p(histogram, 50) FROM operations LIMIT 1") == [(1,)]
+
+
+def test_the_slowest_calls_are_there_whether_they_were_kept_or_not(tmp_path: Path) -> None:
+    calls = [call for call in random_calls(4) if call.layer != "host" and not call.nested]
+    path = write_file(tmp_path / "file", windows_of(calls))
+    slowest = max(call.duration_ns for call in calls)
+    found = asked(path, ready.query("slowest-calls"))
+    assert found[0][5] == pytest.approx(slowest / 1e6)
+    assert len(found) == min(20, len(calls))
+    assert {row[6] for row in found} == {"kept", "counted"}
+    assert [row[5] for row in found] == sorted((row[5] for row in found), reverse=True)
+
+
+def test_a_chain_that_has_ended_costs_nothing_any_more(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "file", [full_window()])
+    [(ended, costing)] = asked(path, "SELECT sum(NOT open), sum(NOT open AND lost_ms_per_s > 0) FROM chains")
+    assert ended > 0
+    assert not costing
+    assert asked(path, "SELECT count(*) = sum(lost_ms_per_s IS NOT NULL) FROM chains WHERE open") == [(1,)]
