@@ -106,6 +106,7 @@ class PlayActions(TimeActions):
         """A shorter line of time around the moment shown; after the shortest, the usual one."""
         if not self._has_past():
             return
-        span = self.moments.zoom()
-        self.say(f"line of time: {span_text(span)[1:] if span else 'as usual'}", "label")
+        before, span = self.moments.span, self.moments.zoom()
+        usual = "as usual" if before else "too little is kept for a shorter one"
+        self.say(f"line of time: {span_text(span)[1:] if span else usual}", "label")
         self.show_moment()
