@@ -96,6 +96,7 @@ INLINE void keep_call(struct thread *thread, const struct frame *frame, struct s
 	call->duration_ns = ns;
 	call->bytes = frame->bytes;
 	call->cgroup_id = thread->cgroup_id;
+	call->born_ns = thread->born_ns;
 	call->tgid = thread->tgid;
 	call->tid = thread->shown_tid;
 	call->operation = frame->operation;

@@ -22,20 +22,16 @@ BPF_QUEUE(free_kernels, u32, KERNELS);
 /* The record found last for a launch, by a hash of it; in the upper half, the count of reuses by then. */
 BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
-/* Write down the name of `function`, where the current program has told it. */
-INLINE void name_kernel(struct kernel *kernel, u64 function)
+/* Write down the name of a function, where its program has told it. */
+INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 {
-	struct told_program *program = told_program();
-	struct function_key key = {.function = function};
+	struct function_key key = {.function = whose->function, .born_ns = whose->born_ns};
 	struct looked_up *copy;
 	struct registered *registration;
 	long length;
 
 	kernel->name_at = 0;
 	kernel->name_bytes = 0;
-	if (!program)
-		return;
-	key.born_ns = program->born_ns;
 	copy = looked_up.lookup(&key);
 	if (copy) {
 		__builtin_memcpy(kernel->name, copy->name, NAME_BYTES);
@@ -52,16 +48,11 @@ INLINE void name_kernel(struct kernel *kernel, u64 function)
 	kernel->name_bytes = length > 0 ? length : 0;
 }
 
-INLINE u32 generation(u64 function)
+INLINE u32 generation(const struct launched *whose)
 {
-	struct told_program *program = told_program();
-	struct function_key key = {.function = function};
-	u32 *found;
+	struct function_key key = {.function = whose->function, .born_ns = whose->born_ns};
+	u32 *found = generation_of.lookup(&key);
 
-	if (!program)
-		return 0;
-	key.born_ns = program->born_ns;
-	found = generation_of.lookup(&key);
 	return found ? *found : 0;
 }
 
@@ -77,8 +68,9 @@ INLINE u32 new_kernel(struct launched *key)
 	kernel = kernels.lookup(&index);
 	if (!owner || !kernel)
 		return NO_KERNEL;
-	name_kernel(kernel, key->function);
+	name_kernel(kernel, key);
 	owner->function = key->function;
+	owner->born_ns = key->born_ns;
 	owner->generation = key->generation;
 	BARRIER();
 	owner->slot = key->slot;
@@ -94,7 +86,11 @@ INLINE u32 new_kernel(struct launched *key)
 /* The record of a function that is launched by an operation whose slot the thread has just found, or NULL. */
 INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
 {
-	struct launched key = {.function = function, .slot = slot_of_operation(thread, operation) + 1}, *owner;
+	struct launched key = {
+		.function = function,
+		.born_ns = thread->born_ns,
+		.slot = slot_of_operation(thread, operation) + 1,
+	}, *owner;
 	u32 only = 0, *reused = reuses.lookup(&only), *found, index;
 	u32 place = ((function ^ key.slot) * 0x9e3779b97f4a7c15ULL >> 48) & (LIKELY_KERNELS - 1);
 	u64 *likely = likely_kernel.lookup(&place), known;
@@ -105,10 +101,11 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 	known = *(volatile u64 *)likely;
 	index = known;
 	owner = launched.lookup(&index);
-	if (!owner || owner->slot != key.slot || owner->function != function || known >> 32 != *reused) {
+	if (!owner || owner->slot != key.slot || owner->function != function ||
+	    owner->born_ns != key.born_ns || known >> 32 != *reused) {
 		known = (u64)*reused << 32;
 		if (*reused)
-			key.generation = generation(function);
+			key.generation = generation(&key);
 		found = kernel_of.lookup(&key);
 		index = found ? *found : new_kernel(&key);
 		if (index == NO_KERNEL)
@@ -119,10 +116,18 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 }
 
 /* The call of a function that launches begins; its first arguments are in its frame. */
-INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
+INLINE void launch_begins(const struct function *function, struct thread *thread, struct frame *frame, u32 depth)
 {
+	struct told_program *program;
+
 	if (!depth)
 		frame->kept = function->object_at ? frame->arguments[1] : frame->arguments[0];
+	if (thread->born_ns)
+		return;
+	/* Once a thread: another program has other threads, whatever their numbers. */
+	program = new_told_program();
+	if (program)
+		thread->born_ns = program->born_ns;
 }
 
 /* Count the launch of a frame by its kernel, before it is counted in its slot. */

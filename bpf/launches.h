@@ -15,11 +15,12 @@
 #define REUSED 4096         /* functions whose address had been another one's */
 #define LOOKUPS 4096        /* calls that look up functions, at once */
 #define READ_NAMES 1024     /* of these, how many are over and read the name, at once */
-#define TOLD_PROGRAMS 8192  /* programs that told of kernels */
+#define TOLD_PROGRAMS 8192  /* programs that told of kernels, or launched */
 
 /* Whose launches of what a record counts. No padding: it is a key. */
 struct launched {
 	__u64 function;         /* as the launching call gets it: a function of the program, or a handle */
+	__u64 born_ns;          /* the program's: a slot is of a process id, which may have several programs */
 	__u32 slot;             /* the operation's slot + 1; 0 says that the record is free; written last */
 	__u32 generation;       /* how often another kernel had this function before */
 };
@@ -39,7 +40,7 @@ struct kernel {
 
 /* A program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when it first told of a kernel: tells it from others with its process id */
+	__u64 born_ns;          /* when it first told of a kernel or launched: tells it from others of its process id */
 	__u64 unloads;          /* libraries and modules that it has unloaded since */
 };
 

@@ -102,6 +102,7 @@ struct thread {
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u32 scratch;          /* for forgotten() */
 	__u32 reserved;
+	__u64 born_ns;          /* of the program that it runs, as struct told_program has it; 0: not looked for yet */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -277,6 +278,7 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
+	__u64 born_ns;              /* of a launch: the program's, as in struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* as the monitor knows it */
 	__u32 operation;            /* with NESTED */

@@ -21,7 +21,7 @@ BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
 /* How often a function has become another kernel's: what is remembered of launches is of one such count. */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
-/* The program of the current process, or NULL where it has told of no kernel. By the kernel's own number. */
+/* The program of the current process, or NULL where it has told of no kernel and launched none. By the kernel's own number. */
 INLINE struct told_program *told_program(void)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;

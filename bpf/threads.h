@@ -77,6 +77,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->gap_ns = 0;
 	thread->waiting_ns = 0;
 	thread->link = 0;
+	thread->born_ns = 0;
 	if (thread_of.update(&tid, &index)) {
 		free_threads.push(&index, 0);
 		return NULL;

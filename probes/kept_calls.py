@@ -144,6 +144,7 @@ class KeptCalls:
                 why == Why.SLOW,
                 None if splits is None else tuple(splits[row]),
                 tuple(arguments),
+                born_ns,
             )
             for row, (
                 tgid,
@@ -157,6 +158,7 @@ class KeptCalls:
                 returned,
                 why,
                 arguments,
+                born_ns,
             ) in enumerate(
                 zip(
                     found["tgid"].tolist(),
@@ -170,6 +172,7 @@ class KeptCalls:
                     found["returned"].tolist(),
                     found["why"].tolist(),
                     found["arguments"].tolist(),
+                    found["born_ns"].tolist(),
                     strict=True,
                 )
             )

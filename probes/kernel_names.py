@@ -33,22 +33,33 @@ _STUB: Final = "__device_stub__"
 
 Inherited = Callable[[int, int], int]
 """Process and function: where the name lies in its memory as the parent told it, 0 where it did not."""
+Runs = Callable[[int, int], bool]
+"""Process and ``RawKernel.born_ns``: whether it still runs that program."""
+_Which = tuple[int, int, int, bytes]
+"""A function, the program it is of, its generation there, and what was told of its name."""
 
 
 class KernelNames:
-    """Names by process and function. Used from one thread."""
+    """Names by process, program and function. Used from one thread."""
 
-    def __init__(self, inherited: Inherited = lambda tgid, function: 0) -> None:
+    def __init__(
+        self,
+        inherited: Inherited = lambda tgid, function: 0,
+        runs: Runs = lambda tgid, born_ns: True,
+    ) -> None:
         self._inherited = inherited
+        self._runs = runs
         self._symbols = CodeSymbols()
-        self._names: dict[int, dict[tuple[int, int], str]] = {}
-        self._latest: dict[int, dict[int, str]] = {}
-        """By process and function, whatever was there before."""
+        self._names: dict[int, dict[_Which, str]] = {}
+        """By process."""
+        self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
+        """By process, then program and function: the window of the last launches, and their kernel's name."""
+        self._window = 0
         self._demangled: dict[bytes, str] = {}
         self._spent = 0.0
         """Of the budget, s."""
-        self._tries: Counter[tuple[int, int, int]] = Counter()
-        """How often a name was looked for in vain, by process, function and generation."""
+        self._tries: Counter[tuple[int, _Which]] = Counter()
+        """How often a name was looked for in vain, by process."""
 
     def close(self) -> None:
         """Look for nothing any more."""
@@ -57,12 +68,36 @@ class KernelNames:
     def begin(self) -> None:
         """A new window: names may be looked for once more."""
         self._spent = 0.0
+        self._window += 1
         self._symbols.begin()
 
     def name(self, raw: RawKernel) -> str:
         """The name to show, demangled; empty where nobody knows it, or no time is left to look."""
+        name = self._name(raw)
+        launched = self._launched.setdefault(raw.key.tgid, {})
+        window, before = launched.get((raw.born_ns, raw.function), (-1, ""))
+        both = window == self._window and before != name
+        launched[raw.born_ns, raw.function] = (self._window, "" if both else name)
+        return name
+
+    def known(self, tgid: int, born_ns: int, function: int) -> str:
+        """The name of a function of a program (``RawKernel.born_ns``) of a process, in this window.
+
+        Empty where it is not known, or where the function was one kernel's and then another's.
+        """
+        return self._launched.get(tgid, {}).get((born_ns, function), (0, ""))[1]
+
+    def forget(self, tgid: int) -> None:
+        """The process has ended, and all that was counted of it was read."""
+        self._names.pop(tgid, None)
+        self._launched.pop(tgid, None)
+        for which in [which for which in self._tries if which[0] == tgid]:
+            del self._tries[which]
+
+    def _name(self, raw: RawKernel) -> str:
         known = self._names.setdefault(raw.key.tgid, {})
-        name = known.get((raw.function, raw.generation))
+        which = (raw.function, raw.born_ns, raw.generation, raw.name)
+        name = known.get(which)
         if name is None:
             if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
                 return ""
@@ -72,25 +107,14 @@ class KernelNames:
             if found is None:
                 return ""
             name = found
-            which = (raw.key.tgid, raw.function, raw.generation)
-            self._tries[which] += not name
-            if not name and self._tries[which] < TRIES:
+            self._tries[raw.key.tgid, which] += not name
+            if not name and self._tries[raw.key.tgid, which] < TRIES:
                 return ""  # a program that has just begun, perhaps
-            self._tries.pop(which)
-            known[raw.function, raw.generation] = name
-            self._latest.setdefault(raw.key.tgid, {})[raw.function] = name
+            self._tries.pop((raw.key.tgid, which))
+            known[which] = name
+            if raw.name:  # for records of the same kernel that are older than what was told
+                known.setdefault((*which[:3], b""), name)
         return name
-
-    def known(self, tgid: int, function: int) -> str:
-        """The name that was found last for this function of a process; empty where none was."""
-        return self._latest.get(tgid, {}).get(function, "")
-
-    def forget(self, tgid: int) -> None:
-        """The process has ended, and all that was counted of it was read."""
-        self._names.pop(tgid, None)
-        self._latest.pop(tgid, None)
-        for which in [which for which in self._tries if which[0] == tgid]:
-            del self._tries[which]
 
     def _find(self, raw: RawKernel) -> str | None:
         """None: it is still looked for."""
@@ -106,6 +130,9 @@ class KernelNames:
             if symbol is None:
                 return None
             name = symbol
+        if name != raw.name and not self._runs(tgid, raw.born_ns):
+            # What was read is of the program that runs there now.
+            name, cut = raw.name, raw.cut
         return self._shown(name) + (ELLIPSIS if cut and name else "")
 
     def _shown(self, name: bytes) -> str:

@@ -20,7 +20,7 @@ from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
 from probes.kept_calls import KeptCalls
-from probes.kernels import Kernels, RawKernel, inherited_name
+from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import RING_BYTES, Programs, check_host, explained, load
 from probes.raw import RawCharge, RawHeld, RawKeptCall, RawRank
@@ -179,6 +179,11 @@ class KernelSide:
         """
         with self._reading:
             return 0 if self._closed else inherited_name(self._programs, tgid, function)
+
+    def runs_program(self, tgid: int, born_ns: int) -> bool:
+        """Whether process ``tgid`` still runs the program with this ``RawKernel.born_ns``."""
+        with self._reading:
+            return not self._closed and runs_program(self._programs, tgid, born_ns)
 
     def kept_calls(self, end_ns: int) -> list[RawKeptCall]:
         """Calls kept one by one that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told before.

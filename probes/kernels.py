@@ -7,6 +7,7 @@ for the next read, so that no window has more launches of kernels than launches.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -31,8 +32,11 @@ class RawKernel(NamedTuple):
     key: SlotKey
     function: int
     """What the launching call got: a function of the program, or a handle."""
+    born_ns: int
+    """When its program was first seen (CLOCK_MONOTONIC): a process may have run others before, by exec or
+    because its id was taken again."""
     generation: int
-    """Tells it from other kernels that had the same function before."""
+    """Tells it from other kernels that had the same function of the program before."""
     name: bytes
     """As the program told it, mangled; empty where it did not, or its memory could not be read."""
     cut: bool
@@ -131,6 +135,7 @@ class Kernels:
                 RawKernel(
                     _key(self._owners[int(launched["slot"]) - 1]),
                     int(launched["function"]),
+                    int(launched["born_ns"]),
                     int(launched["generation"]),
                     bytes(kernel["name"])[: max(known - 1, 0)],
                     known >= NAME_BYTES,
@@ -160,14 +165,33 @@ def inherited_name(programs: Programs, tgid: int, function: int) -> int:
     try:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
-        told = np.frombuffer(
-            get(programs.told_programs, np.uint32(parent).tobytes(), TOLD_PROGRAM.itemsize), TOLD_PROGRAM
-        )
-        key = np.array([(function, told["born_ns"][0])], FUNCTION_KEY)
+        # One that runs another program has other names at these addresses.
+        if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
+            return 0
+        key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)
         found = np.frombuffer(get(programs.registered, key.tobytes(), REGISTERED.itemsize), REGISTERED)
         return int(found["name_at"][0])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
+    """Whether process ``tgid`` still runs the program that was first seen at ``born_ns``.
+
+    In a PID namespace of our own, where the kernel has other numbers, this is taken for granted.
+    """
+    if pid_namespace():
+        return True
+    try:
+        return _born_ns(programs, tgid) == born_ns
+    except OSError:
+        return False
+
+
+def _born_ns(programs: Programs, tgid: int) -> int:
+    """Raises OSError where the process has told of no kernel and launched none, or has ended."""
+    told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
+    return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
 
 
 def _key(owner: np.void) -> SlotKey:

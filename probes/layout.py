@@ -103,6 +103,7 @@ THREAD: Final = np.dtype(
         ("follows", "u4"),
         ("scratch", "u4"),
         ("reserved", "u4"),
+        ("born_ns", "u8"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
@@ -164,7 +165,7 @@ PIECE: Final = np.dtype([("address", "u8"), ("heap", "u8")])
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
 """What is known of a piece."""
 
-LAUNCHED: Final = np.dtype([("function", "u8"), ("slot", "u4"), ("generation", "u4")])
+LAUNCHED: Final = np.dtype([("function", "u8"), ("born_ns", "u8"), ("slot", "u4"), ("generation", "u4")])
 """``struct launched``: whose launches of what are counted; slot 0 says that the record is free."""
 
 KERNEL: Final = np.dtype(
@@ -183,7 +184,7 @@ KERNEL: Final = np.dtype(
 """``struct kernel``: launches of one kernel."""
 
 TOLD_PROGRAM: Final = np.dtype([("born_ns", "u8"), ("unloads", "u8")])
-"""``struct told_program``: a program that has told of kernels."""
+"""``struct told_program``: a program that has told of kernels, or launched."""
 
 FUNCTION_KEY: Final = np.dtype([("function", "u8"), ("born_ns", "u8")])
 """``struct function_key``: a function of a program."""
@@ -266,6 +267,7 @@ KEPT_CALL: Final = np.dtype(
         ("duration_ns", "u8"),
         ("bytes", "u8"),
         ("cgroup_id", "u8"),
+        ("born_ns", "u8"),
         ("tgid", "u4"),
         ("tid", "u4"),
         ("operation", "u4"),

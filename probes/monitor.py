@@ -84,7 +84,7 @@ class Monitor:
         self._failure: BaseException | None = None
         try:
             self._kernel = KernelSide(slots=options.slots, threads=options.threads, way=options.attach)
-            self._kernel_names = KernelNames(self._kernel.inherited_name)
+            self._kernel_names = KernelNames(self._kernel.inherited_name, self._kernel.runs_program)
             self._libraries = Libraries(self._kernel.attach)
             # The first window begins with the first probe, whose calls it counts.
             self._clock = time.monotonic()
@@ -282,12 +282,12 @@ class Monitor:
         gone = set[int]()
         for tgid in ended:
             self._tenants.forget(tgid)
+            self._kernel_names.forget(tgid)
             # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)
                 self._names.forget(tgid)
-                self._kernel_names.forget(tgid)
                 self._evidence.forget(tgid)
             self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}

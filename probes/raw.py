@@ -46,6 +46,8 @@ class RawKeptCall(NamedTuple):
     """By ``model.window.SPLITS``: adds up to ``duration_ns``. None: not measured."""
     arguments: tuple[int, ...]
     """The first ones, as whole registers."""
+    born_ns: int
+    """Of a launch: when its program was first seen, as in ``probes.kernels.RawKernel``."""
 
 
 class RawHeld(NamedTuple):

@@ -23,13 +23,13 @@ def told_calls(
     passed_over: int,
     *,
     row_of: Callable[[SlotKey], RowKey],
-    kernel_of: Callable[[int, int], str],
+    kernel_of: Callable[[int, int, int], str],
     unix_ns: int,
 ) -> Calls:
     """The calls of a window.
 
-    ``row_of`` gives the row that a call is counted in, ``kernel_of`` the name of a kernel by process and
-    function, ``unix_ns`` is what to add to CLOCK_MONOTONIC for Unix time.
+    ``row_of`` gives the row that a call is counted in, ``kernel_of`` the name of a kernel by process, program
+    (``RawKeptCall.born_ns``) and function, ``unix_ns`` is what to add to CLOCK_MONOTONIC for Unix time.
     """
     kept = []
     for call in raw:
@@ -50,7 +50,7 @@ def told_calls(
                 call.bytes,
                 call.returned,
                 argument_text(call.function, call.arguments),
-                "" if at is None else kernel_of(call.tgid, call.arguments[at]),
+                "" if at is None else kernel_of(call.tgid, call.born_ns, call.arguments[at]),
                 "slow" if call.slow else "sample",
             )
         )

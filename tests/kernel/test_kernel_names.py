@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
+from demo.build import NATIVE, Built, compiler
 from demo.caller import Caller
 from model.window import UNCOUNTED, Window
 from probes import layout
@@ -41,6 +41,8 @@ class Told:
     rows: Counter[tuple[int, str]] = field(default_factory=Counter)
     tenants: dict[int, set[str]] = field(default_factory=dict)
     loss: Counter[str] = field(default_factory=Counter)
+    kept: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    """Calls kept one by one, as ``launches``."""
 
     def read(self) -> Window:
         window = self.monitor.read()
@@ -61,6 +63,9 @@ class Told:
         for key, counted in zip(window.rows.keys, window.rows.calls.tolist(), strict=True):
             if key.outermost:
                 self.rows[key.pid, key.operation] += counted
+        for call in window.calls.kept:
+            if not call.nested:
+                self.kept[call.pid, call.operation, call.kernel] += 1
         self.loss.update(window.loss)
         return window
 
@@ -70,6 +75,12 @@ class Told:
             for (pid, what, kernel), calls in self.launches.items()
             if (pid, what) == (caller.pid, operation)
         }
+
+    def check_kept(self, caller: Caller, operation: str = LAUNCH) -> None:
+        """Launches that were kept one by one are of the kernels that were counted, and no more of each."""
+        kept = {what[2]: n for what, n in self.kept.items() if what[:2] == (caller.pid, operation)}
+        assert kept
+        assert all(n <= self.of(caller, operation).get(kernel, 0) for kernel, n in kept.items())
 
     def see(self, caller: Caller, operation: str, calls: int) -> None:
         """Read until so many calls were told."""
@@ -177,6 +188,67 @@ def test_a_function_that_becomes_another_kernel_s_is_counted_as_that(
     caller.run(f"{LAUNCH}:13:0 {LAUNCH}:14:1")
     told.see(caller, LAUNCH, 50)
     assert told.of(caller) == {"one": 11, "two": 26, "three": 13}
+
+
+def at_fixed_addresses(workplace: Workplace) -> Built:
+    """The sample program without symbols, and with its functions at the same addresses whenever it runs."""
+    folder = workplace.folder / "fixed"
+    shutil.copytree(workplace.built.folder, folder)
+    sources = [str(NATIVE / f"{name}.c") for name in ("caller", "calls", "host", "kernels", "memory")]
+    program = str(folder / "caller")
+    command = [*compiler(), "-O2", "-s", "-no-pie", "-o", program, *sources, "-lpthread", "-ldl"]
+    subprocess.run(command, check=True, timeout=120)
+    return Built(folder)
+
+
+@pytest.mark.parametrize("read_between", [True, False])
+def test_another_program_of_a_process_has_other_kernels_at_the_same_addresses(
+    told: Told, workplace: Workplace, read_between: bool
+) -> None:
+    traced(workplace, told)
+    fixed = at_fixed_addresses(workplace)
+    with Caller(fixed, cgroup=workplace.cgroup(), folder=workplace.built.folder) as caller:
+        caller.answer()
+        caller.do(f"load {LAUNCH}")
+        caller.do("rename one two")
+        caller.run(f"{LAUNCH}:11:0 {LAUNCH}:12:1")
+        if read_between:
+            told.see(caller, LAUNCH, 23)
+        caller.do("exec")
+        caller.run(f"{LAUNCH}:13:0 {LAUNCH}:14:1", threads=2)
+        told.see(caller, LAUNCH, 23 + 54)
+        assert told.of(caller) == {"one": 11, "two": 12, GEMM: 26, ATTENTION: 28}
+        told.check_kept(caller)
+
+
+def test_a_process_that_takes_the_number_of_another_has_kernels_of_its_own(
+    told: Told, workplace: Workplace
+) -> None:
+    traced(workplace, told)
+    fixed = at_fixed_addresses(workplace)
+    cgroup = workplace.cgroup()
+    early = Caller(fixed, cgroup=cgroup, folder=workplace.built.folder)
+    with early:
+        early.answer()
+        early.do(f"load {LAUNCH}")
+        early.do("rename one two")
+        early.run(f"{LAUNCH}:11:0 {LAUNCH}:12:1")
+        early.kill()
+    for _ in range(1000):  # others start processes too
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(early.pid - 1))
+        with Caller(fixed, cgroup=cgroup, folder=workplace.built.folder) as later:
+            if later.pid != early.pid:
+                continue
+            later.answer()
+            later.run(f"{LAUNCH}:13:0 {LAUNCH}:14:1")
+            told.see(later, LAUNCH, 23 + 27)
+            assert told.of(later) == {"one": 11, "two": 12, GEMM: 13, ATTENTION: 14}
+            told.check_kept(later)
+            later.run(f"{LAUNCH}:1:0")
+            told.see(later, LAUNCH, 23 + 28)
+            assert told.of(later) == {"one": 11, "two": 12, GEMM: 14, ATTENTION: 14}
+            return
+    pytest.fail("its number was never free")
 
 
 def test_long_names_are_read_whole_or_said_to_be_cut(told: Told, workplace: Workplace) -> None:

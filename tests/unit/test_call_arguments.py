@@ -65,6 +65,7 @@ def test_kept_calls_get_names_and_the_time_of_day() -> None:
         slow=True,
         split_ns=split,
         arguments=(0x400, 1, 1, 1, 1, 0),
+        born_ns=900,
     )
     asked = []
 
@@ -76,7 +77,7 @@ def test_kept_calls_get_names_and_the_time_of_day() -> None:
         [raw, raw._replace(slow=False, function=ID["cudaFree"], start_ns=2_000, split_ns=None, returned=719)],
         4,
         row_of=row_of,
-        kernel_of=lambda tgid, function: f"kernel {tgid} {function:#x}",
+        kernel_of=lambda tgid, born_ns, function: f"kernel {tgid} {born_ns} {function:#x}",
         unix_ns=1_700_000_000_000_000_000,
     )
     launch, free = calls.kept
@@ -85,7 +86,7 @@ def test_kept_calls_get_names_and_the_time_of_day() -> None:
         *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, 101),
         *(1_700_000_000_000_001_000, 10),
     )
-    assert (launch.split_ns, launch.kernel, launch.why) == (split, "kernel 100 0x400", "slow")
+    assert (launch.split_ns, launch.kernel, launch.why) == (split, "kernel 100 900 0x400", "slow")
     assert launch.end_ns == 1_700_000_000_000_001_010
     assert (free.split_ns, free.kernel, free.why, free.returned) == (None, "", "sample", 719)
     assert free.arguments == "address=0x400"

@@ -30,6 +30,7 @@ def raw(
     *,
     at: int = 0,
     cut: bool = False,
+    born_ns: int = 100,
     generation: int = 0,
     symbol: str = "cudaLaunchKernel",
     pid: int = PID,
@@ -37,7 +38,7 @@ def raw(
     operation = match(symbol, "runtime" if symbol.startswith("cuda") else "driver")
     assert operation is not None
     key = SlotKey(1, pid, operation.operation, False)
-    return RawKernel(key, function, generation, name, cut, at, 1, 0, 10, 10, ((0, 1),))
+    return RawKernel(key, function, born_ns, generation, name, cut, at, 1, 0, 10, 10, ((0, 1),))
 
 
 def named(one: RawKernel, **more: object) -> str:
@@ -87,15 +88,40 @@ def test_a_text_without_end_at_the_end_of_memory_is_no_danger() -> None:
     assert named(raw(at=1 << 40, pid=1 << 22)) == ""
 
 
-def test_each_generation_has_its_name_and_the_latest_is_known() -> None:
+def test_each_generation_has_its_name() -> None:
     names = KernelNames()
     names.begin()
-    assert names.known(PID, 7) == ""
-    assert [names.name(raw(7, b"one")), names.name(raw(7, b"two", generation=1))] == ["one", "two"]
+    assert names.known(PID, 100, 7) == ""
+    assert names.name(raw(7, b"one")) == names.known(PID, 100, 7) == "one"
+    assert names.name(raw(7, b"two", generation=1)) == "two"
     assert names.name(raw(7, b"")) == "one"
-    assert names.known(PID, 7) == "two"
+    assert names.known(PID, 100, 7) == "", "a call of this window may be of either"
+    names.begin()
+    assert names.name(raw(7, b"two", generation=1)) == names.known(PID, 100, 7) == "two"
+    names.begin()
+    assert names.known(PID, 100, 7) == "two"
     names.forget(PID)
-    assert names.known(PID, 7) == ""
+    assert names.known(PID, 100, 7) == ""
+
+
+def test_each_program_of_a_process_has_its_names() -> None:
+    names = KernelNames()
+    names.begin()
+    assert names.name(raw(7, b"alpha")) == "alpha"
+    assert names.name(raw(7, b"beta", born_ns=200)) == "beta"
+    assert (names.known(PID, 100, 7), names.known(PID, 200, 7)) == ("alpha", "beta")
+    assert names.name(raw(7, b"")) == "alpha"
+    assert names.name(raw(7, b"gamma")) == "gamma", "what is told is believed before what was known"
+
+
+def test_the_memory_of_the_program_that_runs_now_says_nothing_of_the_one_before() -> None:
+    text = ctypes.create_string_buffer(b"n" * 300)
+    names = KernelNames(lambda tgid, function: ctypes.addressof(text), lambda tgid, born_ns: born_ns == 200)
+    names.begin()
+    assert names.name(raw(7)) == ""
+    assert names.name(raw(8, at=ctypes.addressof(text))) == ""
+    assert names.name(raw(9, b"n" * 255, cut=True, at=ctypes.addressof(text))) == "n" * 255 + "…"
+    assert names.name(raw(7, born_ns=200)) == "n" * 300
 
 
 def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
