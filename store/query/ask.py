@@ -20,6 +20,8 @@ _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
 _AT_ONCE: Final = 1000
 """Rows that are found before any of them is told."""
 
+_LESS: Final = "ask for less, with WHERE or without ORDER BY"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -29,7 +31,7 @@ class Answer:
     rows: Iterator[tuple[Any, ...]]
     """Worked out as they are read, which may raise Told: the time was over, for example."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with the file, one line each."""
+    """What is wrong with the file, and what its figures lack, one line each."""
 
 
 def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
@@ -40,7 +42,7 @@ def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False,
     Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
     ``seconds`` or more memory than it may.
     """
-    warnings = checking.damages(recorded, None if check else checking.SECONDS)
+    warnings = checking.damages(recorded, None if check else checking.SECONDS) + checking.missing(recorded)
     return _Question(recorded, sql, seconds, least).answer(warnings)
 
 
@@ -141,6 +143,8 @@ class _Question:
 
     def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
         if "interrupted" in str(error):
+            if self._patience.too_large:
+                return Told("the query needs more room on the disk than it may have", _LESS)
             if self._patience.over:
                 return self._patience.error()
             raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on

@@ -1,12 +1,14 @@
-"""Whether the figures of a file are those that were saved, as far as there is time to look."""
+"""Whether figures of a file are those that were saved, as far as there is time; and what they lack."""
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from model.window import UNCOUNTED
 from store.reading import Damaged, Gone, Recorded
 
 SECONDS: Final = 1.5
@@ -45,6 +47,22 @@ def damages(recorded: Recorded, seconds: float | None) -> tuple[str, ...]:
             f" --check does{f', which takes about {all_take:.0f} s' if looked else ''}"
         )
     return tuple(warnings)
+
+
+def missing(recorded: Recorded) -> tuple[str, ...]:
+    """What the figures of the file lack, or are not, a line each."""
+    names = ", ".join(map(repr, sorted(UNCOUNTED)))
+    try:
+        [(lost,)] = recorded.connection.execute(
+            f"SELECT total(max(count, 0)) FROM losses WHERE name IN ({names})"
+        )
+        [(simulated,)] = recorded.connection.execute("SELECT total(simulated <> 0) > 0 FROM windows")
+    except sqlite3.Error:  # told already, or by the query
+        return ()
+    found = ["SIMULATED: these figures are made up"] if simulated else []
+    if lost:
+        found.append(f"{lost:.0f} calls of this file were not counted: see --named losses")
+    return tuple(found)
 
 
 def _look(check: Callable[[], None], found: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
+from model.kernels import LAUNCHING
 from store.query import containers
 from store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS, View
 
@@ -14,8 +15,7 @@ _EVENTS: Final = (
 )
 _LAUNCHES: Final = (
     "s.layer IN ('runtime', 'driver') AND NOT s.nested"
-    " AND (s.operation LIKE 'cu%Launch%Kernel%' OR s.operation IN ('cuLaunch', 'cuLaunchGrid',"
-    " 'cuLaunchGridAsync'))"
+    f" AND s.operation IN ({', '.join(map(repr, sorted(LAUNCHING)))})"
 )
 
 _STATEMENTS: Final = (

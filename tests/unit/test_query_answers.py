@@ -395,3 +395,16 @@ def test_a_chain_that_has_ended_costs_nothing_any_more(tmp_path: Path) -> None:
     assert ended > 0
     assert not costing
     assert asked(path, "SELECT count(*) = sum(lost_ms_per_s IS NOT NULL) FROM chains WHERE open") == [(1,)]
+
+
+def test_what_launches_several_kernels_is_no_launch_of_one(tmp_path: Path) -> None:
+    """As on the screen."""
+    calls = [
+        Call(0, "docker:aa", 100, "runtime", operation, False, None, 1_000, False, 0, False)
+        for operation in ("cudaLaunchKernel", "cudaLaunchCooperativeKernelMultiDevice")
+    ]
+    path = write_file(tmp_path / "file", windows_of(calls))
+    assert asked(path, "SELECT op, kernel_name FROM cuda_events ORDER BY length(op)") == [
+        ("cudaLaunchKernel", "(unknown)"),
+        ("cudaLaunchCooperativeKernelMultiDevice", None),
+    ]

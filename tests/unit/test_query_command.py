@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,18 @@ def test_sql_from_stdin(
     assert json.loads(capsys.readouterr().out) == {"it": 42}
 
 
+def test_sql_in_a_pipe_or_a_file_needs_no_word_for_it(file: str, tmp_path: Path) -> None:
+    typed = tmp_path / "query.sql"
+    typed.write_text("SELECT 41 + 1 AS it")
+    command = [sys.executable, "-m", "tui", "query", file, "--format", "jsonl"]
+    with typed.open() as stdin:
+        ran = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=120)
+    assert json.loads(ran.stdout) == {"it": 42}
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 2
+    assert "what is to be asked?" in ran.stderr
+
+
 def test_a_file_of_the_first_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "old.stalltop"
     path.write_bytes(saved.dump(full_window()))
@@ -101,7 +115,6 @@ def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "code", "told"),
     [
         ([], 2, "which file?"),
-        (["FILE"], 2, "what is to be asked?"),
         (["FILE", "SELECT 1", "--named", "nccl"], 2, "not both"),
         (["FILE", "--named", "launch"], 2, "did you mean launches"),
         (["FILE", "--named", "zzz"], 2, "there are: block-io"),

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.errors import BadUsage, Told
+from model.window import UNCOUNTED
 from store.query import alike, checking, guard, ready
 from store.query.ask import answer
 from store.query.guard import TooLong
@@ -190,6 +192,35 @@ def test_a_query_has_a_limit_of_memory(path: Path, sql: str) -> None:
         ask(path, sql)
     assert "memory" in caught.value.reason
     assert caught.value.exit_code == 1
+
+
+def test_a_query_has_a_limit_of_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        if {("TEMP_STORE=2",), ("TEMP_STORE=3",)} & set(connection.execute("PRAGMA compile_options")):
+            pytest.skip("this SQLite makes no temporary files")
+    monkeypatch.setattr(guard, "MOST_TEMPORARY", 1 << 20)
+    monkeypatch.setattr(guard, "LOOK_SECONDS", 0.0)
+    sql = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)"
+        " SELECT printf('%.2000c', 'a') || i AS text FROM n ORDER BY -i"
+    )
+    with pytest.raises(Told) as caught:
+        ask(path, sql)
+    assert "room on the disk" in caught.value.reason
+    assert caught.value.exit_code == 1
+
+
+def test_what_figures_lack_is_told(tmp_path: Path) -> None:
+    whole = full_window()
+    for window, words in (
+        (replace(whole, simulated=False, loss={}), ()),
+        (replace(whole, simulated=True, loss={}), ("SIMULATED",)),
+        (replace(whole, simulated=False, loss={UNCOUNTED[0]: 12_345}), ("12345 calls",)),
+    ):
+        with open_file(write_file(tmp_path / f"file{len(words)}{window.lost}", [window])) as file:
+            warnings = answer(file, "SELECT 1", 60).warnings
+        assert len(warnings) == len(words)
+        assert all(word in line for word, line in zip(words, warnings, strict=True))
 
 
 def test_too_many_single_calls_are_refused_with_what_helps(

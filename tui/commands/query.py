@@ -7,6 +7,8 @@ was made. docs/sql.md says more.
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +26,9 @@ FORMATS = ("table", "json", "jsonl", "csv")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a saved window or a recording")
-    parser.add_argument("sql", nargs="?", metavar="SQL", help="one SELECT; -: read it from stdin")
+    parser.add_argument(
+        "sql", nargs="?", metavar="SQL", help="one SELECT; -, or nothing in a pipe: read it from stdin"
+    )
     parser.add_argument("--named", metavar="NAME", help="run a query that is ready (see --list)")
     parser.add_argument("--list", action="store_true", help="list the queries that are ready")
     parser.add_argument("--tables", action="store_true", help="list the tables and their columns")
@@ -77,17 +81,26 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _typed(sql: str | None) -> str:
-    if sql is None:
+    if sql is None and not _is_piped():
         raise BadUsage(
             "what is to be asked?",
             'a query such as "SELECT * FROM containers", or --named NAME, or - for stdin',
         )
-    if sql != "-":
+    if sql is not None and sql != "-":
         return sql
     text = sys.stdin.read(_MOST_SQL + 1)
     if len(text) > _MOST_SQL:
         raise BadUsage("the query is too long")
     return text
+
+
+def _is_piped() -> bool:
+    """Whether somebody gives something on stdin: a pipe or a file."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _print_tables(options: argparse.Namespace) -> int:
