@@ -27,7 +27,8 @@ class Hold:
     are of another kind, so readers are not kept out. But every ``close`` of the file drops those within this
     process, which is why the lock is to be released after the connection was closed.
 
-    Raises InUse, BadUsage where ``path`` is no regular file, and Told where it cannot be opened.
+    Raises InUse, BadUsage where ``path`` is no regular file or one with several names, and Told where it
+    cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,6 +45,11 @@ class Hold:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise BadUsage(f"{path} is no regular file")
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._descriptor).st_nlink > 1:
+                # SQLite finds the log of a file by its name.
+                raise BadUsage(
+                    f"{path} has another name, too (a hard link)", "remove one of them, or copy it"
+                )
         except BlockingIOError:
             owner = self._owner()
             os.close(self._descriptor)

@@ -64,7 +64,7 @@ class Opened:
             try:
                 if self._live:
                     _check_version(path, self.pragma("application_id"), self.pragma("user_version"))
-                _check_schema(self.connection)
+                check_schema(self.connection)
             except BaseException:
                 self.connection.close()
                 raise
@@ -193,7 +193,7 @@ def _check_version(path: Path, application: int, version: int) -> None:
         )
 
 
-def _check_schema(connection: sqlite3.Connection) -> None:
+def check_schema(connection: sqlite3.Connection) -> None:
     """Raise ValueError where the file has other tables than ours, or anything that could run."""
     expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()

@@ -24,7 +24,7 @@ from store import schema
 from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
-from store.opening import HEAD_BYTES, is_closed
+from store.opening import HEAD_BYTES, check_schema, is_closed
 from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
 from store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
 from store.unreferred import forget
@@ -149,9 +149,7 @@ class Recording:
 
         Raises BadUsage where it is of another host, Unwritable and Damaged.
         """
-        newest = self._kept.newest
-        if newest is not None and newest.host != window.host:
-            raise BadUsage(f"{self.path} is a recording of {newest.host}, not of {window.host}", _ANOTHER)
+        self.expect(window.host)
         with told(self.path):
             if self.bytes > self._most_bytes and self._log_is_held():
                 raise Unwritable("somebody reads it without end, so that it cannot be kept within its bound")
@@ -164,6 +162,12 @@ class Recording:
                 self._short = True
                 self._make_room()
                 self._add(window)
+
+    def expect(self, host: str) -> None:
+        """Raise BadUsage where it is a recording of another host."""
+        newest = self._kept.newest
+        if newest is not None and newest.host != host:
+            raise BadUsage(f"{self.path} is a recording of {newest.host}, not of {host}", _ANOTHER)
 
     def tend(self) -> None:
         """Let what is old, or too much, give way, for a moment: after each ``add``. Raises as that does."""
@@ -209,6 +213,9 @@ class Recording:
         self._connection = connection = sqlite3.connect(
             self.path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
         )
+        # The file may be a stranger's: nothing in it may run.
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
+            connection.execute(f"PRAGMA {pragma}")
         self._new = self._is_new()
         if self._new:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -240,6 +247,7 @@ class Recording:
             raise BadUsage(
                 f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER
             )
+        check_schema(self._db)
         return False
 
     def _load(self) -> None:

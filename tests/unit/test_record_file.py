@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -258,6 +259,16 @@ def test_another_host_is_refused(path: Path) -> None:
         recording.add(replace(second(1), host="gpu8"))
     recording.close()
     assert len(windows_of(path)) == 1
+
+
+def test_what_could_run_in_a_strangers_file_never_does(path: Path) -> None:
+    record(path, [second(0)])
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TRIGGER more AFTER INSERT ON counts BEGIN UPDATE counts SET calls = 2 * calls; END"
+        )
+    with pytest.raises(Damaged, match="it has a 'more'"):
+        Recording(path)
 
 
 def test_a_damaged_window_is_left_out_and_named(path: Path) -> None:

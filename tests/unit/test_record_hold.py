@@ -55,6 +55,11 @@ def test_another_name_of_the_file_is_locked_too(tmp_path: Path) -> None:
     with pytest.raises(InUse):
         Hold(tmp_path / "b.stalltop")
     hold.release()
+    # And the log of one name is not that of the other.
+    with pytest.raises(BadUsage, match="another name"):
+        Hold(tmp_path / "b.stalltop")
+    (tmp_path / "a.stalltop").unlink()
+    Hold(tmp_path / "b.stalltop").release()
 
 
 def test_it_notices_that_the_file_is_gone_or_another(tmp_path: Path) -> None:
