@@ -30,9 +30,9 @@ def window_name(window: Window) -> str:
     return f"{_in_a_name(window.host)}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(window.end))}"
 
 
-def recording_path() -> Path:
-    """Where this host is recorded to where nothing else is said: hosts may share a home."""
-    return state_directory() / f"recording-{_in_a_name(platform.node())}{SUFFIX}"
+def recording_path(host: str | None = None) -> Path:
+    """Where ``host``, or this one, is recorded to where nothing else is said: hosts may share a home."""
+    return state_directory() / f"recording-{_in_a_name(host or platform.node())}{SUFFIX}"
 
 
 def _in_a_name(host: str) -> str:

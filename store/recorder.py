@@ -84,9 +84,16 @@ class Recorder:
         """Missed and not stated in the file yet."""
         self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
 
-    def open(self) -> None:
-        """Open the file now and in this thread, for who wants to know whether that works. Raises Told."""
+    def open(self, host: str | None = None) -> None:
+        """Open the file now and in this thread, for who wants to know whether that works, for windows of
+        ``host`` where that is known. Raises Told."""
         self._recording = recording = self._opened()
+        if host is not None:
+            try:
+                recording.expect(host)
+            except Told:
+                self._close_file()
+                raise
         with self._changed:
             self._state = replace(self._state, bytes=recording.bytes)
 

@@ -16,9 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from demo.simulated import SimulatedSource
+from model.errors import BadUsage
+from outputs.places import recording_path
 from store.reading import load, open_file
+from store.recording import Recording
+from tests.unit.recorded_windows import second
 from tui.cli import parsed
-from tui.commands.record import age, bounds, size
+from tui.commands import record as command
+from tui.commands.record import age, bounds, duration, recorded, size
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "stalltop-record.service"
@@ -50,6 +56,41 @@ def test_ages(text: str, value: float) -> None:
 def test_what_is_no_age(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         age(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1.0), ("2.5", 2.5), ("90s", 90.0), ("1h", 3_600.0)])
+def test_lengths_of_time(text: str, value: float) -> None:
+    assert duration(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "0.5", "x", "1 year", "-1", "nan", "1e3", "99999d"])
+def test_what_is_no_length_of_time(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        duration(text)
+
+
+def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.stalltop"
+    recording = Recording(path)
+    recording.add(second(0, rows=1))
+    recording.close()
+    with pytest.raises(BadUsage, match="a recording of gpu7, not of simulated-host") as told:
+        command.run(parsed(["record", "--simulated", "--to", str(path)]))
+    assert "--to" in told.value.remedy
+    Recording(path).close()  # nobody has it
+
+
+def test_folders_that_are_made_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "er" / "r.stalltop"
+    for told in (True, False):
+        assert command.run(parsed(["record", "--simulated", "--to", str(path), "--seconds", "1"])) == 0
+        assert (f"made the folder {tmp_path / 'new'}\n" in capsys.readouterr().err) == told
+
+
+def test_a_demo_is_not_recorded_to_the_file_of_this_host() -> None:
+    options = parsed(["demo", "--simulated"])
+    assert recorded(SimulatedSource(), options, "demo")._path == recording_path("demo")
+    assert recorded(SimulatedSource(), options)._path == recording_path()
 
 
 def test_the_bounds_that_hold_where_none_are_given_are_those_of_the_documents() -> None:

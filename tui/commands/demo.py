@@ -77,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from tui.later import Later
 
-    source = recorded(Later(start), options)
+    # Not into the recording of this host: what is shown may be simulated.
+    source = recorded(Later(start), options, "demo")
     screen = run_options(options, demo=True, recorded=source)
     return shown(source, screen, at_once=options.record is not None)

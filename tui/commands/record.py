@@ -8,6 +8,7 @@ shows it.
 from __future__ import annotations
 
 import argparse
+import platform
 import re
 import signal
 import threading
@@ -24,7 +25,6 @@ from tui.commands.tracing import (
     add_tracing_options,
     diagnosed,
     monitor_options,
-    number,
     say,
 )
 from tui.interrupts import REQUESTS
@@ -67,6 +67,17 @@ def age(text: str) -> float:
     return value
 
 
+def duration(text: str) -> float:
+    """An argparse type: a length of time in seconds, such as ``90`` or ``1h``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time such as 90 or 1h")
+    value = float(found[1]) * _AGES[found[2] or "s"]
+    if not 1.0 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1s and 1e9s")
+    return value
+
+
 def add_bounds(parser: argparse._ActionsContainer) -> None:
     """How much a recording may take."""
     parser.add_argument(
@@ -97,11 +108,13 @@ def add_recording_options(parser: argparse.ArgumentParser) -> None:
     add_bounds(group)
 
 
-def recorded(source: Source, options: argparse.Namespace) -> RecordedSource:
-    """``source`` with a recorder beside it."""
+def recorded(source: Source, options: argparse.Namespace, name: str | None = None) -> RecordedSource:
+    """``source`` with a recorder beside it; ``name`` is in that of its file, in place of this host's."""
+    from outputs.places import recording_path
     from tui.recorded_source import RecordedSource
 
-    return RecordedSource(source, Path(options.record) if options.record else None, bounds(options))
+    path = Path(options.record) if options.record else recording_path(name)
+    return RecordedSource(source, path, bounds(options))
 
 
 def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
@@ -128,7 +141,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "(default: recording-HOST.stalltop in ~/.local/state/stalltop)",
     )
     parser.add_argument(
-        "--seconds", type=number(float, 1, 1e9), help="how long to record (default: until a signal ends it)"
+        "--seconds",
+        type=duration,
+        metavar="TIME",
+        help="how long to record, such as 90 or 1h (default: until a signal ends it)",
     )
     add_bounds(parser)
     parser.add_argument("--simulated", action="store_true", help="simulated tenants in place of this host")
@@ -141,10 +157,14 @@ def run(options: argparse.Namespace) -> int:
     from outputs.places import recording_path
     from store.recorder import Recorder
 
-    path = options.to or recording_path()
+    host = _host(options)
+    path = options.to or recording_path(host)
+    missing = [folder for folder in path.parents if not folder.exists()]
     # Before anything is traced: most mistakes are in the path.
     recorder = Recorder(path, bounds(options), tell=say)
-    recorder.open()
+    recorder.open(host)
+    if missing and options.to:
+        say(f"made the folder {missing[-1]}")
     try:
         source = _source(options)
     except BaseException:
@@ -179,6 +199,17 @@ def _told(recorder: Recorder, written: bool) -> int:
     """Say how it went; returns 1 where the newest windows could not be written."""
     say(recorder.summary if written else f"{recorder.summary}; the disk did not take the rest in time")
     return 0 if written and not recorder.state.failure else 1
+
+
+def _host(options: argparse.Namespace) -> str:
+    """The name of the host whose windows are recorded."""
+    if options.simulated:
+        from demo.simulated import HOST
+
+        return HOST
+    from probes.text import clean
+
+    return clean(platform.node()) or "localhost"
 
 
 def _source(options: argparse.Namespace) -> Source:
