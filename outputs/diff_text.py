@@ -20,6 +20,8 @@ MOST_ROWS: Final = 20
 """Rows and faults that are listed where not all are asked for."""
 _LABEL: Final = (16, 40)
 """Columns of each of a row's names: at least; at most."""
+_ENDLESS: Final = 1 << 16
+"""Columns of a line that nothing makes an end to."""
 _STATES: Final[dict[State, tuple[str, str]]] = {
     "new": ("NEW", RED),
     "worse": ("WORSE", YELLOW),
@@ -92,12 +94,15 @@ _COLUMNS: Final = (
 )
 
 
-def diff_text(diff: Diff, *, width: int, colour: bool, unicode: bool = True, all_rows: bool = False) -> str:
-    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+def diff_text(
+    diff: Diff, *, width: int | None, colour: bool, unicode: bool = True, all_rows: bool = False
+) -> str:
+    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline. Without
+    a width names are whole and no line is folded.
 
     ``all_rows``: also those that have not changed, however many.
     """
-    style = Style(max(width, LEAST_WIDTH), colour, unicode)
+    style = Style(_ENDLESS if width is None else max(width, LEAST_WIDTH), colour, unicode)
     parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
     parts.append(_judged(diff, style))
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
@@ -169,7 +174,9 @@ def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Col
     """The columns that fit, and the widths of the names before them."""
     least, most = _LABEL
     columns = list(_COLUMNS)
-    longest = [min(max(cell_len(part) for part in parts), most) for parts in zip(*names, strict=True)]
+    longest = [max(cell_len(part) for part in parts) for parts in zip(*names, strict=True)]
+    if style.width != _ENDLESS:
+        longest = [min(length, most) for length in longest]
 
     def room() -> int:
         return style.width - sum(column.width + 1 for column in columns) - (len(longest) - 1)

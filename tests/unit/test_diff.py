@@ -270,6 +270,17 @@ def test_the_json_says_how_sure_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
         assert f"`{name}`" in documented, f"docs/diff.md says nothing of {name}"
 
 
+def test_names_are_whole_in_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"cudaLaunch{'Cooperative' * 9}Kernel"
+    made = window([Calls(RowKey("h", "docker:aa", 1, "python3", "runtime", name), SLOW)])
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert f" {name} " in ran(capsys, tmp_path, of(QUICK), made)[1]
+    monkeypatch.setenv("COLUMNS", "100")
+    assert name not in ran(capsys, tmp_path, of(QUICK), made)[1]
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_no_line_is_too_wide_and_no_name_steers_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int

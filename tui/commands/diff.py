@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,10 @@ def run(options: argparse.Namespace) -> int:
         from outputs.diff_text import diff_text
         from tui.commands.printing import style
 
-        sys.stdout.write(diff_text(diff, **style()._asdict(), all_rows=options.all))
+        shown = style()
+        width = shown.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+        text = diff_text(diff, width=width, colour=shown.colour, unicode=shown.unicode, all_rows=options.all)
+        sys.stdout.write(text)
     failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
     return 1 if failed else 0
 
