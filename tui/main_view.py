@@ -302,6 +302,16 @@ class MainView(Screen[None]):
         self.panel.fit(place.warnings)
         if not self.tables.display and not place.small and not typing:
             self.set_focus(self.panel)
+        self._keep_focus()
+
+    def on_descendant_blur(self) -> None:
+        """What had the keys may have been hidden."""
+        self._keep_focus()
+
+    def _keep_focus(self) -> None:
+        """Keys go to a table where nothing has them: what is hidden, as on a small terminal, loses them."""
+        if self.focused is None and not self._layout.small and self.tables.display:
+            self.tables.focus_main()
 
     def _refresh(self) -> None:
         """Show the window of now everywhere."""

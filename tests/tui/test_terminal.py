@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import sys
 import termios
 import time
 from pathlib import Path
@@ -186,6 +188,25 @@ def test_suspend_and_resume() -> None:
         assert terminal.restored()
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash to suspend to")
+def test_suspending_gives_the_terminal_to_the_shell_whatever_stands_between() -> None:
+    shell = "import os; os.execvp('bash', ['bash', '--norc', '--noprofile', '-i'])"
+    with Terminal("-c", shell, PS1="ready> ", size=(120, 30)) as terminal:
+        terminal.sees("ready>")
+        terminal.press(f"timeout --foreground 100 {sys.executable} -m tests.tui.program normal\n")
+        terminal.sees("train")
+        terminal.press("\x1a")
+        terminal.sees("Stopped")
+        terminal.press("echo $((40 + 2))\n")
+        terminal.sees("42")
+        terminal.press("fg\n")
+        terminal.until(lambda: "42" not in terminal.text and "train" in terminal.text, "never resumed")
+        terminal.press("q")
+        terminal.sees("left in order")
+        terminal.press("exit\n")
+        assert terminal.wait() == 0
+
+
 def test_ctrl_l_paints_everything_again() -> None:
     with Terminal(*PROGRAM, "normal") as terminal:
         terminal.sees("train")
@@ -264,10 +285,12 @@ def test_a_storm_of_sizes_ends_in_a_whole_picture() -> None:
         terminal.until(lambda: all(word.decode() in terminal.text for word in STEADY))
         terminal.until(lambda: terminal.text.splitlines()[29].lstrip().startswith("q Quit"))
         terminal.until(lambda: terminal.text.splitlines()[0].lstrip().startswith("stalltop"))
+        _cursor_follows_keys(terminal)
         terminal.resize(30, 5)
         terminal.sees("too small")
         terminal.resize(80, 24)
         terminal.sees("q Quit")
+        _cursor_follows_keys(terminal)
         terminal.press("q")
         assert terminal.wait() == 0
         assert terminal.restored()
@@ -280,6 +303,20 @@ def test_without_a_command_a_terminal_of_lines_gets_one_window(
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert cli.with_command([], terminal=cli.shows_a_screen()) == [meant]
+
+
+def _cursor_follows_keys(terminal: Terminal) -> None:
+    """Keys move the cursor of the table."""
+    terminal.press("\x1b[A\x1b[A")
+    terminal.until(lambda: _at_cursor(terminal) == "serve")
+    terminal.press("\x1b[B")
+    terminal.until(lambda: _at_cursor(terminal) == "train")
+
+
+def _at_cursor(terminal: Terminal) -> str:
+    """The name of the row that keys go to; empty: they go to none."""
+    found = re.search(r"^[▸>]([\w-]+)", terminal.text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _state(pid: int) -> str:
