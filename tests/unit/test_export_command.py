@@ -238,8 +238,9 @@ def test_a_filter_narrows_calls_and_kernels_too() -> None:
     assert narrowed(one, parse("")) is one
 
 
-def test_windows_are_added_up(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recording, "--to", "csv", "-o", "-", "--every", "3600") == 0
+@pytest.mark.parametrize("every", ["3600", "1h"])
+def test_windows_are_added_up(every: str, recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(recording, "--to", "csv", "-o", "-", "--every", every) == 0
     found = lines(capsys.readouterr().out)
     assert {(line["window_seconds"], line["window_start_s"]) for line in found} == {("10", "1700000000.25")}
     one = full_window()

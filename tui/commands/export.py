@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from model.errors import BadUsage, Told
 from outputs.places import SUFFIX
 from tui.commands.progress import Progress
-from tui.commands.tracing import number, say
+from tui.commands.record import duration
+from tui.commands.tracing import say
 from tui.streams import drop_output
 from tui.when import EXAMPLES, moment
 
@@ -57,9 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--every",
-        type=number(float, 0.1, 31 * 86400),
-        metavar="SECONDS",
-        help="add windows up to stretches of so many seconds (default: as they were recorded)",
+        type=duration,
+        metavar="TIME",
+        help="add windows up to stretches of that length: 90, 5m, 1h (default: as they were recorded)",
     )
 
 
