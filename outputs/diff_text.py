@@ -97,8 +97,8 @@ _COLUMNS: Final = (
 def diff_text(
     diff: Diff, *, width: int | None, colour: bool, unicode: bool = True, all_rows: bool = False
 ) -> str:
-    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline. Without
-    a width names are whole and no line is folded.
+    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+    Without a width names are whole and no line is folded.
 
     ``all_rows``: also those that have not changed, however many.
     """

@@ -13,10 +13,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
-from model.errors import Told, described
+from model.errors import BadUsage, Told, described
 from tui.interrupts import INTERRUPTED, as_keyboard_interrupt
 from tui.streams import drop_output
 
@@ -101,12 +102,20 @@ def shows_a_screen() -> bool:
 
 
 def with_command(arguments: Sequence[str], *, terminal: bool) -> list[str]:
-    """``arguments`` with the command that is meant where none is named."""
+    """``arguments`` with the command that is meant where none is named.
+
+    Raises BadUsage for what is nearly one.
+    """
     arguments = list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in ("-h", "--help", "-V", "--version")):
         return arguments
+    if arguments and arguments[0] == "help":
+        return [*arguments[1:2], "--help"]
     if arguments and not arguments[0].startswith("-"):
-        return arguments  # no such command: the parser says which there are
+        close = get_close_matches(arguments[0], COMMANDS, 2, 0.6)
+        if close:
+            raise BadUsage(f'there is no command "{arguments[0]}"', f"did you mean {' or '.join(close)}?")
+        return arguments  # the parser says which there are
     return ["live" if terminal else "once", *arguments]
 
 

@@ -122,6 +122,19 @@ def test_options_stand_anywhere(arguments: list[str]) -> None:
     assert options.run is query.run
 
 
+def test_help_can_be_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, usage in (["help"], "usage: stalltop "), (["help", "record"], "usage: stalltop record "):
+        with pytest.raises(SystemExit) as exit_:
+            cli.main(arguments)
+        assert exit_.value.code == 0
+        assert capsys.readouterr().out.startswith(usage)
+
+
+def test_what_is_nearly_a_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["recrod"]) == 2
+    assert "did you mean record?" in capsys.readouterr().err
+
+
 def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> None:
     for command in cli.COMMANDS:
         with pytest.raises(SystemExit) as exit_:
