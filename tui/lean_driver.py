@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -20,6 +22,21 @@ class LeanDriver(LinuxDriver):
         self._unsure_until = time.monotonic() + seconds
         if self._lean is not None:
             self._lean.forget()
+
+    def _sigtstp_application(self, *_: object) -> None:
+        """Leave the terminal as it was, then stop with all that stands between the shell and this program.
+
+        A shell waits for the process that it started, which may be ``timeout``, ``flock`` or a script: while
+        that one runs the terminal stays with the job. The others stop after the terminal is restored, as the
+        shell takes it over at once.
+        """
+        if self._auto_restart:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        os.kill(0, signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, before)
+        os.kill(os.getpid(), signal.SIGSTOP)
 
     def write(self, data: str) -> None:
         """Write ``data`` to the terminal."""
