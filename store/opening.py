@@ -16,6 +16,7 @@ from urllib.parse import quote
 from model.errors import BadUsage, Told
 from outputs import saved
 from store import schema
+from store.migrations import is_known, migrated, tables
 from store.writing import Writer, create
 
 HEAD_BYTES: Final = 100
@@ -62,12 +63,22 @@ class Opened:
         with self.reading("it"):
             self.connection = self._connected()
             try:
-                if self._live:
-                    _check_version(path, self.pragma("application_id"), self.pragma("user_version"))
-                check_schema(self.connection)
+                self.version = self.pragma("user_version")
+                _check_version(path, self.pragma("application_id"), self.version)
+                check_schema(self.connection, self.version)
+                if self.version != schema.VERSION:
+                    self._migrate()
             except BaseException:
                 self.connection.close()
                 raise
+
+    def _migrate(self) -> None:
+        """Go on with a copy of the file that is of this version."""
+        earlier = self.connection
+        self.connection = self._guarded(migrated(earlier, self.version))
+        earlier.close()
+        self._live = True  # nothing of the file is needed any more
+        check_schema(self.connection)
 
     def pragma(self, name: str) -> int:
         """A number that SQLite has of the file."""
@@ -118,18 +129,24 @@ class Opened:
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        connection = self._guarded(
+            sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        )
+        try:
+            _pragma(connection, "schema_version")  # the first look at the file
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _guarded(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """``connection``, which takes nothing without end, and runs nothing of a stranger's."""
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
         # A stranger's schema can call no functions, and cells are checked before they are used.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
-        try:
-            _pragma(connection, "schema_version")  # the first look at the file
-        except sqlite3.Error:
-            connection.close()
-            raise
         return connection
 
 
@@ -184,7 +201,8 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _check_version(path: Path, application: int, version: int) -> None:
-    if application != schema.APPLICATION_ID or version < schema.VERSION:
+    ours = application == schema.APPLICATION_ID
+    if not ours or (version < schema.VERSION and not is_known(version)):
         raise _refused(path, "it is a database (SQLite) of another program")
     if version > schema.VERSION:
         raise BadUsage(
@@ -193,9 +211,11 @@ def _check_version(path: Path, application: int, version: int) -> None:
         )
 
 
-def check_schema(connection: sqlite3.Connection) -> None:
-    """Raise ValueError where the file has other tables than ours, or anything that could run."""
-    expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
+def check_schema(connection: sqlite3.Connection, version: int | None = None) -> None:
+    """Raise ValueError where the file has other tables than ours, or anything that could run; ``version``
+    is that of the file, of now where it is None."""
+    known = tables(schema.VERSION if version is None else version)
+    expected = {name: ("table", ddl) for name, ddl in known.items()}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
     others = [name for name, *_ in found if name not in expected]
     if others:
