@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from outputs.diff_document import SCHEMA
 from store.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES
+from tests.unit.known_calls import random_calls, windows_of, write_file
 from tests.unit.windows import Calls, key, window
 from tui import cli
 
@@ -268,6 +271,21 @@ def test_the_json_says_how_sure_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
     documented = DOCS.read_text()
     for name in {*found, *row, *found["then"], *row["then"], *row["p99"], *row["p99"]["now"]}:
         assert f"`{name}`" in documented, f"docs/diff.md says nothing of {name}"
+
+
+def test_conditions_fail_where_a_part_of_a_file_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(write_file(tmp_path / "file", windows_of(random_calls(3))))
+    condition = ["--fail-if", "p99 > 1000x"]
+    assert cli.main(["diff", path, path, *condition]) == 0
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE counts SET calls = calls + 1 WHERE window_id = 1 AND place = 0")
+    capsys.readouterr()
+    assert cli.main(["diff", path, path]) == 0
+    assert "left out" in capsys.readouterr().err
+    assert cli.main(["diff", path, path, *condition]) == 1
+    assert "a part of" in capsys.readouterr().err
 
 
 def test_names_are_whole_in_a_pipe(

@@ -25,6 +25,7 @@ from outputs.chain_text import name_of
 from outputs.diff_document import Diff, diff_document
 from tui.commands.tracing import say
 from tui.commands.whole_file import whole_file
+from widgets.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
 """Hosts and devices differ between runs."""
@@ -62,8 +63,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what changed; 1 where a condition of ``--fail-if`` holds."""
-    diff = compared(whole_file(options.then), whole_file(options.now), options)
+    """Print what changed; 1 where a condition of ``--fail-if`` holds, or cannot be told of a damaged file."""
+    files = whole_file(options.then), whole_file(options.now)
+    diff = compared(*files, options)
     if options.json:
         json.dump(diff_document(diff), sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -76,6 +78,10 @@ def run(options: argparse.Namespace) -> int:
         text = diff_text(diff, width=width, colour=shown.colour, unicode=shown.unicode, all_rows=options.all)
         sys.stdout.write(text)
     failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
+    for path, (window, _) in zip((options.then, options.now), files, strict=True):
+        if options.fail_if and any(gap.what == str(path) for gap in window.coverage.missing):
+            say(f"--fail-if fails: a part of {printable(str(path))} could not be read")
+            failed = True
     return 1 if failed else 0
 
 
