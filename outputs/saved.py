@@ -32,6 +32,7 @@ from outputs.recognise import recognised
 
 FORMAT = "stalltop"
 VERSION = 1
+_GZIP = b"\x1f\x8b"
 MOST_BYTES = 64 << 20
 """Largest content that is written or read, in bytes after decompression."""
 
@@ -122,6 +123,8 @@ def parse(content: bytes) -> Window:
     """The window of a file's content. Raises ValueError, with the reason, where that is none."""
     if len(content) > MOST_BYTES:
         raise ValueError("it is too large")
+    if not content.startswith(_GZIP):
+        raise ValueError("it is neither a SQLite file nor one of an early stalltop")
     inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         plain = inflate.decompress(content, MOST_BYTES + 1)

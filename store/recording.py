@@ -52,6 +52,8 @@ _FORGET_EVERY: Final = 20_000
 _STRIDE: Final = 8
 """Between the numbers of two windows, so that what windows are put together to gets one of its own, in their
 place: the one after the first of them. No number is given twice: readers may trust what they know."""
+_MOST_WINDOWS: Final = 900_000
+"""Fewer than a reader takes (``store.moments``)."""
 _MOST_DROPPED: Final = 60
 """Windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
@@ -309,6 +311,8 @@ class Recording:
         if step is None and (excess := self._excess()) > 0:
             each = max(self._used() // max(len(self._kept), 1), 1)
             step = self._kept.least_needed(min(max(excess // each, 1), _MOST_DROPPED))
+        if step is None and len(self._kept) > _MOST_WINDOWS:
+            step = self._kept.least_needed()
         return step
 
     def _take(self, step: Step) -> None:

@@ -21,6 +21,8 @@ import pytest
 from model.errors import BadUsage, Told
 from model.merging import merge
 from model.window import Window
+from store import moments
+from store import recording as recording_module
 from store.hold import InUse
 from store.reading import open_file
 from store.recording import LEAST_BYTES, Bounds, Recording
@@ -185,6 +187,15 @@ def test_who_reads_without_end_is_told_of_before_the_bound_is_passed(path: Path)
     recording.close()
     assert path.stat().st_size <= LEAST_BYTES
     assert len(windows_of(path)) > 10
+
+
+def test_there_are_never_more_windows_than_a_reader_takes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recording_module._MOST_WINDOWS < moments._MOST_WINDOWS
+    monkeypatch.setattr(recording_module, "_MOST_WINDOWS", 20)
+    record(path, [second(number, rows=1) for number in range(60)], tiers=(Tier(0, float("inf")),))
+    assert [one.start - START for one in windows_of(path)] == list(range(40, 60))
 
 
 def test_what_is_too_old_goes(path: Path) -> None:
