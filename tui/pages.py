@@ -16,6 +16,7 @@ from widgets.page import PageLine
 FIGURES = (
     ("CALL/S", "calls per second over the window"),
     ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
+    ("~ 14.7ms", "few calls support it, or chance explains it; dim instead where colours have greys"),
     ("MAX", "the longest call"),
     ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
     ("SHARE", "of the time of all calls below the path shown on top of the table"),

@@ -42,6 +42,11 @@ class Palette:
     sleep: Style
     other: Style
 
+    @property
+    def greys(self) -> bool:
+        """Whether what is ``dim`` looks other than plain text."""
+        return self.dim != self.text
+
     def level(self, percent: float | None) -> Style:
         """Style of a figure that is a share of what there is (``percent`` 0 to 100)."""
         if percent is None:

@@ -25,6 +25,8 @@ from widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
 __all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Rows", "Table", "TableData", "TableRow"]
 
 
+UNSURE = "~"
+"""Before a figure that little supports, in themes in which ``dim`` is no other colour."""
 HEAD_LINES = 2
 """Lines above the rows: title and heads."""
 
@@ -307,6 +309,12 @@ class Table(Lines, can_focus=True):
                     parts.append((fit(mark.text, 1), self._under(mark.role, over, paint)))
             else:
                 text = printable(cell.text)
+                if cell.unsure and not paint.greys:
+                    text = UNSURE + text.lstrip()
+                    if cell_len(text) == wide + 1:
+                        parts.pop()  # the sign takes the blank between two columns
+                        parts.append((text[0], over))
+                        text = text[1:]
                 blanks = wide - cell_len(text) if column.right else 0
                 text = " " * blanks + text if blanks > 0 else fit(text, wide, unicode=self.unicode)
                 parts.append((text, self._under(cell.role, over, paint)))

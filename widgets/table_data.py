@@ -39,6 +39,8 @@ class Cell:
     """In place of both: pieces of one text, each with a role of its own, as wide as the column together."""
     found: tuple[tuple[int, int], ...] = ()
     """(start, end) of the letters of ``text`` that somebody looks for: they stand out."""
+    unsure: bool = False
+    """Little supports it: ``dim`` says so, and a sign where a theme has no grey."""
 
 
 @dataclass(frozen=True, slots=True)

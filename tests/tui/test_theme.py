@@ -6,6 +6,9 @@ import pytest
 from rich.color import Color
 from textual.theme import Theme
 
+from tests.tui.screen import running
+from tests.unit.windows import Calls, key, window
+from tui.app import RunOptions
 from tui.config import THEMES as NAMED
 from tui.theme import LETTERED, NAMES, THEMES, chosen, many_colours
 from widgets.palette import PREFIX, ROLES, parse
@@ -105,3 +108,16 @@ def test_the_theme_that_suits_the_terminal(
         monkeypatch.setenv(name, value)
     assert chosen(wanted) == theme
     assert many_colours() == many
+
+
+@pytest.mark.parametrize(("theme", "greys"), [("mono", False), ("terminal", False), ("dark", True)])
+async def test_few_calls_are_marked_by_a_sign_in_colours_without_greys(theme: str, greys: bool) -> None:
+    one = window([Calls(key(), [14_700_000] * 99), Calls(key("few"), [850] * 3)])
+    async with running(one, size=(80, 24), options=RunOptions(interval=0.0, theme=theme)) as screen:
+        await screen.press("o")
+        await screen.sees(" few ")
+        assert ("~14.7ms" in screen.text()) != greys
+        (few,) = (line for line in screen.text().splitlines() if " few " in line)
+        assert few.count("~") == (0 if greys else 2)  # p95 and p99; half of three calls is known
+        assert few.count("850ns") == 4
+        assert len(few) == 80

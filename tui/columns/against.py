@@ -54,7 +54,7 @@ def _lost(rows: Grouped, i: int, look: Look) -> Cell:
     if text != "0ns":
         text = ("+" if lost > 0 else "-") + text
     if not found.changed[i]:
-        return Cell(text, "dim")
+        return Cell(text, "dim", unsure=lost != 0)
     much = bool(found.share[i] >= MUCH)  # which NaN is not
     role: Role = "" if not much else "bad" if lost > 0 else "good"
     return Cell(text, role)
@@ -75,7 +75,7 @@ def _duration(side: _Side, column: str, few: int) -> Callable[[Grouped, int, Loo
             return Cell(figures.missing(1, unicode=look.unicode), "dim")
         ns = int(getattr(one.groups, column)[at])
         dim = side is _then or calls < few
-        return Cell(figures.duration(ns, unicode=look.unicode), "dim" if dim else "")
+        return Cell(figures.duration(ns, unicode=look.unicode), "dim" if dim else "", unsure=calls < few)
 
     return made
 
@@ -88,7 +88,11 @@ def _ratio(name: str) -> Callable[[Grouped, int, Look], Cell]:
         ratio = float(getattr(found, f"{name}_ratio")[i])
         role: Role = "warn" if ratio >= 2 else ""
         sure = bool(getattr(found, f"{name}_sure")[i])
-        return Cell(figures.rate(ratio, unicode=look.unicode), role if sure else "dim")
+        return Cell(
+            figures.rate(ratio, unicode=look.unicode),
+            role if sure else "dim",
+            unsure=not sure and ratio == ratio,
+        )
 
     return made
 

@@ -50,7 +50,8 @@ def _percentile(number: int, few: int) -> Callable[[Grouped, int, Look], Cell]:
 
     def made(rows: Grouped, i: int, look: Look) -> Cell:
         ns = int(rows.groups.percentiles_ns[rows.at[i], number])
-        return Cell(figures.duration(ns, unicode=look.unicode), "dim" if _calls(rows, i) < few else "")
+        unsure = _calls(rows, i) < few
+        return Cell(figures.duration(ns, unicode=look.unicode), "dim" if unsure else "", unsure=unsure)
 
     return made
 

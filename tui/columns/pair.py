@@ -52,8 +52,9 @@ def _figure(
         if place is None:
             return Cell(figures.missing(1, unicode=look.unicode), "dim")
         groups, at = place
-        role: Role = "dim" if int(groups.calls[at]) < few else ""
-        return Cell(text(float(column(groups)[at]), unicode=look.unicode), role)
+        unsure = int(groups.calls[at]) < few
+        figure = text(float(column(groups)[at]), unicode=look.unicode)
+        return Cell(figure, "dim" if unsure else "", unsure=unsure)
 
     return made
 
@@ -78,7 +79,7 @@ def _ratio(rows: Grouped, i: int, look: Look) -> Cell:
     ratio = float(_p99(b[0])[b[1]]) / float(_p99(a[0])[a[1]])
     few = min(int(a[0].calls[a[1]]), int(b[0].calls[b[1]])) < FEW
     role: Role = "dim" if few else "warn" if ratio >= MUCH or ratio <= 1 / MUCH else ""
-    return Cell(figures.rate(ratio, unicode=look.unicode), role)
+    return Cell(figures.rate(ratio, unicode=look.unicode), role, unsure=few)
 
 
 def _more_ns(rows: Grouped) -> Values:
