@@ -83,12 +83,25 @@ INLINE u32 new_kernel(struct launched *key)
 	return winner ? *winner : NO_KERNEL;
 }
 
+/* Which program the current thread runs. Looked up once: another program has other threads, whatever their ids. */
+INLINE u64 program_of(struct thread *thread)
+{
+	struct told_program *program;
+
+	if (!thread->born_ns) {
+		program = new_told_program();
+		if (program)
+			thread->born_ns = program->born_ns;
+	}
+	return thread->born_ns;
+}
+
 /* The record of a function that is launched by an operation whose slot the thread has just found, or NULL. */
 INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
 {
 	struct launched key = {
 		.function = function,
-		.born_ns = thread->born_ns,
+		.born_ns = program_of(thread),
 		.slot = slot_of_operation(thread, operation) + 1,
 	}, *owner;
 	u32 only = 0, *reused = reuses.lookup(&only), *found, index;
@@ -116,18 +129,10 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 }
 
 /* The call of a function that launches begins; its first arguments are in its frame. */
-INLINE void launch_begins(const struct function *function, struct thread *thread, struct frame *frame, u32 depth)
+INLINE void launch_begins(const struct function *function, struct frame *frame, u32 depth)
 {
-	struct told_program *program;
-
 	if (!depth)
 		frame->kept = function->object_at ? frame->arguments[1] : frame->arguments[0];
-	if (thread->born_ns)
-		return;
-	/* Once a thread: another program has other threads, whatever their numbers. */
-	program = new_told_program();
-	if (program)
-		thread->born_ns = program->born_ns;
 }
 
 /* Count the launch of a frame by its kernel, before it is counted in its slot. */

@@ -278,7 +278,7 @@ struct kept_call {
 	__u64 duration_ns;
 	__u64 bytes;
 	__u64 cgroup_id;
-	__u64 born_ns;              /* of a launch: the program's, as in struct told_program */
+	__u64 born_ns;              /* of an outermost launch: the program's, as in struct told_program */
 	__u32 tgid;
 	__u32 tid;                  /* as the monitor knows it */
 	__u32 operation;            /* with NESTED */

@@ -107,7 +107,7 @@ int call_begins(struct pt_regs *ctx)
 	frame->kept = 0;
 	tell_arguments(ctx, frame->arguments);
 	if (function->object == OBJECT_LAUNCHES)
-		launch_begins(function, thread, frame, depth);
+		launch_begins(function, frame, depth);
 	else if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
 	frame->start_ns = bpf_ktime_get_ns();

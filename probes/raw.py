@@ -47,7 +47,7 @@ class RawKeptCall(NamedTuple):
     arguments: tuple[int, ...]
     """The first ones, as whole registers."""
     born_ns: int
-    """Of a launch: when its program was first seen, as in ``probes.kernels.RawKernel``."""
+    """Of an outermost launch: when its program was first seen, as in ``probes.kernels.RawKernel``."""
 
 
 class RawHeld(NamedTuple):
