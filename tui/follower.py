@@ -9,8 +9,9 @@ from collections.abc import Callable
 from textual.message import Message
 
 from tui.collector import Failed, Snapshot, Tick
+from tui.in_file import InFile
 from tui.kept import Stale
-from tui.recording import InFile, Recording
+from tui.recording import Recording
 
 _SHARE = 50
 """Of so many seconds one at most is spent on looking at what is new,"""

@@ -1,5 +1,5 @@
 """What is kept of the past, as the screen looks at it: when each window was and how bad, and the sum of any
-stretch of them. Live that is in memory (here); of an opened recording it is in the file (``tui.recording``).
+stretch of them. Live that is in memory (here); of an opened recording it is in the file (``tui.in_file``).
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from tests.tui.faults import STARVED, faulty
 from tests.tui.recorded import MemoryFile
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
+from tui.in_file import BEFORE, DAMAGED, InFile
 from tui.kept import InMemory
-from tui.recording import BEFORE, DAMAGED, InFile, Recording
+from tui.recording import Recording
 
 
 def kept(file: MemoryFile) -> InFile:

@@ -19,7 +19,7 @@ from tui.commands.tracing import add_state_options, say
 from tui.when import EXAMPLES, moment, when
 
 if TYPE_CHECKING:
-    from tui.recording import InFile
+    from tui.in_file import InFile
 
 PRINTED_SECONDS = 10.0
 """Length of the window of a recording that is printed where none is named."""
