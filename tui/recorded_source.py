@@ -35,6 +35,8 @@ class RecordedSource:
         self._ending: list[Recorder] = []
         self._parts: list[Window] = []
         """Windows that are shorter than what is recorded, and wait for more."""
+        self._host: str | None = None
+        """Whose windows were read."""
         self._beginning = False
         self._lock = threading.Lock()
         self._news: list[str] = []
@@ -42,6 +44,7 @@ class RecordedSource:
     def read(self) -> Window:
         """The source's window."""
         window = self._source.read()
+        self._host = window.host
         recorder = self._recorder
         if recorder is not None:
             self._parts.append(window)
@@ -92,7 +95,7 @@ class RecordedSource:
             before.close(CLOSE_SECONDS)
         path = self._path or recording_path()
         recorder = Recorder(path, self._bounds, tell=self._tell)
-        recorder.open()
+        recorder.open(self._host)
         recorder.start()
         self._parts = []
         self._recorder = recorder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,19 @@ async def test_why_nothing_can_be_recorded_is_said(tmp_path: Path) -> None:
         other.close()
         await screen.press("R")
         await screen.sees("REC ")
+
+
+async def test_a_recording_of_another_host_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "recording.stalltop"
+    other = Recording(path)
+    other.add(replace(numbered(0), host="another"))
+    other.close()
+    async with recordable(path) as screen:
+        await screen.press("R")
+        await screen.sees("not recording:")
+        assert "REC" not in screen.line(0)
+    with open_file(path) as found:
+        assert len(found.moments) == 1
 
 
 async def test_a_recording_that_fails_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
