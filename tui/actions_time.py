@@ -19,6 +19,11 @@ class TimeActions(MainView):
 
     def action_freeze(self) -> str:
         """Hold the picture, or let it go; gives what is to be said about it."""
+        if not self._has_past():
+            return ONE_MOMENT
+        if self.file and not self.moments.frozen:
+            self.say(self.moments.words.here, "label")
+            return self.moments.words.here
         if self.moments.frozen:
             self.moments.release()
         else:
@@ -32,9 +37,25 @@ class TimeActions(MainView):
             self.say("a saved window has the one length that it was saved with", "label")
             return
         if self.moments.choose(step):
-            self.stalltop.choose_length(self.moments.length)
-            self.say(f"window: {length_text(self.moments.length)}{self._much()}", "label")
-            self.show_moment()
+            self._length_chosen()
+        else:
+            self.say(
+                f"window: {length_text(self.moments.length)}, the {'long' if step > 0 else 'short'}est",
+                "label",
+            )
+
+    def action_choose_window(self, length: float | None) -> None:
+        """A window of this length, seconds; None: since the start."""
+        if self.stalltop.options.still:
+            self.action_window(0)  # says why there is no other
+            return
+        self.moments.length = length
+        self._length_chosen()
+
+    def _length_chosen(self) -> None:
+        self.stalltop.choose_length(self.moments.length)
+        self.say(f"window: {length_text(self.moments.length)}{self._much()}", "label")
+        self.show_moment()
 
     def _much(self) -> str:
         """What is said where all of a long recording is to be added up."""

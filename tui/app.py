@@ -291,9 +291,12 @@ class StalltopApp(App[None]):
     def next_theme(self) -> str:
         """Change to the next colours and return their name."""
         if not self.no_color:
-            self._many_colours = ""
-            self.theme = NAMES[(NAMES.index(self.theme) + 1) % len(NAMES)]
+            self.choose_theme(NAMES[(NAMES.index(self.theme) + 1) % len(NAMES)])
         return self.theme
+
+    def choose_theme(self, name: str) -> None:
+        """Change to the colours ``name``."""
+        self._many_colours, self.theme = "", name
 
     def action_repaint(self) -> None:
         """Paint every cell again: another program may have written on the terminal."""

@@ -6,13 +6,26 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from textual import on
 from textual.app import App
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
+from textual.command import (
+    Command,
+    CommandList,
+    CommandPalette,
+    DiscoveryHit,
+    Hit,
+    Hits,
+    Provider,
+    SearchIcon,
+)
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
 
+from tui.config import LENGTHS
 from tui.keys import BY_ID, printed
+from tui.status import length_text
+from tui.theme import NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,15 @@ class Doable:
         return f"{about} ({self.keys})" if self.keys else about
 
 
-WITHOUT_KEYS = (("Reset layout", "Panels, sizes, columns and order as they were at first", "usual_layout"),)
+def _minutes(length: float | None) -> str:
+    return f"A window of {length / 60:g} min" if length and length >= 60 else "A window of this length"
+
+
+WITHOUT_KEYS = (
+    ("Reset layout", "Panels, sizes, columns and order as they were at first", "usual_layout"),
+    *((f"Theme {name}", "These colours", f"choose_theme({name!r})") for name in NAMES),
+    *((f"Window {length_text(one)}", _minutes(one), f"choose_window({one})") for one in LENGTHS),
+)
 """What is found here only: names, help, and actions of the main screen."""
 
 
@@ -59,8 +80,15 @@ def doable(screen: Screen[Any]) -> list[Doable]:
     return listed + [
         Doable(name, help_, "", action, screen)
         for name, help_, action in WITHOUT_KEYS
-        if hasattr(screen, f"action_{action}")
+        if hasattr(screen, f"action_{action.partition('(')[0]}")
     ]
+
+
+def found(among: list[Doable], typed: str) -> list[Doable]:
+    """Those that have every word of ``typed``, first those whose names have them."""
+    words = typed.casefold().split()
+    matching = [one for one in among if all(word in one.text.casefold() for word in words)]
+    return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
 
 
 @runtime_checkable
@@ -75,20 +103,21 @@ class SaysMore(Protocol):
         """Say something."""
 
 
+def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        main = getattr(app, "main", None)
+        before = getattr(main, "said", None)
+        await app.run_action(one.action, one.by)
+        # What a key does is seen where it was pressed; here the list has lain over it.
+        shown: object = app.screen
+        if isinstance(main, SaysMore) and shown is main and main.said == before:
+            main.say(f"done: {one.name}", "label")
+
+    return run
+
+
 class Actions(Provider):
     """Gives the palette what can be done."""
-
-    def _run(self, one: Doable) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            main = getattr(self.app, "main", None)
-            before = getattr(main, "said", None)
-            await self.app.run_action(one.action, one.by)
-            # What a key does is seen where it was pressed; here the list has lain over it.
-            shown: object = self.app.screen
-            if isinstance(main, SaysMore) and shown is main and main.said == before:
-                main.say(f"done: {one.name}", "label")
-
-        return run
 
     @property
     def _all(self) -> list[Doable]:
@@ -98,15 +127,12 @@ class Actions(Provider):
     async def discover(self) -> Hits:
         """All of them, where nothing is typed yet."""
         for one in self._all:
-            yield DiscoveryHit(one.text, self._run(one))
+            yield DiscoveryHit(one.text, _runs(self.app, one))
 
     async def search(self, query: str) -> Hits:
         """Those that have every word of ``query``, whose names have them first."""
-        words = query.casefold().split()
-        for at, one in enumerate(self._all):
-            if all(word in one.text.casefold() for word in words):
-                named = all(word in one.name.casefold() for word in words)
-                yield Hit((2.0 if named else 1.0) - at / 1000, one.text, self._run(one))
+        for at, one in enumerate(found(self._all, query)):
+            yield Hit(1.0 - at / 1000, one.text, _runs(self.app, one))
 
 
 class Palette(CommandPalette):
@@ -121,3 +147,17 @@ class Palette(CommandPalette):
         """The cursor stays still, and the sign before it is no picture."""
         self.query_one(Input).cursor_blink = False
         self.query_one(SearchIcon).icon = ">"
+
+    @on(Input.Submitted)
+    def _typed(self, event: Input.Submitted) -> None:
+        """Enter means what is typed by now; what is listed may still be what was found for less of it."""
+        listed = self.query_one(CommandList).options
+        matching = found(self.doable, event.value)
+        texts = {str(option.hit.text) for option in listed if isinstance(option, Command)}
+        if not event.value.strip() or texts == {one.text for one in matching}:
+            return  # Textual takes the one that is highlighted
+        event.stop()
+        event.prevent_default()
+        if matching:
+            self.dismiss()
+            self.app.call_later(_runs(self.app, matching[0]))

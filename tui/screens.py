@@ -172,6 +172,14 @@ class MainScreen(
             return
         self.say(f"colours: {self.stalltop.next_theme()}", "label")
 
+    def action_choose_theme(self, name: str) -> None:
+        """The colours of this name."""
+        if self.app.no_color:
+            self.action_theme()  # says why there are none
+            return
+        self.stalltop.choose_theme(name)
+        self.say(f"colours: {name}", "label")
+
     def action_leave(self) -> None:
         """Leave."""
         self.stalltop.exit()

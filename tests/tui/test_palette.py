@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from tests.tui.screen import running
 from tests.tui.sources import numbered
+from tui.actions_time import ONE_MOMENT
 from tui.app import RunOptions
 from tui.config import Settings
 from tui.keys import ACTIONS, printed
@@ -63,6 +64,61 @@ async def test_enter_in_the_palette_does_the_first_of_several() -> None:
         await screen.press("enter")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.named(["serve", "train"])
+
+
+async def test_enter_right_after_typing_does_what_was_typed() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        await screen.press("o")
+        await screen.until(lambda: "serve" not in screen.names())
+        for typed, seen in (("containers", "done: Containers"), ("theme light", "colours: light")):
+            await screen.press("ctrl+p")
+            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            palette = screen.app.screen
+            # As in one packet of a slow line: nothing was looked for yet.
+            line = palette.query_one(Input)
+            with palette.prevent(Input.Changed):
+                line.value = typed
+            await screen.press("enter")
+            await screen.until(lambda: screen.app.screen is screen.app.main)
+            await screen.sees(seen)
+        await screen.named(["serve", "train"])
+        assert screen.app.theme == "light"
+        await screen.press("ctrl+p")
+        await screen.until(lambda: isinstance(screen.app.screen, Palette))
+        line = screen.app.screen.query_one(Input)
+        with screen.app.screen.prevent(Input.Changed):
+            line.value = "zzz"
+        said = screen.app.main.said
+        await screen.press("enter", "escape", "escape")
+        await screen.until(lambda: screen.app.screen is screen.app.main)
+        assert screen.app.main.said == said
+
+
+async def test_themes_and_lengths_of_the_window_are_found_by_name() -> None:
+    async with running(numbered(0), size=(100, 30)) as screen:
+        for typed, seen in (
+            ("light", "colours: light"),
+            ("5 min", "window: last 300s"),
+            ("since", "since start"),
+        ):
+            await screen.press("ctrl+p")
+            await screen.until(lambda: isinstance(screen.app.screen, Palette))
+            await screen.press(*(("space" if letter == " " else letter) for letter in typed), "enter")
+            await screen.until(lambda: screen.app.screen is screen.app.main)
+            await screen.sees(seen)
+        assert screen.app.main.moments.length is None
+        # Nothing is said to be done where nothing is.
+        await screen.press("plus")
+        await screen.sees("window: since start, the longest")
+
+
+async def test_a_saved_window_says_why_nothing_is_held() -> None:
+    options = RunOptions(interval=0.0, theme="dark", still=True)
+    async with running(numbered(0), size=(100, 30), options=options) as screen:
+        await screen.named(["serve", "train"])
+        await screen.press("space")
+        await screen.sees(ONE_MOMENT)
+        assert not screen.app.main.frozen
 
 
 async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> None:
