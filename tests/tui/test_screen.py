@@ -36,12 +36,13 @@ async def test_every_size_shows_what_matters(size: tuple[int, int]) -> None:
         assert "gpu7" in lines[0]
         assert "LIVE" in lines[0]
         assert "last 2s of 10s" in lines[0]
-        for word in ("CPU", "GPU0", "CONTAINER", "train", "serve", "P50", "P95", "P99", "MAX", "q Quit"):
+        for word in ("CPU", "GPU0", "CONTAINER", "train", "serve", "P50", "P99", "MAX", "TOTAL", "q Quit"):
             assert word in text
         assert "CPU taken by another tenant" in text
         assert "ncclCommInitRank open for 42.0s" in text or size[1] < 40
         assert ("OPERATION" in text) == (size[1] >= 40)
-        assert all(column in text for column in ("TOTAL", "SHARE", "ERR")) == (size[0] >= 80)
+        assert all(column in text for column in ("SPLIT", "OPEN", "ERR")) == (size[0] >= 80)
+        assert all(column in text for column in ("P95", "SHARE")) == (size[0] >= 120)
 
 
 async def test_a_terminal_that_is_too_small_says_so_and_recovers() -> None:

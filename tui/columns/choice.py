@@ -41,8 +41,8 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     beside = ("beside",) if by in BESIDE else ()
     middle = ("calls", "p50", "p95", "p99", "max", "total", "share")
     if width < WIDE:
-        # What hangs must be seen on 80 cells too.
-        return offered((*middle, "open", "errors", "split", *beside, "bytes", "n"), have)
+        first = offered((*middle, "split", "open", "errors"), have)
+        return offered((*_fitting(first, by, width), *beside, "bytes", "n"), have)
     # A container beside leaves no room for bars on 120 cells.
     roomy = width >= (150 if "split" in have else 130 if by == "process" else WIDE)
     changes: tuple[str, ...] = ("trend", "change", "normal") if width >= WIDER else ()
@@ -56,6 +56,17 @@ def defaults(by: Dimension, width: int, have: Collection[Need] = ()) -> tuple[st
     if width < WIDER:
         return offered((*beside, *middle, *drawn, "split", *calls, *changes), have)
     return offered((*beside, *middle, *drawn, "split", *changes, *calls, *last), have)
+
+
+def _fitting(ids: Sequence[str], by: Dimension, width: int) -> tuple[str, ...]:
+    """``ids`` with those last that matter least, where not all of them fit: where the time went, and what
+    hangs, must be seen on 80 cells too."""
+    first, last = list(ids), list[str]()
+    for one in ("p95", "share"):
+        if 2 + name_cells(by) + sum(BY_ID[name].width + 1 for name in first) > width:
+            first.remove(one)
+            last.insert(0, one)
+    return (*first, *last)
 
 
 def name_cells(by: Dimension) -> int:
