@@ -9,7 +9,7 @@ from diagnosis.host import commands
 from diagnosis.host.attribution import Loss, Who
 from diagnosis.host.description import Description
 from diagnosis.host.processors import cpuset_of, idle_elsewhere
-from diagnosis.host.wording import blamed, by_tenant, named, ranked
+from diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
 from diagnosis.links import link_of
 from model.chain import Fix, Link
 from model.cpu_list import cpus_of, list_of
@@ -19,6 +19,10 @@ KNOWN: Final = 0.8
 LEAST_QUOTA: Final = 0.5
 """CPUs. A quota below that stops a tenant most of the time, for the little that it takes: no remedy for a
 neighbour that uses less than a CPU."""
+GOOD_SHARE: Final = 0.15
+"""Part of a loss from which on a culprit is told what to do about, beside the one that leads."""
+MOST_PIDS: Final = 5
+"""Process ids named beside the one in a command."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
@@ -26,13 +30,17 @@ def contention(facts: Facts, loss: Loss) -> Description:
     culprits = ranked(loss.culprits, loss.ns)
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
-    for who in [who for who, _ in culprits if who.tenant][:1]:
-        fixes.append(keep_off(facts, loss.last.pid, who))
-        use = facts.use(who.tenant)
+    told = [(who, ns) for who, ns in culprits if who.tenant and who.tenant != ENDED]
+    for place, (who, ns) in enumerate(told):
+        fix = _keep_off_any(facts, loss, who)
+        if place == 0 or (fix.command and ns >= GOOD_SHARE * loss.ns):
+            fixes.append(fix)
+    for tenant in [who.tenant for who, _ in told][:1]:
+        use = facts.use(tenant)
         half = use.cpu_ns / facts.seconds / 1e9 / 2 if use is not None else 0.0
-        if half >= LEAST_QUOTA:
-            text = f"or halve the CPU time of {facts.name(who.tenant)}, by a quota of {half:.2f} CPUs"
-            fixes.append(Fix(text, commands.limit_cpus(facts, who.tenant, half)))
+        if half >= LEAST_QUOTA and not tenant.startswith(OUTSIDE):
+            text = f"or halve the CPU time of {facts.name(tenant)}, by a quota of {half:.2f} CPUs"
+            fixes.append(Fix(text, commands.limit_cpus(facts, tenant, half)))
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for CPUs that {holder}",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
@@ -40,6 +48,21 @@ def contention(facts: Facts, loss: Loss) -> Description:
         confidence=_explained(loss),
         unknown=() if _explained(loss) >= KNOWN else ("who had the CPU for the rest of the time",),
     )
+
+
+def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
+    """Keep a culprit away; of many processes that no command moves together, the one that took most."""
+    fix = keep_off(facts, loss.last.pid, culprit)
+    if fix.command or culprit.pid:
+        return fix
+    worst, *others = members(loss.culprits, culprit) or [culprit]
+    if not worst.pid:
+        return fix
+    one = keep_off(facts, loss.last.pid, worst)
+    pids = ", ".join(str(who.pid) for who in others[:MOST_PIDS])
+    rest = ", …" if len(others) > MOST_PIDS else ""
+    then = f", then {pids}{rest}" if pids else ""
+    return Fix(f"{one.text}: pid {worst.pid}, which took most{then}", one.command)
 
 
 def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:

@@ -12,6 +12,10 @@ from model.chain import Link
 from model.evidence import HOST_GAP
 from model.window import RowKey
 
+OUTSIDE: Final = "process:"
+"""How the ids of tenants begin that are processes in no container, put together by their name."""
+ENDED: Final = "process:ended"
+"""Processes that had ended before anything was known of them."""
 MOST_CULPRITS: Final = 3
 """Named in one chain; the rest share what is left."""
 SMALLEST_SHARE: Final = 0.05
@@ -104,12 +108,17 @@ def largest(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, floa
     return [(who, ns) for who, ns in ordered if ns >= SMALLEST_SHARE * total][:MOST_CULPRITS]
 
 
-def by_tenant(culprits: Mapping[Who, float]) -> dict[str, float]:
-    """Time by the culprits' tenants, the largest first; what is of no tenant comes last."""
-    sums: dict[str, float] = {}
+def by_tenant(culprits: Mapping[Who, float]) -> list[str]:
+    """The culprits' tenants, the one that took most first; what is of no tenant comes last.
+
+    Processes in no container are put together by their name alone: they count as much as the largest of them.
+    Otherwise many that have nothing to do with each other would lead, by turns, before one that took more.
+    """
+    taken: dict[str, float] = {}
     for who, ns in culprits.items():
-        sums[who.tenant] = sums.get(who.tenant, 0.0) + ns
-    return dict(sorted(sums.items(), key=lambda item: (not item[0], -item[1], item[0])))
+        before = taken.get(who.tenant, 0.0)
+        taken[who.tenant] = max(before, ns) if who.tenant.startswith(OUTSIDE) else before + ns
+    return sorted(taken, key=lambda tenant: (not tenant, -taken[tenant], tenant))
 
 
 def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
@@ -123,6 +132,13 @@ def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float
         largest(_swarms(culprits), total),
         key=lambda item: (place[item[0].tenant], item[0].process in _SINGULAR, -item[1], item[0]),
     )
+
+
+def members(culprits: Mapping[Who, float], whole: Who) -> list[Who]:
+    """The processes that ``ranked`` tells together as ``whole``, the one that took most first."""
+    name = whole.process.rpartition(" (")[0]
+    those = [who for who in culprits if who.pid and (who.tenant, who.process) == (whole.tenant, name)]
+    return sorted(those, key=lambda who: (-culprits[who], who))
 
 
 def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:

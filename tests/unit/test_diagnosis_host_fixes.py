@@ -17,6 +17,7 @@ from model.tenant import Tenant
 from model.window import Window
 from tests.unit.evidence_windows import (
     TRAIN,
+    charge,
     window,
 )
 from tests.unit.host_faults import (
@@ -128,6 +129,27 @@ def test_files_of_a_cgroup_are_those_of_its_version(version: int, cpus: str, mem
 
 def fixes_of(one: Window) -> list[Fix]:
     return list(faults(explain(one))[0].fixes)
+
+
+def test_each_culprit_with_a_good_share_is_told_what_to_do_about() -> None:
+    """Many processes of one name on the host are no tenant: the container that took most of all leads."""
+    host = Tenant("process:0/python", "python", "process")
+    low = cpu_contention()
+    noise = [
+        charge("runqueue", 60 + number, 700 + number, culprit_tenant=host.id, culprit_process="python")
+        for number in range(7)
+    ]
+    taken = [*noise, charge("runqueue", 200, 900), charge("runqueue", 30, 5, culprit_tenant="process:ended")]
+    low = replace(
+        low, tenants={**low.tenants, host.id: host}, evidence=replace(low.evidence, charges=tuple(taken))
+    )
+    chain = faults(explain(low))[0]
+    assert [link.pid for link in chain.links if link.role == "culprit"] == [900, 0]
+    first, of_many, half = chain.fixes
+    assert first.command == "taskset -acp 2-3 900"
+    assert of_many.command == "taskset -acp 2-3 706"
+    assert of_many.text.endswith("pid 706, which took most, then 705, 704, 703, 702, 701, …")
+    assert "halve" in half.text
 
 
 def used_by(tenant: str, **use: Any) -> Window:
