@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
-from diagnosis.facts import Facts
+from diagnosis.facts import Facts, Row
 from diagnosis.families import Family
 from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
 from diagnosis.host.attribution import Who
@@ -16,7 +16,7 @@ from diagnosis.host.cpu import keep_off
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
-from model.evidence import Rank
+from model.evidence import HOST_GAP, Rank
 from model.window import SPLITS
 
 JOINED: Final = 8
@@ -159,7 +159,7 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
         link_of(
             late,
             "reason",
-            _IN_WORDS[part],
+            _in_words(part, late, waiting),
             share=min(1.0, excess / lost),
             ns_per_s=facts.per_second(min(excess, lost)),
             depth=3,
@@ -188,11 +188,31 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
     return links
 
 
-def _spent(usage: Usage) -> dict[str, float]:
-    """Where the time of a process goes outside its waits for the device and for other ranks, ns by part."""
+def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
+    """What the late rank spends more time on; what it computes within calls is told with the call."""
+    if part != "running":
+        return _IN_WORDS[part]
+    usual: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for row in (row for usage in waiting for row in _working(usage)):
+        usual[row.key.layer, row.key.operation] += row.split_ns.get(part, 0) / len(waiting)
+    most = max(
+        _working(late), key=lambda row: row.split_ns.get(part, 0) - usual[row.key.layer, row.key.operation]
+    )
+    if most.key.operation == HOST_GAP:
+        return _IN_WORDS[part]
+    return f"it computes longer in {most.key.operation} than the other ranks (p99 {duration(most.p99_ns)})"
+
+
+def _working(usage: Usage) -> list[Row]:
+    """The rows of a process but for its waits for the device and for other ranks."""
     waits = {row.key for row in usage.synced.rows}
     waits |= {row.key for row in usage.of(Family.COLLECTIVE, Family.GROUP, Family.POINT).rows}
-    rows = [row for row in usage.all.rows if row.key not in waits] + list(usage.gap.rows if usage.gap else ())
+    return [row for row in usage.all.rows if row.key not in waits] + list(usage.gap.rows if usage.gap else ())
+
+
+def _spent(usage: Usage) -> dict[str, float]:
+    """Where the time of a process goes outside its waits for the device and for other ranks, ns by part."""
+    rows = _working(usage)
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 
 

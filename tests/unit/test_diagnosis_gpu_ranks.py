@@ -72,6 +72,16 @@ def test_a_straggler_is_named_and_why_it_is_late() -> None:
     assert told.unknown == ()
 
 
+def test_a_straggler_that_computes_within_a_call() -> None:
+    """One would look at its own code in vain."""
+    copies = row("cudaMemcpyAsync HtoD", 40, pid=LATE, tenant=SERVE, running=700)
+    rows = [*_step(WAITING, TRAIN, 900, running=50), *_step(LATE, SERVE, 200, running=50), copies]
+    (told,) = found(window(rows, evidence=Evidence(ranks=_ONE_LATE)))
+    (reason,) = [link for link in told.links if link.role == "reason"]
+    assert reason.text.startswith("it computes longer in cudaMemcpyAsync HtoD than the other ranks (p99 18 ms)")
+    assert "between" not in reason.text
+
+
 def test_a_straggler_whose_cpu_is_taken() -> None:
     taken = charge("runqueue", 680, 9, tenant=SERVE, pid=LATE, culprit_tenant=BATCH)
     (told,) = _job(*_ONE_LATE, late_gap={"running": 50, "runqueue": 700}, charges=[taken])
