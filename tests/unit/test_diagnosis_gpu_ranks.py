@@ -78,7 +78,9 @@ def test_a_straggler_that_computes_within_a_call() -> None:
     rows = [*_step(WAITING, TRAIN, 900, running=50), *_step(LATE, SERVE, 200, running=50), copies]
     (told,) = found(window(rows, evidence=Evidence(ranks=_ONE_LATE)))
     (reason,) = [link for link in told.links if link.role == "reason"]
-    assert reason.text.startswith("it computes longer in cudaMemcpyAsync HtoD than the other ranks (p99 18 ms)")
+    assert reason.text.startswith(
+        "it computes longer in cudaMemcpyAsync HtoD than the other ranks (p99 18 ms)"
+    )
     assert "between" not in reason.text
 
 
