@@ -11,6 +11,8 @@ from tui.keys import bindings
 from widgets.alerts import AlertList, AlertRow
 
 QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
+QUIET_NOW = "no warnings now; what is listed is over, or no fault"
+QUIET_BUT = "no warnings but what is silenced"
 STARTING = "starting: loading probes and looking for CUDA processes"
 
 
@@ -43,7 +45,8 @@ class AlertPanel(AlertList, can_focus=True):
         )
         rows = list(found.rows)
         if not rows or (rows[0].ended and not any(_stands(row.key) for row in rows)):
-            rows.insert(0, AlertRow("quiet", " ", "dim", QUIET if window is not None else STARTING))
+            text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
+            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else STARTING))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
         self.show(rows, [*found.aside, coverage], silenced)

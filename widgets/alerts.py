@@ -239,14 +239,19 @@ class AlertList(Lines, can_focus=True):
     def _narrow(
         self, row: AlertRow, width: int, plain: Style, dim: Style, loud: Style
     ) -> list[tuple[str, int, Style]]:
-        """The same where there is little room: what it is and who does it are kept the longest."""
-        last = (f"ended {row.ended}", _TIME, dim) if row.ended else (row.who, 12, plain)
-        end = last[1] + 1 if width >= _TIGHT else 0
-        rest = width - 29 - 1 - 8 - 1 - end
+        """The same in the same order where there is little room: what it is and who does it are kept the
+        longest. Of what is over it is said when that was, not what it did cost."""
+        rest = width - 30 - 1 - 8 - 1
         if rest < 8:
             return [(row.title, max(width - 9, 1), loud), (row.lost, 8, plain)]
-        columns = [(row.title, 29, loud), (row.lost, 8, plain), (row.culprit, rest, plain)]
-        return [*columns, last] if end else columns
+        if width < _TIGHT:
+            return [(row.title, 30, loud), (row.lost, 8, plain), (row.culprit, rest, plain)]
+        rest -= 13
+        columns = [(row.title, 30, loud), (row.who, 12, plain)]
+        if row.ended:
+            when = (f"ended {row.ended}", _TIME, dim)
+            return [*columns, when, (row.culprit, rest + 8 - _TIME, plain)]
+        return [*columns, (row.lost, 8, plain), (row.culprit, rest, plain)]
 
     def _sentence(self, row: AlertRow, room: int) -> str:
         text = printable(row.text)

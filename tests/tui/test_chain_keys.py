@@ -162,6 +162,18 @@ async def test_silence() -> None:
         await screen.sees("1C 1H")
 
 
+async def test_that_nothing_is_wrong_is_not_said_of_what_is_silenced_or_over() -> None:
+    async with running(faulty(OVER), size=(120, 40)) as screen:
+        await screen.sees("no warnings now; what is listed is over")
+    async with running(faulty(), size=(120, 40)) as screen:
+        await screen.sees("no warnings: nothing is slow")
+    async with running(faulty(STORM), size=(120, 40)) as screen:
+        await screen.sees("title of sync_storm")
+        assert "no warnings" not in screen.text()
+        await screen.press("a", "z")
+        await screen.sees("no warnings but what is silenced")
+
+
 async def test_copying_a_fix_shows_it_and_tells_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
     hostile = replace(STORM, fixes=(replace(STARVED.fixes[1], command="kill 1\nrm -rf /\x1b]0;x\x07"),))
