@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui.keys import key
 from tui.main_view import MainView
 from tui.slow_line import LOW_SECONDS
 
@@ -16,7 +17,8 @@ class LineActions(MainView):
         self._refresh()
         if self.slow_line.low:
             self.say(
-                f"low bandwidth: a picture every {LOW_SECONDS:.0f}s, no bars, 16 colours; b: all", "label"
+                f"low bandwidth: a picture every {LOW_SECONDS:.0f}s, no bars, 16 colours; {key('less')}: all",
+                "label",
             )
         else:
             self.say("everything is drawn again", "label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tui.config import LEAST_SHARE, MOST_SHARE, Settings
+from tui.keys import key
 from tui.layout import Enlarged, why_not
 from tui.main_view import MainView
 
@@ -61,7 +62,7 @@ class PanelActions(MainView):
         if self.tables.display:
             self.tables.focus_main()
         else:
-            self.say("the tables are hidden; 4 shows them", "dim")
+            self.say(f"the tables are hidden; {key('panel_table')} shows them", "dim")
 
     def action_share(self, percent: int) -> None:
         """Give the first of two tables more or less of the room."""

@@ -7,6 +7,7 @@ from typing import Final
 from textual.timer import Timer
 
 from tui.actions_time import TimeActions
+from tui.keys import key
 from tui.when import when
 from tui.when_screen import WhenScreen
 from widgets.timeline import span_text
@@ -43,7 +44,8 @@ class PlayActions(TimeActions):
         else:
             at_speed = SPEEDS.index(self.playing) if self.playing in SPEEDS else 0
             self.playing = SPEEDS[(at_speed + 1) % len(SPEEDS)]
-        self.say(f"playing, {self.playing:g}x; P faster, Space pauses", "label")
+        faster, pauses = key("play"), key("freeze")
+        self.say(f"playing, {self.playing:g}x; {faster} faster, {pauses} pauses", "label")
         self.show_moment()
 
     def action_freeze(self) -> str:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from outputs import figures
 from tui.copying import alert_text, row_text
+from tui.keys import key
 from tui.main_view import MainView
 from tui.save_formats import Shown
 from tui.save_screen import SaveScreen
@@ -58,7 +59,7 @@ class SaveActions(MainView):
         if message.path is None:
             self.say(f"not saved: {message.text}", "bad", READ_SECONDS)
             return
-        hint = "  (y copies it)"
+        hint = f"  ({key('copy')} copies it)"
         beside = 0 if self.app.screen is self else PAGE_TITLE
         room = max(self.app.size.width - len(f" saved {hint}") - beside, 20)
         path = printable(str(message.path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import on
 
 from outputs import figures
+from tui.keys import key
 from tui.main_view import MainView
 from tui.status import length_text
 from widgets.timeline import Timeline
@@ -63,7 +64,11 @@ class TimeActions(MainView):
         if self.moments.length is not None or not self.file or newest is None:
             return ""
         windows = len(newest.kept.stretch.end)
-        return f": {windows:,} windows to add up, which takes a while; - for less" if windows > MUCH else ""
+        return (
+            f": {windows:,} windows to add up, which takes a while; {key('shorter')} for less"
+            if windows > MUCH
+            else ""
+        )
 
     def action_step(self, steps: int) -> None:
         """Look at the window before (-1) or after (1) the one that is shown."""
@@ -88,7 +93,9 @@ class TimeActions(MainView):
         if picture is None:
             self.say("there is nothing to mark yet", "dim")
             return
-        self.say(f"marked {figures.clock(picture.at)}; x shows what changes from here on", "label")
+        self.say(
+            f"marked {figures.clock(picture.at)}; {key('compare')} shows what changes from here on", "label"
+        )
         self.show_moment()
 
     def action_compare(self) -> None:
@@ -96,7 +103,10 @@ class TimeActions(MainView):
         if not self._has_past():
             return
         if self.moments.mark is None:
-            self.say("nothing is marked: m marks the moment shown, x then compares with it", "label")
+            mark, compare = key("mark"), key("compare")
+            self.say(
+                f"nothing is marked: {mark} marks the moment shown, {compare} then compares with it", "label"
+            )
             return
         self.moments.comparing = not self.moments.comparing
         self.show_moment()

@@ -8,7 +8,7 @@ from textual.binding import Binding
 
 from model.chain import Chain
 from tui.chain_page import chain_page
-from tui.keys import bindings
+from tui.keys import bindings, key
 from tui.live_page import LiveScreen
 from widgets.page import Page
 
@@ -47,7 +47,7 @@ class ChainScreen(LiveScreen):
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, unicode=self.stalltop.unicode, letters=self.app.no_color),
             title=f"{self.TITLE_TEXT}{silenced}",
-            hint=f"{number}i row  y copy fix  z silence  Esc closes",
+            hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('silence')} silence  Esc closes",
             said=self._text,
         )
 

@@ -10,6 +10,7 @@ from model.window import Window
 from tui.columns.kind import Look
 from tui.columns.pair import BY_ID, KINDS
 from tui.groups import Step, decided, grouped, outermost_ns, scope
+from tui.keys import key
 from tui.split import legend
 from tui.table import Line, drawn, sorted_by
 from tui.view import BELOW, PLURAL, View
@@ -73,7 +74,7 @@ def pair_table(
     name = Column("name", view.by.upper(), NAME_CELLS, right=False, fixed=True, most=44)
     measured = window.rows.split_ns is not None
     kinds = [one for one in KINDS if measured or one.needs != "split"]
-    closes: tuple[tuple[str, Role], ...] = (("v or Esc closes ", "dim"),)
+    closes: tuple[tuple[str, Role], ...] = ((f"{key('versus')} or Esc closes ", "dim"),)
     told = legend(letters=letters) if measured and width >= LEGEND_FROM else ()
     return TableData(
         title=_title(pair, view, unicode=unicode),
@@ -81,7 +82,10 @@ def pair_table(
         rows=drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), Filter(), {}),
         sort=sort,
         descending=descending,
-        empty=("Neither of them has a call in this window.", "Esc goes back, + takes a longer window."),
+        empty=(
+            "Neither of them has a call in this window.",
+            f"Esc goes back, {key('longer')} takes a longer window.",
+        ),
         legend=(*told, *closes),
     )
 

@@ -72,6 +72,11 @@ class Action:
         return " ".join(printed(key) for key in _chosen.get(self.id, self.keys))
 
 
+def key(name: str) -> str:
+    """The key that the action ``name`` (its id) has now, as printed on it: for what is said on the screen."""
+    return BY_ID[name].key.partition(" ")[0]
+
+
 def printed(key: str) -> str:
     """A key as printed on it, by Textual's name of it."""
     return PRINTED.get(key, key)

@@ -12,7 +12,7 @@ from textual.timer import Timer
 
 from model.packing import Packed
 from model.window import Window
-from tui.keys import bindings
+from tui.keys import bindings, key
 from tui.main_view import MainView
 from tui.pages_screen import PageScreen
 from tui.sections import Frame, Places, Section, plain
@@ -75,14 +75,14 @@ class LiveScreen(PageScreen):
     @property
     def keys_hint(self) -> str:
         """The keys of every page; Space by what it does now."""
-        main = self.stalltop.main
+        main, freeze = self.stalltop.main, key("freeze")
         if main.playing:
-            held = "Space pauses  "
+            held = f"{freeze} pauses  "
         elif main.frozen:
-            held = "Space newest  " if main.file else "Space live  "
+            held = f"{freeze} newest  " if main.file else f"{freeze} live  "
         else:
-            held = "" if main.file or self.stalltop.options.still else "Space freeze  "
-        return f"y copy  {held}Esc closes"
+            held = "" if main.file or self.stalltop.options.still else f"{freeze} freeze  "
+        return f"{key('copy')} copy  {held}Esc closes"
 
     def say(self, text: str) -> None:
         """Say on the first line, for some seconds, what was done."""

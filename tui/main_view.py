@@ -28,7 +28,7 @@ from tui.moments import LIVE, OF_FILE, Moments, Picture
 from tui.pages_screen import PageScreen
 from tui.recall import timespan
 from tui.row_tables import RowTables
-from tui.slow_line import OFFER, SlowLine
+from tui.slow_line import SlowLine, offer
 from tui.status import header_state, recording_text, silent_seconds
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
@@ -158,7 +158,7 @@ class MainView(Screen[None]):
             self._begin()
         behind = self.stalltop.line_is_behind
         if behind and self.slow_line.left_out():
-            self.say(OFFER, "warn", OFFER_SECONDS)
+            self.say(offer(), "warn", OFFER_SECONDS)
         self._late = behind or not self.slow_line.due
         if self._late:
             return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from model.window import LOSSES, SPLITS, Window
 from outputs import figures
 from tui.filter_help import TERMS
-from tui.keys import groups
+from tui.keys import groups, key
 from tui.page_keys import PAGES, PageKeys
 from tui.split import LETTERS, MEANINGS
 from tui.warnings import warnings
@@ -22,8 +22,8 @@ FIGURES = (
     ("SHARE", "of the time of all calls below the path shown on top of the table"),
     ("SPLIT", "where the time of its calls went (see below)"),
     ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
-    ("name C", "a chain speaks of it (i says why)"),
-    ("name ?", "not all of its calls could be counted (a says why)"),
+    ("name C", "a chain speaks of it ({why} says why)"),
+    ("name ?", "not all of its calls could be counted ({warnings} says why)"),
     ("! - i", "in the list of warnings: a warning that is no chain; a remark; what is no fault of the host"),
     ("3x", "in the list of warnings: so many chains of one kind that are over, or no fault"),
     ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
@@ -33,8 +33,11 @@ FIGURES = (
     ("CALLS", "calls within the window"),
     ("P99/NORM", "p99 against what is normal for it, learned while nothing was wrong; a dash until then"),
     ("GPU", "devices on which the row's processes hold a context, as the driver lists them"),
-    ("traced 15/16", "15 processes are traced of 16 that use CUDA or NCCL (a says which is not, and why)"),
-    ("missed", "calls known to be in no row (a says why)"),
+    (
+        "traced 15/16",
+        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} says which is not, and why)",
+    ),
+    ("missed", "calls known to be in no row ({warnings} says why)"),
     ("host gap", "the time between two calls of a thread: no call, so it stands last and in no total"),
     ("probes", "share of one CPU that the tracing itself takes"),
 )
@@ -58,7 +61,11 @@ def help_page(of: str = "") -> list[PageLine]:
     for page in pages[len(here) :]:
         lines += _page_keys(page)
     lines.append(PageLine((("Figures", "head"),)))
-    lines += [_pair(name, meaning, "label") for name, meaning in FIGURES]
+    asked = {"{why}": key("chains"), "{warnings}": key("warnings")}
+    for name, meaning in FIGURES:
+        for sign, pressed in asked.items():
+            meaning = meaning.replace(sign, pressed)
+        lines.append(_pair(name, meaning, "label"))
     lines.append(PageLine())
     lines.append(PageLine((("Where time goes", "head"),)))
     lines += [

@@ -8,6 +8,7 @@ from model.tenant import Tenant
 from model.window import LOSSES, UNCOUNTED
 from outputs import figures
 from outputs.chain_text import name_of
+from tui.keys import key
 from tui.row_facts import RowFacts
 from tui.sections import Frame, Section, heading, more, note, pair
 from widgets.page import PageLine
@@ -161,7 +162,7 @@ def _also(use: ProcessUse, facts: RowFacts) -> str:
 
 def devices(facts: RowFacts, frame: Frame) -> Section:
     """The devices on which the row's processes hold a context."""
-    lines = [heading("Devices it uses", "D: all devices")]
+    lines = [heading("Devices it uses", f"{key('devices')}: all devices")]
     every = facts.window.devices
     if not every.devices:
         why = every.unavailable or "none found"

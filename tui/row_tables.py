@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from model.pivot import DIMENSIONS, Dimension
 from model.placing import Indices, placement
+from tui import keys
 from tui.columns.choice import defaults
 from tui.compare import Pair
 from tui.config import Chosen
@@ -135,7 +136,8 @@ class RowTables(Tables):
             self._picked = _Picked(path, view.path, view.levels()[view.level_of(key)].by, key)
             others = PLURAL[path[-1].dimension]
             instead = f", not {before.path[-1].label}" if before is not None else ""
-            picked = f"{path[-1].label} is picked{instead}: v on another one of the {others} compares both"
+            again = f"{keys.key('versus')} on another one of the {others} compares both"
+            picked = f"{path[-1].label} is picked{instead}: {again}"
             self.post_message(self.Said(picked))
         self.post_message(self.Looked())
         self.redraw()

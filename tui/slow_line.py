@@ -7,13 +7,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from tui.keys import key
+
 LOW_SECONDS: Final = 3.0
 """Between two pictures while less is drawn."""
 LEFT_OUT: Final = 3
 """Less is offered once so many pictures were left out …"""
 WITHIN_SECONDS: Final = 20.0
 """… within so many seconds: one hiccup of a line is none of our business."""
-OFFER: Final = "the line to this terminal is slow; b draws less (at the start: --low-bandwidth)"
+
+
+def offer() -> str:
+    """What is said where less is offered."""
+    return f"the line to this terminal is slow; {key('less')} draws less (at the start: --low-bandwidth)"
 
 
 class SlowLine:

@@ -11,6 +11,7 @@ from model.pivot import Dimension
 from model.window import Window
 from tui.columns.choice import BESIDE
 from tui.groups import Key, Step
+from tui.keys import key
 from widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
@@ -194,14 +195,20 @@ def empty(window: Window, view: View) -> tuple[str, ...]:
     """What to say where there is no row."""
     if view.filter:
         hint = parse(view.filter).hint
-        said = ("Nothing here matches the filter.", "Esc clears it, / changes it.")
+        said = ("Nothing here matches the filter.", f"{key('out')} clears it, {key('filter')} changes it.")
         return (*said, hint) if hint else said
     if view.only and len(window.rows):
-        return (f"No row here: only those {ONLY[view.only]} are shown.", "f shows others.")
+        return (f"No row here: only those {ONLY[view.only]} are shown.", f"{key('only')} shows others.")
     if view.path:
-        return ("No calls here within this window.", "Esc goes back, + takes a longer window.")
+        return (
+            "No calls here within this window.",
+            f"{key('out')} goes back, {key('longer')} takes a longer window.",
+        )
     if window.coverage.tracing:
-        return (f"Nothing is traced: {window.coverage.tracing}", "a: all that is known about it.")
+        return (
+            f"Nothing is traced: {window.coverage.tracing}",
+            f"{key('warnings')}: all that is known about it.",
+        )
     if not window.coverage.libraries:
         return (
             "No process here uses CUDA or NCCL now: none maps libcuda, libcudart or libnccl.",
@@ -209,5 +216,5 @@ def empty(window: Window, view: View) -> tuple[str, ...]:
         )
     return (
         f"Traced, but no CUDA or NCCL call in this window of {window.seconds:.0f}s.",
-        "+ takes a longer window; a: what is traced.",
+        f"{key('longer')} takes a longer window; {key('warnings')}: what is traced.",
     )

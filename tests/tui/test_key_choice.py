@@ -13,8 +13,11 @@ from tui.app import RunOptions
 from tui.config import SETTINGS, read, toml
 from tui.key_choice import key_named, keys_chosen
 from tui.keys import ACTIONS, choose, footer, keymap
+from tui.pages import help_page
 from tui.pages_screen import HelpScreen
 from tui.save_screen import SaveScreen
+from tui.slow_line import offer
+from tui.tour import for_newcomers
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +113,15 @@ async def test_other_keys_do_what_the_usual_ones_did_and_those_do_nothing() -> N
         await screen.press("escape", "F", "s", "e", "r", "v", "n", "enter")
         await screen.named([])
         assert main.tables.filter == "servn", "typed letters are text, whatever they do elsewhere"
+
+
+def test_what_is_said_names_the_keys_as_they_are() -> None:
+    ids = ("in", "out", "warnings", "help", "less", "chains")
+    choose([(name, (f"f{number}",)) for number, name in enumerate(ids, start=1)])
+    helped = ["".join(text for text, _ in line.parts) for line in help_page()]
+    told = "\n".join((for_newcomers(200), offer(), *helped))
+    for usual in ("a says", "i says", "b draws", "? all keys"):
+        assert usual not in told, usual
+    assert "f1 looks into a row, f2 goes back, f3 says what is wrong, f4 all keys" in told
+    assert "f5 draws less" in told
+    assert "a chain speaks of it (f6 says why)" in told

@@ -9,7 +9,7 @@ import pytest
 from bench.shown import Prepared
 from tests.tui.screen import running
 from tui.app import RunOptions, StalltopApp
-from tui.slow_line import LOW_SECONDS, OFFER, WITHIN_SECONDS, SlowLine
+from tui.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 
 
 class Clock:
@@ -102,7 +102,7 @@ async def test_it_is_offered_on_a_line_that_falls_behind(monkeypatch: pytest.Mon
         monkeypatch.setattr(StalltopApp, "line_is_behind", property(lambda app: True))
         for _ in range(4):
             await screen.feed(source.read())
-        await screen.sees(OFFER)
+        await screen.sees(offer())
 
 
 async def test_a_theme_that_is_chosen_meanwhile_stays() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
 from tui import cli
-from tui.slow_line import LOW_SECONDS, OFFER
+from tui.slow_line import LOW_SECONDS, offer
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")
@@ -150,7 +150,7 @@ def test_on_a_slow_line_pictures_are_left_out_keys_do_not_wait_for_them_and_less
     with Terminal(*PROGRAM, "flood", size=(120, 40), COLORTERM="truecolor") as terminal:
         terminal.sees("CONTAINER")
         # Far more is offered than the line takes, by a slow machine too: the screen notices.
-        terminal.until_slowly(lambda: OFFER in terminal.text, "less was never offered", rate=8192)
+        terminal.until_slowly(lambda: offer() in terminal.text, "less was never offered", rate=8192)
         written = len(terminal.raw)
         terminal.press("?")
         terminal.until_slowly(lambda: "By container" in terminal.text, "no help")
