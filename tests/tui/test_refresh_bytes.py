@@ -15,7 +15,7 @@ from tui.app import RunOptions, StalltopApp
 from tui.lean import Lean
 from widgets.strips import changed_span, strip_of
 
-EVERYTHING = {(80, 24): 2_000, (120, 40): 9_000, (200, 60): 18_000}
+EVERYTHING = {(80, 24): 4_000, (120, 40): 9_000, (200, 60): 18_000}
 """Bytes of a refresh in which every figure is another one, by size; somewhat more than now."""
 
 

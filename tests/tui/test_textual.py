@@ -27,6 +27,7 @@ PACKAGES = (tui, widgets, serving)
 
 TAKEN: dict[str, type] = {
     "_app": Driver,
+    "_auto_restart": Driver,
     "_close_messages_no_wait": App,
     "_compositor": Screen,
     "_driver": App,
@@ -34,10 +35,11 @@ TAKEN: dict[str, type] = {
     "_handle_exception": App,
     "_must_signal_resume": LinuxDriver,
     "_queue": WriterThread,
+    "_sigtstp_application": LinuxDriver,
     "_writer_thread": LinuxDriver,
 }
 """Names that are private to Textual, and which of its classes has them."""
-OVERRIDDEN = {"_fatal_error", "_handle_exception"}
+OVERRIDDEN = {"_fatal_error", "_handle_exception", "_sigtstp_application"}
 OTHERS = {"_ActionsContainer", "_asdict", "_exit", "_replace"}
 """Names with an underscore of others: of named tuples and of ``os``, which are promised, and of argparse,
 for a type only."""
