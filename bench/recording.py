@@ -62,7 +62,6 @@ def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
     table.add("size, MiB", f"{path.stat().st_size / (1 << 20):.0f}", f"{DEFAULT_BYTES >> 20}")
     print("recording: opening", file=sys.stderr)
     table.add("open, list and newest window, s", _seconds(lambda: _first(path), rounds), "1")
-    table.add("begins and ends of all chains, s", _seconds(lambda: _spans(path), rounds), "1")
     table.add("record to it again: open and close, s", _seconds(lambda: Recording(path).close(), rounds), "-")
     for name, sql in _QUERIES.items():
         print(f"recording: {name}", file=sys.stderr)
@@ -106,11 +105,6 @@ def _windows(folder: Path, host: Host, week: Path) -> Table:
 def _first(path: Path) -> None:
     with open_file(path) as recorded:
         recorded.window(int(recorded.moments.window_id[-1]))
-
-
-def _spans(path: Path) -> None:
-    with open_file(path) as recorded:
-        recorded.chain_spans()
 
 
 def _run(command: list[str]) -> None:

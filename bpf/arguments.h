@@ -56,18 +56,6 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #define SP_AT_RETURN(ctx) ((ctx)->sp)
 #define RETURNED(ctx) ((ctx)->regs[0])
 
-INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
-{
-	into[0] = ctx->regs[0];
-	into[1] = ctx->regs[1];
-	into[2] = ctx->regs[2];
-	into[3] = ctx->regs[3];
-	into[4] = ctx->regs[4];
-	into[5] = ctx->regs[5];
-	into[6] = ctx->regs[6];
-	into[7] = ctx->regs[7];
-}
-
 /* The first TOLD of them. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
@@ -77,6 +65,13 @@ INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[3] = ctx->regs[3];
 	into[4] = ctx->regs[4];
 	into[5] = ctx->regs[5];
+}
+
+INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
+{
+	tell_arguments(ctx, into);
+	into[6] = ctx->regs[6];
+	into[7] = ctx->regs[7];
 }
 
 /* An ncclUniqueId by value, the third argument: a register points to a copy. */

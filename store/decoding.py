@@ -157,17 +157,6 @@ class Decoder:
         values = {"id": tenant_id} | dict(zip(names, others, strict=True))
         return Tenant(**{name: _TENANT[name](value) for name, value in values.items()})
 
-    def chain_text(self, number: Sql) -> tuple[str, str, str, str, str]:
-        """Of what a chain says: id, cause, title, host and tenant."""
-        chain_id, cause, title, _, process, *_ = self.values("chain_texts", number)
-        tenant = self._row("processes", process)[0]
-        host = self._row("tenants", tenant)[0]
-        return (
-            *(plain.text(chain_id, "chain_texts.id"), plain.text(cause, "chain_texts.cause")),
-            *(plain.text(title, "chain_texts.title"), self.values("hosts", host)[0]),
-            self.values("tenants", tenant)[0],
-        )
-
     def _window(self, head: Mapping[str, Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> Window:
         lists = {
             name: tuple([codec.record(row[1:], self) for row in parts[name]])

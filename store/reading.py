@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from model.chain import SEVERITIES, Severity
 from model.errors import Told
 from model.merging import merge
 from model.packing import Peak
@@ -23,7 +22,7 @@ from store.decoding import Decoder
 from store.moments import Listing, Moments
 from store.opening import Damaged, Opened
 
-__all__ = ["ChainSpan", "Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
+__all__ = ["Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
 
 _AT_ONCE: Final = 64
 """Windows that are added up together."""
@@ -42,21 +41,6 @@ class Host(NamedTuple):
     clock_offset_ns: int | None
     """Its clock minus that of the file's first host; None where it was not estimated."""
     clock_error_ns: int | None
-
-
-class ChainSpan(NamedTuple):
-    """A chain from when it was first seen to when it was last seen."""
-
-    id: str
-    cause: str
-    severity: Severity
-    """The worst that it was."""
-    title: str
-    host: str
-    tenant: str
-    since: float
-    """Unix time in seconds, as ``seen``."""
-    seen: float
 
 
 class Recorded:
@@ -205,26 +189,6 @@ class Recorded:
         return (
             replace(window, coverage=replace(coverage, missing=gaps + coverage.missing)) if gaps else window
         )
-
-    def chain_spans(self) -> list[ChainSpan]:
-        """Every chain of all windows, each time that it was open, the first seen first."""
-        rows = self._all(
-            "SELECT chain_text_id, severity, since, MAX(seen) FROM chains"
-            " GROUP BY chain_text_id, severity, since"
-        )
-        spans: dict[tuple[str, float], ChainSpan] = {}
-        with self._opened.reading("its chains"), self._snapshot():
-            for text, severity, since, seen in rows:
-                if severity not in SEVERITIES or not isinstance(since, float) or not isinstance(seen, float):
-                    raise ValueError("a chain is none")
-                found = self._decoder.chain_text(text)
-                span = ChainSpan(*found[:2], severity, *found[2:], since, seen)
-                before = spans.get((span.id, since))
-                if before is not None:
-                    worst = min(before.severity, span.severity, key=SEVERITIES.index)
-                    span = before._replace(severity=worst, seen=max(before.seen, seen))
-                spans[span.id, since] = span
-        return sorted(spans.values(), key=lambda span: (span.since, span.id))
 
     def _named(self, window_id: int) -> str:
         """A window as people call it."""

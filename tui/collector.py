@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from textual.message import Message
 
@@ -77,23 +77,52 @@ class Failed(Message):
         self.error = error
 
 
-class Reader(Protocol):
-    """Hands snapshots to the screen, from a thread of its own."""
+class Reader(ABC):
+    """Hands snapshots to ``post``, from a thread of its own; an error ends it, and is handed over too."""
+
+    def __init__(self, name: str, post: Callable[[Message], object]) -> None:
+        self._post = post
+        self._stopping = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"stalltop-{name}", daemon=True)
 
     def start(self) -> None:
         """Begin reading."""
-        ...
+        self._thread.start()
 
+    @abstractmethod
     def choose(self, length: float | None) -> None:
-        """From now on give windows of ``length`` seconds."""
-        ...
+        """From now on give windows of ``length`` seconds; None: of all there is."""
 
     def stop(self, timeout: float) -> bool:
         """Stop and close what is read; False where that took longer than ``timeout`` seconds and goes on."""
-        ...
+        self._stopping = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except BaseException as error:
+            self._post(Failed(error))
+        finally:
+            try:
+                self._close()
+            except Exception as error:
+                self._post(Failed(error))
+
+    @abstractmethod
+    def _read(self) -> None:
+        """Read until ``_stopping``, which wakes up who waits for ``_wake``."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Close what is read."""
 
 
-class Collector:
+class Collector(Reader):
     """Reads ``source`` every ``interval`` seconds and hands each result to ``post`` from its own thread.
 
     A slow read skips ticks, it never queues them. ``still`` sources (saved windows) are read once.
@@ -110,45 +139,22 @@ class Collector:
         most_bytes: int = DEFAULT_BYTES,
     ) -> None:
         """``most_bytes`` bounds the memory of the past."""
+        super().__init__("collector", post)
         self._source = source
-        self._post = post
         self._interval = interval
         self._still = still
         self._length = length
-        self._stopping = False
-        self._wake = threading.Event()
         self._history = History(most_bytes)
-        self._thread = threading.Thread(target=self._run, name="stalltop-collector", daemon=True)
-
-    def start(self) -> None:
-        """Begin reading."""
-        self._thread.start()
 
     def choose(self, length: float | None) -> None:
         """From now on give windows of ``length`` seconds, the first at once unless a read is under way."""
         self._length = length
         self._wake.set()
 
-    def stop(self, timeout: float) -> bool:
-        """Stop and close the source; False where that took longer than ``timeout`` seconds and goes on."""
-        self._stopping = True
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
+    def _close(self) -> None:
+        self._source.close()
 
-    def _run(self) -> None:
-        try:
-            self._collect()
-        except BaseException as error:
-            self._post(Failed(error))
-        finally:
-            try:
-                self._source.close()
-            except Exception as error:
-                self._post(Failed(error))
-
-    def _collect(self) -> None:
+    def _read(self) -> None:
         whole = Sliding(None)
         sliding = Sliding(self._length) if self._length is not None else whole
         due = time.monotonic()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
 from textual.message import Message
 
-from tui.collector import Failed, Snapshot, Tick
+from tui.collector import Reader, Snapshot, Tick
 from tui.in_file import InFile
 from tui.kept import Stale
 from tui.recording import Recording
@@ -21,7 +20,7 @@ FIRST_SECONDS = 10.0
 """Length of the window that is shown first: longer ones may take a while."""
 
 
-class Follower:
+class Follower(Reader):
     """Hands the newest of ``recording`` to ``post``, from its own thread, as often as there is more of it."""
 
     def __init__(
@@ -33,37 +32,19 @@ class Follower:
         length: float | None = 10.0,
     ) -> None:
         """``interval``: seconds between two looks, at least; ``length``: seconds of a window, None: all."""
+        super().__init__("follower", post)
         self._recording = recording
-        self._post = post
         self._interval = interval
         self._length = length
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stalltop-follower", daemon=True)
-
-    def start(self) -> None:
-        """Begin to read."""
-        self._thread.start()
 
     def choose(self, length: float | None) -> None:
         """What is handed over from now on has this length; the screen asks for that of now itself."""
         self._length = length
 
-    def stop(self, timeout: float) -> bool:
-        """Stop and close the file; False where that took longer than ``timeout`` seconds and goes on."""
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
+    def _close(self) -> None:
+        self._recording.close()
 
-    def _run(self) -> None:
-        try:
-            self._follow()
-        except BaseException as error:
-            self._post(Failed(error))
-        finally:
-            self._recording.close()
-
-    def _follow(self) -> None:
+    def _read(self) -> None:
         kept = self._recording.look()
         # The picture first, a short one; then what led to it, and the length that is wanted.
         first = kept.window_at(kept.end, FIRST_SECONDS, self._wake.is_set)

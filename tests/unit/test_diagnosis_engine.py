@@ -383,7 +383,7 @@ def evidence() -> st.SearchStrategy[Evidence]:
     return st.builds(Evidence, **{name: records(kind) for name, kind in RECORDS.items()})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(windows(split=True), evidence()), min_size=1, max_size=4))
 def test_no_window_is_too_strange(seen: list[tuple[Window, Evidence]]) -> None:
     diagnosis = Diagnosis(own_pid=2)

@@ -28,23 +28,11 @@ from outputs.export.formats import FORMATS, narrowed
 from outputs.files import opened
 from store.reading import Recorded
 from store.saving import save
-from store.writing import Writer, create
 from tests.unit.exported import several
 from tests.unit.full_window import full_window
+from tests.unit.recordings import record
 from tui import cli
 from tui.commands import export, progress
-
-
-def record(path: Path, windows: list[Window]) -> Path:
-    """A recording of ``windows``."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        create(connection, "recording")
-        writer = Writer(connection)
-        for window in windows:
-            writer.add(window)
-        connection.execute("COMMIT")
-    return path
 
 
 @pytest.fixture

@@ -115,25 +115,6 @@ def test_what_many_windows_say_alike_is_written_once(tmp_path: Path) -> None:
             assert connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] == n, name
 
 
-def test_chains_are_told_from_first_to_last(tmp_path: Path) -> None:
-    first = full_window()
-    windows = [
-        replace(one, chains=tuple(replace(chain, seen=one.end) for chain in one.chains[:1]))
-        for one in following(4, first)
-    ]
-    again = replace(windows[2].chains[0], since=windows[2].start, severity="critical")
-    windows[2:] = [replace(one, chains=(replace(again, seen=one.end),)) for one in windows[2:]]
-    with open_file(record(tmp_path / "r.stalltop", windows)) as recorded:
-        spans = recorded.chain_spans()
-    assert [(span.severity, span.since, span.seen) for span in spans] == [
-        ("high", 1_699_999_990.0, windows[1].end),
-        ("critical", windows[2].start, windows[3].end),
-    ]
-    assert {(span.id, span.tenant, span.host) for span in spans} == {
-        ("cpu_contention/cri:bb/host gap", "cri:bb", "gpu7")
-    }
-
-
 def test_how_bad_windows_were_is_in_their_list(tmp_path: Path) -> None:
     path = tmp_path / "r.stalltop"
     with changing(path) as connection:
