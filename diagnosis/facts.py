@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypeVar
 
-from diagnosis.families import Family, kind_of
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, BlockIo, Charge, ProcessUse, Rank, TenantUse
+from model.families import Family, kind_of
 from model.pivot import PERCENTS, bounded
 from model.window import SPLITS, OpenCall, RowKey, Window
 

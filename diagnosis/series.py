@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from diagnosis.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
 from model.evidence import Rank
+from model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
 from model.window import SPLITS, RowKey, Window
 
 Key = tuple[str, str, int]

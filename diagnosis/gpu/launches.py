@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.families import Family
 from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration, figure
 from diagnosis.host.sockets import loses_segments
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix
+from model.families import Family
 
 SYNCS_PER_S: Final = 100
 """Waits a second below which their round trips are of no account."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.families import Family
 from diagnosis.gpu.usage import Calls, Usage, duration, figure, size
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.device import Device
+from model.families import Family
 
 LEAST_PER_S: Final = 4
 """Allocations a second, and frees: fewer are not a loop's."""

@@ -9,7 +9,6 @@ from statistics import fmean, median
 from typing import Final
 
 from diagnosis.facts import Facts, Row
-from diagnosis.families import Family
 from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
 from diagnosis.host.attribution import Who
 from diagnosis.host.cpu import keep_off
@@ -17,6 +16,7 @@ from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix, Link
 from model.evidence import HOST_GAP, Rank
+from model.families import Family
 from model.window import SPLITS
 
 JOINED: Final = 8

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.families import WAITING_PARTS, Family
 from diagnosis.gpu.usage import Calls, Usage, added, duration, figure
 from diagnosis.host.network import UNKNOWN, segment_fixes
 from diagnosis.host.sockets import loses_segments
 from diagnosis.suspicion import Suspicion
+from model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
 """What waits take over what they usually take: steps of usual sizes differ by less."""

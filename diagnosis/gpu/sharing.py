@@ -7,13 +7,13 @@ from statistics import median
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.families import WAITING_PARTS, Family
 from diagnosis.gpu.device_faults import name_of
 from diagnosis.gpu.usage import Calls, Usage, duration, figure
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix
 from model.device import Device
+from model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from diagnosis.facts import Facts, Row
-from diagnosis.families import Family, kind_of
 from diagnosis.host import block, memory, processors
 from diagnosis.host.sockets import loses_segments
 from model.evidence import HOST_GAP, HOST_LAYER
+from model.families import Family, kind_of
 from model.window import RowKey
 
 MOSTLY_CHARGED: Final = 0.5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.families import Family, Kind, kind_of
 from model.evidence import HOST_GAP, HOST_LAYER
+from model.families import Family, Kind, kind_of
 from probes.operations import OPERATIONS
 
 _COARSE = {
