@@ -170,7 +170,7 @@ class Host:
             middle = bucket_of(int(self._mean[row]))
             found.append(
                 KernelCount(
-                    *key[1:],
+                    *key[1:7],
                     f"void gemm_{number}<float, 128>(float*, int)",
                     *(calls, 0, total, int(rows.max_ns[row])),
                     tuple((middle + step, share) for step, share in enumerate(shares, -2) if share),
@@ -182,7 +182,7 @@ class Host:
         each = min(int(_CALLS_A_SECOND * seconds), MOST_CALLS)
         kept = [
             KeptCall(
-                *self.keys[number % len(self.keys)][1:],
+                *self.keys[number % len(self.keys)][1:7],
                 tid=2_000 + number,
                 start_ns=int((start + seconds * number / each / 2) * 1e9),
                 duration_ns=int(random.integers(1_000, 10**8)),

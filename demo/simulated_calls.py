@@ -58,6 +58,7 @@ def _call(
         arguments=_arguments(key.operation, key.pid),
         kernel="",
         why="slow" if why == "slow" else "sample",
+        device=key.device,
     )
 
 

@@ -55,6 +55,7 @@ def kernels_of(rows: Rows) -> tuple[KernelCount, ...]:
                     *(key.tenant, key.pid, key.process, key.layer, key.operation, key.nested, name),
                     *(launches, 0, launches * mean_ns, max(longest, bucket_lowest_ns(top))),
                     tuple(zip(used.tolist(), own[used].tolist(), strict=True)),
+                    key.device,
                 )
             )
     return tuple(found)

@@ -19,7 +19,7 @@ Why = Literal["slow", "sample"]
 
 
 class KeptCall(NamedTuple):
-    """One call, which is also counted in its row (``tenant`` to ``nested``)."""
+    """One call, which is also counted in its row (``tenant`` to ``nested``, and ``device``)."""
 
     tenant: str
     pid: int
@@ -44,15 +44,18 @@ class KeptCall(NamedTuple):
     """Name of the kernel that it launched; empty where that is not known or it launched none."""
     why: Why
     """``slow``: it took longer than nearly all calls of its row did lately. ``sample``: taken at random."""
+    device: str = ""
+    """Label of the device that it ran on; empty where that is not known."""
+
+    @property
+    def row(self) -> tuple[str, int, str, str, str, bool, str]:
+        """The row that it is counted in: its ``RowKey`` without the host."""
+        return (*self[:6], self.device)
 
     @property
     def end_ns(self) -> int:
         """Unix time, ns."""
         return self.start_ns + self.duration_ns
-
-
-_ROW: Final = 6
-"""The fields of KeptCall that tell its row come first: so many."""
 
 
 class Calls:
@@ -140,7 +143,7 @@ def _first(
         return calls
     rows: dict[tuple[Any, ...], list[KeptCall]] = {}
     for call in calls:
-        rows.setdefault(call[:_ROW], []).append(call)
+        rows.setdefault(call.row, []).append(call)
     ranked = []
     for row in rows.values():
         row.sort(key=weight, reverse=True)

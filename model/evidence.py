@@ -8,8 +8,10 @@ last one's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+from model.activity import DeviceActivity, DeviceOverlap, overlap
 
 Signed = Annotated[int, "may be below zero"]
 """An integer that is no count."""
@@ -41,6 +43,13 @@ class Charge(NamedTuple):
     culprit_process: str
     ns: int
     times: int
+    device: str = ""
+    """Label of the device of its row; empty: of all rows of that operation, whatever their device."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells charges apart: all of it but ``ns`` and ``times``."""
+        return (*self[:9], self.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +217,21 @@ class Evidence:
     swap_out_bytes: int = 0
     unknown: tuple[str, ...] = ()
     """What is not measured here and why, one line each. A moment."""
+    activity: tuple[DeviceActivity, ...] = ()
+    """When tenants had work on devices; none where that is not measured."""
+    overlaps: tuple[DeviceOverlap, ...] = ()
+    """When two tenants had work on one device at once; a pair without a record never had."""
 
 
-_Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank)
+_Record = TypeVar("_Record", BlockIo, TenantUse, ProcessUse, Rank, DeviceActivity, DeviceOverlap)
 
 KEYS: Final[dict[type, tuple[str, ...]]] = {
     BlockIo: ("tenant", "pid", "process", "device", "write"),
     TenantUse: ("tenant",),
     ProcessUse: ("tenant", "pid", "process"),
     Rank: ("communicator", "tenant", "pid", "rank"),
+    DeviceActivity: ("device", "tenant"),
+    DeviceOverlap: ("device", "tenant", "other"),
 }
 """What tells the records of each kind apart."""
 SUMS: Final[dict[type, tuple[str, ...]]] = {
@@ -230,6 +245,8 @@ SUMS: Final[dict[type, tuple[str, ...]]] = {
         *("allocations", "frees", "allocated_bytes", "freed_bytes"),
     ),
     Rank: ("collectives", "joined", "late_ns", "last"),
+    DeviceActivity: ("active_ns",),
+    DeviceOverlap: ("ns",),
 }
 """Their fields that add up. All others are of a moment, but for ``BlockIo.max_ns``."""
 
@@ -251,12 +268,15 @@ def added(parts: Iterable[Evidence]) -> Evidence:
         swap_in_bytes=sum(part.swap_in_bytes for part in parts),
         swap_out_bytes=sum(part.swap_out_bytes for part in parts),
         unknown=parts[-1].unknown,
+        activity=_records(record for part in parts for record in part.activity),
+        overlaps=_records(record for part in parts for record in part.overlaps),
     )
 
 
 def tenants_of(evidence: Evidence) -> set[str]:
     """Ids of all tenants that ``evidence`` names."""
     found = {charge.culprit_tenant for charge in evidence.charges}
+    found |= {overlap.other for overlap in evidence.overlaps}
     for name in RECORDS:
         found |= {record.tenant for record in getattr(evidence, name)}
     return found - {""}
@@ -264,22 +284,24 @@ def tenants_of(evidence: Evidence) -> set[str]:
 
 def with_tenants(evidence: Evidence, renamed: Callable[[str], str]) -> Evidence:
     """``evidence`` with other ids of tenants."""
-    changes: dict[str, Any] = {
-        name: tuple(
-            record._replace(tenant=renamed(record.tenant), culprit_tenant=renamed(record.culprit_tenant))
-            if isinstance(record, Charge)
-            else replace(record, tenant=renamed(record.tenant))
-            for record in getattr(evidence, name)
-        )
-        for name in RECORDS
-    }
+
+    def other(record: Any) -> Any:
+        if isinstance(record, Charge):
+            return record._replace(
+                tenant=renamed(record.tenant), culprit_tenant=renamed(record.culprit_tenant)
+            )
+        if isinstance(record, DeviceOverlap):
+            return overlap(record.device, renamed(record.tenant), renamed(record.other), record.ns)
+        return replace(record, tenant=renamed(record.tenant))
+
+    changes: dict[str, Any] = {name: tuple(map(other, getattr(evidence, name))) for name in RECORDS}
     return replace(evidence, **changes)
 
 
 def _charges(charges: Iterable[Charge]) -> tuple[Charge, ...]:
     sums: dict[tuple[object, ...], Charge] = {}
     for charge in charges:
-        key = charge[:9]
+        key = charge.key
         before = sums.get(key)
         sums[key] = (
             charge
@@ -308,10 +330,14 @@ def _sum(before: _Record, record: _Record) -> _Record:
     return replace(record, **changes)
 
 
-RECORDS: Final = {
-    field.name: kind
-    for field, kind in zip(
-        fields(Evidence), (Charge, BlockIo, TenantUse, ProcessUse, Rank, Event), strict=False
-    )
+RECORDS: Final[dict[str, type]] = {
+    "charges": Charge,
+    "block_io": BlockIo,
+    "tenants": TenantUse,
+    "processes": ProcessUse,
+    "ranks": Rank,
+    "events": Event,
+    "activity": DeviceActivity,
+    "overlaps": DeviceOverlap,
 }
 """The lists of ``Evidence`` by name, and what each holds."""

@@ -131,15 +131,7 @@ class Filter:
         if not self:
             return window
         passes = self.of(window)
-        open_calls = tuple(
-            call
-            for call in window.open_calls
-            if passes(
-                RowKey(
-                    window.host, call.tenant, call.pid, call.process, call.layer, call.operation, call.nested
-                )
-            )
-        )
+        open_calls = tuple(call for call in window.open_calls if passes(RowKey(window.host, *call.row)))
         rows = window.rows.take(np.flatnonzero(self.rows(window)))
         return replace(window, rows=rows, open_calls=open_calls)
 

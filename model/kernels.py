@@ -36,7 +36,7 @@ _HIGHEST: Final[tuple[int, ...]] = tuple(
 
 
 class KernelCount(NamedTuple):
-    """Launches of one kernel, of one row (``tenant`` to ``nested``) of a window.
+    """Launches of one kernel, of one row (``tenant`` to ``nested``, and ``device``) of a window.
 
     Launches of the row that are in no KernelCount are of unknown kernels. Only outermost calls are told
     apart: a launch by the driver within a launch by the runtime is the same launch.
@@ -57,10 +57,18 @@ class KernelCount(NamedTuple):
     max_ns: int
     buckets: tuple[tuple[int, int], ...]
     """(bucket, calls), rising; only buckets with calls."""
+    device: str = ""
+    """Label of the device that they ran on; empty where that is not known."""
 
+    @property
+    def row(self) -> tuple[str, int, str, str, str, bool, str]:
+        """The row that they are counted in: its ``RowKey`` without the host."""
+        return (*self[:6], self.device)
 
-_KEY: Final = 7
-"""The fields of KernelCount that tell counts apart come first: so many."""
+    @property
+    def key(self) -> tuple[tuple[str, int, str, str, str, bool, str], str]:
+        """What tells counts apart: row and kernel."""
+        return self.row, self.kernel
 
 
 def bucket_of(duration_ns: int) -> int:
@@ -133,7 +141,7 @@ class MovingKernels:
     def remove(self, kernels: Iterable[KernelCount]) -> None:
         """Take away the counts of the oldest window, just as they were added."""
         for count in kernels:
-            key = count[:_KEY]
+            key = count.key
             found = self._sums[key]
             found.windows -= 1
             if not found.windows:
@@ -168,7 +176,7 @@ class MovingKernels:
         self._sums, self._coming, self._leaving = folded._sums, 1, 0
 
     def _add(self, count: KernelCount) -> None:
-        key = count[:_KEY]
+        key = count.key
         found = self._sums.get(key)
         if found is None:
             found = self._sums[key] = _Sum()
@@ -191,16 +199,17 @@ def _built(key: tuple[Any, ...], found: _Sum) -> KernelCount:
     if found.built is None:
         buckets = tuple(sorted([item for item in found.buckets.items() if item[1]]))
         longest = found.largest[0][1] if found.largest else 0
-        found.built = KernelCount._make((*key, found.calls, found.errors, found.total_ns, longest, buckets))
+        (*who, device), kernel = key
+        figures = (found.calls, found.errors, found.total_ns, longest, buckets)
+        found.built = KernelCount._make((*who, kernel, *figures, device))
     return found.built
 
 
 def kernels_by_row(kernels: Iterable[KernelCount]) -> Mapping[tuple[Any, ...], list[KernelCount]]:
-    """``kernels`` by what tells their rows apart (tenant, pid, process, layer, operation, nested), those with
-    most time first."""
+    """``kernels`` by their ``row``, those with most time first."""
     found: dict[tuple[Any, ...], list[KernelCount]] = {}
     for count in kernels:
-        found.setdefault(count[: _KEY - 1], []).append(count)
+        found.setdefault(count.row, []).append(count)
     for counts in found.values():
         counts.sort(key=lambda count: (-count.total_ns, count.kernel))
     return found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from model.activity import DeviceActivity, DeviceOverlap
 from model.device import DEVICE_COUNTERS, Device, Devices
 from model.evidence import (
     KEYS,
@@ -30,7 +31,7 @@ MOST_RECORDS: Final = 4096
 """Records of one kind that a sum without end keeps. Above that, those of processes that are gone are added up
 under process id 0, and of what is still too much the largest are kept."""
 
-_Record = BlockIo | TenantUse | ProcessUse | Rank
+_Record = BlockIo | TenantUse | ProcessUse | Rank | DeviceActivity | DeviceOverlap
 
 _KEY_OF: Final[dict[type, Callable[[Any], Hashable]]] = {
     kind: operator.attrgetter(*names) for kind, names in KEYS.items()
@@ -45,6 +46,8 @@ _WEIGHT: Final[dict[type, Callable[[Any], int]]] = {
     TenantUse: lambda use: use.cpu_ns,
     ProcessUse: lambda use: use.cpu_ns,
     Rank: lambda rank: rank.collectives,
+    DeviceActivity: lambda activity: activity.active_ns,
+    DeviceOverlap: lambda overlap: overlap.ns,
 }
 """What makes a record matter, where not all can be kept."""
 
@@ -79,9 +82,10 @@ class MovingEvidence:
     def add(self, evidence: Evidence) -> None:
         """Take in the evidence of the newest window."""
         for charge in evidence.charges:
-            sums = self._charges.get(charge[:9])
+            key = charge.key
+            sums = self._charges.get(key)
             if sums is None:
-                self._charges[charge[:9]] = [charge.ns, charge.times, 1]
+                self._charges[key] = [charge.ns, charge.times, 1]
             else:
                 sums[0] += charge.ns
                 sums[1] += charge.times
@@ -99,12 +103,13 @@ class MovingEvidence:
     def remove(self, evidence: Evidence) -> None:
         """Take away the evidence of the oldest window, just as it was added."""
         for charge in evidence.charges:
-            sums = self._charges[charge[:9]]
+            key = charge.key
+            sums = self._charges[key]
             sums[0] -= charge.ns
             sums[1] -= charge.times
             sums[2] -= 1
             if not sums[2]:
-                del self._charges[charge[:9]]
+                del self._charges[key]
         for records in _lists(evidence):
             for record in records:
                 self._remove(record)
@@ -130,6 +135,8 @@ class MovingEvidence:
             swap_in_bytes=self._swap_in,
             swap_out_bytes=self._swap_out,
             unknown=self._unknown,
+            activity=lists[DeviceActivity],
+            overlaps=lists[DeviceOverlap],
         )
 
     def bound(self, alive: set[int]) -> None:
@@ -188,11 +195,15 @@ class MovingEvidence:
 
 
 def _lists(evidence: Evidence) -> tuple[tuple[_Record, ...], ...]:
-    return evidence.block_io, evidence.tenants, evidence.processes, evidence.ranks
+    return (
+        *(evidence.block_io, evidence.tenants, evidence.processes, evidence.ranks),
+        *(evidence.activity, evidence.overlaps),
+    )
 
 
 def _charge(key: tuple[Any, ...], ns: int, times: int) -> Charge:
-    return Charge._make((*key, ns, times))
+    *others, device = key
+    return Charge._make((*others, ns, times, device))
 
 
 def _built(entry: _Sum) -> Any:
@@ -215,7 +226,7 @@ def _largest_charges(charges: _Charges, alive: set[int]) -> _Charges:
         folded = known._replace(
             pid=known.pid if known.pid in alive else 0,
             culprit_pid=known.culprit_pid if known.culprit_pid in alive else 0,
-        )[:9]
+        ).key
         entry = sums.setdefault(folded, [0, 0, 0])
         entry[0] += ns
         entry[1] += times

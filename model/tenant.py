@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Kind = Literal["container", "pod", "job", "unit", "session", "process", "host"]
+
+MOST_LABELS: Final = 32
+"""Labels of a tenant that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +30,11 @@ class Tenant:
     """cgroup v2 id (inode of its directory); 0 where only a cgroup v1 path is known."""
     cgroup_path: str = ""
     """Path below the root of its hierarchy, as in ``/proc/PID/cgroup``."""
+    container: str = ""
+    """Name of the container within its pod."""
+    pod_uid: str = ""
+    """A pod that takes another's place may have its name, but never its UID."""
+    user: str = ""
+    """Whose job or session it is."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Of the container or pod: (name, value) by name, ``MOST_LABELS`` at most."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from model.allocation import Allocation
 from model.calls import Calls
 from model.device import Devices, System
 from model.evidence import HOST_LAYER, Evidence
@@ -42,6 +43,9 @@ class RowKey(NamedTuple):
     """runtime, driver, nccl or host."""
     operation: str
     nested: bool = False
+    device: str = ""
+    """Label of the device that the calls ran on (see ``model.device_label``), where that was measured; else
+    empty, and ``model.placing`` may know on which ones they can have run."""
 
     @property
     def outermost(self) -> bool:
@@ -107,6 +111,13 @@ class OpenCall:
     nested: bool = False
     ended: bool = False
     """Its thread ended (killed, exited, left by exec) within the window, ``age_ns`` after the call began."""
+    device: str = ""
+    """Label of the device that it runs on; empty where that is not known."""
+
+    @property
+    def row(self) -> tuple[str, int, str, str, str, bool, str]:
+        """The row that it will be counted in: its ``RowKey`` without the host."""
+        return self.tenant, self.pid, self.process, self.layer, self.operation, self.nested, self.device
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +216,8 @@ class Window:
     normals: Mapping[RowKey, tuple[int, int]] = field(default_factory=dict)
     """p50 and p99 (ns) that are normal for rows, as far as that was learned when the window ended. Of windows
     put together the last one's; windows that are put away have none."""
+    allocations: tuple[Allocation, ...] = ()
+    """What a scheduler gave to whom at the end of the window; of windows put together the last one's."""
 
     @property
     def end(self) -> float:

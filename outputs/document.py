@@ -140,7 +140,7 @@ def _calls(calls: Calls) -> dict[str, Any]:
 
 
 def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
-    charges = sorted(evidence.charges, key=lambda charge: (-charge.ns, charge[:9]))
+    charges = sorted(evidence.charges, key=lambda charge: (-charge.ns, charge.key))
     return [
         {
             "victim": charge.tenant,

@@ -216,7 +216,7 @@ class Monitor:
             name = self._kernel_names.name(raw)
             count = KernelCount(
                 *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested, name),
-                *(raw.calls, raw.errors, raw.total_ns, raw.max_ns, raw.buckets),
+                *(raw.calls, raw.errors, raw.total_ns, raw.max_ns, raw.buckets, row.device),
             )
             before = found.get((row, name))
             found[row, name] = count if before is None else added_kernels(((before,), (count,)))[0]

@@ -52,6 +52,7 @@ def told_calls(
                 argument_text(call.function, call.arguments),
                 "" if at is None else kernel_of(call.tgid, call.born_ns, call.arguments[at]),
                 "slow" if call.slow else "sample",
+                row.device,
             )
         )
     return bounded(kept, passed_over)

@@ -300,6 +300,7 @@ class _Numbers:
         layer: str,
         operation: str,
         nested: bool = False,
+        device: str = "",
     ) -> int:
         """Of a series; ``host`` None is the window's."""
         return self._shared["series"].number(

@@ -193,7 +193,7 @@ def decided(path: tuple[Step, ...]) -> bool:
 
 def key_of(call: OpenCall, window: Window) -> RowKey:
     """The row that ``call`` will be counted in."""
-    return RowKey(window.host, call.tenant, call.pid, call.process, call.layer, call.operation, call.nested)
+    return RowKey(window.host, *call.row)
 
 
 def outermost_ns(window: Window) -> int:

@@ -98,7 +98,7 @@ def _kept(window: Window, path: Path) -> tuple[KeptCall, ...]:
     rows: dict[RowKey, bool] = {}
     found = []
     for call in window.calls.kept:
-        key = RowKey(window.host, *call[:6])
+        key = RowKey(window.host, *call.row)
         counted = rows.get(key)
         if counted is None:
             counted = rows[key] = (all_calls or key.outermost) and own(key)

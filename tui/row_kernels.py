@@ -6,6 +6,7 @@ import math
 
 from model.evidence import HOST_LAYER
 from model.kernels import LAUNCHING
+from model.window import RowKey
 from outputs import figures
 from tui.row_facts import RowFacts
 from tui.sections import Frame, Section, heading, more, note
@@ -23,7 +24,7 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
     Nothing where it launches none, nor where the window has no kernels at all, as those of older files.
     """
     launching = {
-        key[1:]: (calls, ns)
+        key: (calls, ns)
         for key, calls, ns in zip(
             facts.rows.keys, facts.rows.calls.tolist(), facts.rows.total_ns.tolist(), strict=True
         )
@@ -36,10 +37,10 @@ def kernels(facts: RowFacts, frame: Frame) -> Section:
         return Section("kernels", (heading(title), note("told with the call around each launch")))
     sums: dict[str, tuple[int, int]] = {}
     for kernel in facts.window.kernels:
-        if kernel[:6] in launching:
+        if RowKey(facts.window.host, *kernel.row) in launching:
             calls, ns = sums.get(kernel.kernel, (0, 0))
             sums[kernel.kernel] = (calls + kernel.calls, ns + kernel.total_ns)
-    outermost = [figured for key, figured in launching.items() if not key[-1]]
+    outermost = [figured for key, figured in launching.items() if not key.nested]
     whole_calls, whole_ns = (sum(column) for column in zip(*outermost, strict=True)) if outermost else (0, 0)
     known_calls, known_ns = (sum(column) for column in zip(*sums.values(), strict=True)) if sums else (0, 0)
     unknown = sums.pop("", (0, 0))

@@ -97,10 +97,10 @@ def narrowed(window: Window, by: Filter) -> Window:
         return window
     passes = by.of(window)
     window = by.apply(window)
-    kept = tuple(call for call in window.calls.kept if passes(RowKey(window.host, *call[:6])))
+    kept = tuple(call for call in window.calls.kept if passes(RowKey(window.host, *call.row)))
     return replace(
         window,
-        kernels=tuple(count for count in window.kernels if passes(RowKey(window.host, *count[:6]))),
+        kernels=tuple(count for count in window.kernels if passes(RowKey(window.host, *count.row))),
         calls=Calls(kept, window.calls.passed_over),
         chains=tuple(
             chain

@@ -50,11 +50,11 @@ class Told:
             (key.tenant, *key[2:]): calls
             for key, calls in zip(window.rows.keys, window.rows.calls.tolist(), strict=True)
         }
-        launches: Counter[tuple[str, int, str, str, str, bool]] = Counter()
+        launches: Counter[tuple[str, int, str, str, str, bool, str]] = Counter()
         for kernel in window.kernels:
             assert kernel.calls == sum(count for _, count in kernel.buckets)
             assert not kernel.nested
-            launches[kernel[:6]] += kernel.calls
+            launches[kernel.row] += kernel.calls
             self.launches[kernel.pid, kernel.operation, kernel.kernel] += kernel.calls
             self.errors[kernel.pid, kernel.operation, kernel.kernel] += kernel.errors
             self.tenants.setdefault(kernel.pid, set()).add(kernel.tenant)

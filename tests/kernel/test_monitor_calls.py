@@ -36,7 +36,7 @@ def test_calls_of_two_tenants(workplace: Workplace) -> None:
             for call in window.calls.kept:
                 assert window.start * 1e9 - 1e6 <= call.start_ns + call.duration_ns <= window.end * 1e9 + 1e6
                 kept.setdefault(call.pid, []).append(call)
-                assert call[:6] in rows
+                assert call.row in rows
             return all(
                 {("cudaMemcpyAsync HtoD", False), ("cuStreamSynchronize", False), ("cudaLaunchKernel", False)}
                 <= {(call.operation, call.nested) for call in kept.get(caller.pid, ())}

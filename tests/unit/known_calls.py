@@ -49,6 +49,7 @@ class Call(NamedTuple):
     error: bool
     bytes: int
     kept: bool
+    device: str = ""
 
 
 _OPERATIONS = (
@@ -112,8 +113,8 @@ def _window(calls: Sequence[Call], start: float) -> Window:
     ]
     kept = (
         KeptCall(
-            *(*_row(call)[1:], 7, int(start * 1e9) + 1_000, call.duration_ns, None, call.bytes),
-            *(int(call.error), "", call.kernel or "", "slow"),
+            *(*_row(call)[1:7], 7, int(start * 1e9) + 1_000, call.duration_ns, None, call.bytes),
+            *(int(call.error), "", call.kernel or "", "slow", call.device),
         )
         for call in calls
         if call.kept
@@ -124,7 +125,9 @@ def _window(calls: Sequence[Call], start: float) -> Window:
 
 
 def _row(call: Call) -> RowKey:
-    return RowKey(HOST, call.tenant, call.pid, "python3", call.layer, call.operation, call.nested)
+    return RowKey(
+        HOST, call.tenant, call.pid, "python3", call.layer, call.operation, call.nested, call.device
+    )
 
 
 def _kernels(key: RowKey, calls: Sequence[Call]) -> list[KernelCount]:
@@ -139,7 +142,7 @@ def _kernels(key: RowKey, calls: Sequence[Call]) -> list[KernelCount]:
         for duration in durations:
             buckets[bucket_of(duration)] += 1
         figures = len(durations), sum(call.error for call in launches), sum(durations), max(durations)
-        found.append(KernelCount(*key[1:], kernel, *figures, tuple(sorted(buckets.items()))))
+        found.append(KernelCount(*key[1:7], kernel, *figures, tuple(sorted(buckets.items())), key.device))
     return found
 
 

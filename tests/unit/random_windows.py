@@ -61,7 +61,7 @@ def random_evidence(seed: int) -> Evidence:
         return {name: count() for name in SUMS[kind]}
 
     def some(kind: type, make: Callable[[], Any]) -> tuple[Any, ...]:
-        key_of = (lambda charge: charge[:9]) if kind is Charge else operator.attrgetter(*KEYS[kind])
+        key_of = operator.attrgetter("key") if kind is Charge else operator.attrgetter(*KEYS[kind])
         return tuple(
             {key_of(record): record for record in (make() for _ in range(random.randrange(4)))}.values()
         )

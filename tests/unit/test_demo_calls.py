@@ -20,7 +20,7 @@ def test_every_kept_call_is_counted_in_its_row() -> None:
         assert {call.why for call in kept} == {"slow", "sample"}
         assert list(kept) == sorted(kept, key=lambda call: call.start_ns)
         for call in kept:
-            row = rows[call[:6]]
+            row = rows[call.row]
             first, end = window.rows.histograms.start[row : row + 2].tolist()
             assert index_of(call.duration_ns) in window.rows.histograms.index[first:end]
             assert call.split_ns is not None

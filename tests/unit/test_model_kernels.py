@@ -92,5 +92,5 @@ def test_programs_that_come_and_go_are_added_up() -> None:
 def test_rows_find_their_kernels_those_with_most_time_first() -> None:
     small, large, other = count(), count("add", ns=9_000), count(pid=2)
     found = kernels_by_row([small, other, large])
-    assert found[small[:6]] == [large, small]
-    assert found[other[:6]] == [other]
+    assert found[small.row] == [large, small]
+    assert found[other.row] == [other]

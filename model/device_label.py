@@ -1,0 +1,58 @@
+"""Labels of devices: short texts that name a device on its host. Pure functions.
+
+``0`` is GPU 0, ``0:3`` the MIG device 3 of GPU 0, as in NVIDIA_VISIBLE_DEVICES; empty: not known which one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from model.cpu_list import list_of
+
+UNKNOWN: Final = ""
+_LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
+_LAST: Final = 1 << 32
+"""Above every number of a device."""
+
+
+def label_of(gpu: int, instance: int | None = None) -> str:
+    """That of a GPU, or of one of its MIG devices."""
+    return str(gpu) if instance is None else f"{gpu}:{instance}"
+
+
+def parts_of(label: str) -> tuple[int, int | None] | None:
+    """The number of the GPU, and that of the MIG device on it or None; None where it is no label."""
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        return None
+    return int(found[1]), None if found[2] is None else int(found[2])
+
+
+def gpu_of(label: str) -> int | None:
+    """The number of the GPU; None where it is no label."""
+    parts = parts_of(label)
+    return None if parts is None else parts[0]
+
+
+def order_of(label: str) -> tuple[int, int, str]:
+    """Sorts labels by number, a GPU before its MIG devices, and what is no label last."""
+    parts = parts_of(label)
+    if parts is None:
+        return _LAST, -1, label
+    gpu, instance = parts
+    return gpu, -1 if instance is None else instance, label
+
+
+def holds(whole: str, label: str) -> bool:
+    """Whether ``label`` is ``whole``, or a MIG device of that GPU."""
+    return label == whole or label.startswith(f"{whole}:")
+
+
+def text_of(labels: Iterable[str]) -> str:
+    """Devices for a person: ``0``, ``0-3,6``, ``0:1,0:2``; empty where none is known."""
+    known = sorted(set(labels) - {UNKNOWN}, key=order_of)
+    whole = [int(label) for label in known if label.isdecimal()]
+    others = [label for label in known if not label.isdecimal()]
+    return ",".join([*([list_of(whole)] if whole else []), *others])
