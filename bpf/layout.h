@@ -32,6 +32,8 @@
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
 struct slot {
 	__u64 calls;            /* counted last: a rise says that there is something to read */
+#define DEVICE_SHIFT 16     /* of an operation's word: the device of the calls lies above, as in struct thread */
+#define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned something else than success */
 	__u64 bytes;            /* of the calls that succeeded */
@@ -101,7 +103,9 @@ struct thread {
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u32 scratch;          /* for forgotten() */
-	__u32 reserved;
+	__u8 device;            /* that its calls go to: the ordinal + 1; 0 where it is not known */
+	__u8 device_decided;    /* 0: what its calls go to without a choice of its own was not looked for yet */
+	__u16 contexts_below;   /* the current one, on the driver's stack of contexts */
 	__u64 born_ns;          /* of the program that it runs, as struct told_program has it; 0: not looked for yet */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
@@ -110,6 +114,7 @@ struct thread {
 
 /* Time of a thread off the CPU, by enum part: level 0 is since its last call, level n inside its nth frame. */
 struct off_cpu {
+	__u8 devices_below[CONTEXTS]; /* those of these contexts, as `device` */
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];
 };

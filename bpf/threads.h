@@ -78,6 +78,9 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->waiting_ns = 0;
 	thread->link = 0;
 	thread->born_ns = 0;
+	thread->device = 0;
+	thread->device_decided = 0;
+	thread->contexts_below = 0;
 	if (thread_of.update(&tid, &index)) {
 		free_threads.push(&index, 0);
 		return NULL;

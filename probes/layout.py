@@ -47,6 +47,10 @@ SLOT: Final = np.dtype(
         ("calls", "u8"),
         ("total_ns", "u8"),
         ("errors", "u8"),
+DEVICE_SHIFT: Final = 16
+"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0 where that is not known."""
+CONTEXTS: Final = 16
+"""Contexts below a thread's current one whose devices are remembered."""
         ("bytes", "u8"),
         ("max_ns", "u8"),
         ("slow_ns", "u8"),
@@ -102,7 +106,9 @@ THREAD: Final = np.dtype(
         ("link", "u4"),
         ("follows", "u4"),
         ("scratch", "u4"),
-        ("reserved", "u4"),
+        ("device", "u1"),
+        ("device_decided", "u1"),
+        ("contexts_below", "u2"),
         ("born_ns", "u8"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
@@ -116,6 +122,7 @@ CHARGE_KEY: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("culprit_cgroup_id", "u8"),
         ("tgid", "u4"),
+        ("devices_below", "u1", (CONTEXTS,)),
         ("culprit_tgid", "u4"),
         ("operation", "u4"),
         ("part", "u4"),
