@@ -27,13 +27,13 @@
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
+#define DEVICE_SHIFT 16     /* of an operation's word: the device of the calls lies above, as in struct thread */
+#define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer one is not counted: the program is idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */
 struct slot {
 	__u64 calls;            /* counted last: a rise says that there is something to read */
-#define DEVICE_SHIFT 16     /* of an operation's word: the device of the calls lies above, as in struct thread */
-#define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
 	__u64 total_ns;
 	__u64 errors;           /* calls that returned something else than success */
 	__u64 bytes;            /* of the calls that succeeded */
@@ -107,6 +107,7 @@ struct thread {
 	__u8 device_decided;    /* 0: what its calls go to without a choice of its own was not looked for yet */
 	__u16 contexts_below;   /* the current one, on the driver's stack of contexts */
 	__u64 born_ns;          /* of the program that it runs, as struct told_program has it; 0: not looked for yet */
+	__u8 devices_below[CONTEXTS]; /* those of these contexts, as `device` */
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -114,7 +115,6 @@ struct thread {
 
 /* Time of a thread off the CPU, by enum part: level 0 is since its last call, level n inside its nth frame. */
 struct off_cpu {
-	__u8 devices_below[CONTEXTS]; /* those of these contexts, as `device` */
 	__u64 outside[SPLITS];
 	__u64 inside[DEPTH][SPLITS];
 };

@@ -16,7 +16,6 @@
 #include "gaps.h"
 #include "switches.h"
 #include "objects.h"
-#include "activity.h"
 #include "kernels.h"
 #include "kept.h"
 
@@ -107,8 +106,6 @@ int call_begins(struct pt_regs *ctx)
 	frame->operation = depth ? operation | NESTED : operation;
 	frame->object = 0;
 	frame->kept = 0;
-	frame->device = NO_DEVICE;
-	frame->uses_device = function->uses_device;
 	tell_arguments(ctx, frame->arguments);
 	if (function->object == OBJECT_LAUNCHES)
 		launch_begins(function, frame, depth);
@@ -196,9 +193,6 @@ int call_returns(struct pt_regs *ctx)
 	ns = now - frame->start_ns;
 	if (frame->object)
 		object_ends(thread, frame, RETURNED(ctx));
-	/* Before the call is over, so that the monitor knows of it at any time, as open or by this. */
-	if (frame->uses_device)
-		was_active(thread, frame->device, frame->start_ns, now);
 	/* The call is over: from here on, time belongs to what is around it. */
 	thread->depth = depth - 1;
 	BARRIER();

@@ -37,6 +37,10 @@ BUCKETS: Final = 128
 """Of a kernel's durations: those of ``model.kernels``, and four that are never reached."""
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
+DEVICE_SHIFT: Final = 16
+"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0 where that is not known."""
+CONTEXTS: Final = 16
+"""Contexts below a thread's current one whose devices are remembered."""
 HOST_GAP: Final = 510
 """Operation id of the time of a thread between two of its outermost calls."""
 HOST_WORK: Final = 511
@@ -47,10 +51,6 @@ SLOT: Final = np.dtype(
         ("calls", "u8"),
         ("total_ns", "u8"),
         ("errors", "u8"),
-DEVICE_SHIFT: Final = 16
-"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0 where that is not known."""
-CONTEXTS: Final = 16
-"""Contexts below a thread's current one whose devices are remembered."""
         ("bytes", "u8"),
         ("max_ns", "u8"),
         ("slow_ns", "u8"),
@@ -110,6 +110,7 @@ THREAD: Final = np.dtype(
         ("device_decided", "u1"),
         ("contexts_below", "u2"),
         ("born_ns", "u8"),
+        ("devices_below", "u1", (CONTEXTS,)),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
@@ -122,7 +123,6 @@ CHARGE_KEY: Final = np.dtype(
         ("cgroup_id", "u8"),
         ("culprit_cgroup_id", "u8"),
         ("tgid", "u4"),
-        ("devices_below", "u1", (CONTEXTS,)),
         ("culprit_tgid", "u4"),
         ("operation", "u4"),
         ("part", "u4"),
