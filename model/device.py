@@ -27,6 +27,8 @@ class DeviceProcess:
     decoder_percent: float | None = None
     sample_age_seconds: float | None = None
     """How old that sample is."""
+    process: str = ""
+    """What it calls itself; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

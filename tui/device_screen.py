@@ -14,6 +14,7 @@ from model.placing import Indices
 from model.window import Window
 from outputs import figures
 from tui import device_page, device_past
+from tui.device_sharers import sharers
 from tui.keys import bindings
 from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
@@ -57,7 +58,11 @@ class DeviceScreen(LivePage):
         wide = frame.width >= BESIDE_FROM
         half = frame.half if wide else frame
         now = device_page.now(device, window, half)
-        rest = (device_page.processes(device, window, half), device_page.unread(device))
+        rest = (
+            sharers(device, window, half),
+            device_page.processes(device, window, half),
+            device_page.unread(device),
+        )
         name, hint = f"GPU {device.index}", several + hint
         if wide:
             return Drawn(name, hint, (title, graphs), ((now,), rest))

@@ -14,6 +14,7 @@ from diagnosis.suspicion import Suspicion
 from model.chain import Fix
 from model.device import Device
 from model.families import WAITING_PARTS, Family
+from model.sharing import way_of
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ
@@ -109,7 +110,7 @@ def _shared(
 ) -> Suspicion:
     gpu = name_of(device)
     lost = waits.waited_ns - usual_ns * waits.calls
-    mps = any(process.kind == "M+C" for process in device.processes)
+    mps = way_of(device) == "mps"
     links = [
         link_of(
             usage,

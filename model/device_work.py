@@ -1,0 +1,134 @@
+"""The calls of a window by device and tenant: what each tenant did on each device. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from model.device_label import holds
+from model.families import WAITING_PARTS, Family, kind_of
+from model.placing import Placement, placement
+from model.window import SPLITS, RowKey, Window
+
+_WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
+
+
+@dataclass(slots=True)
+class Done:
+    """One tenant's calls on one device."""
+
+    calls: int = 0
+    """Outermost ones that returned."""
+    launches: int = 0
+    """Of kernels and graphs."""
+    copied_bytes: int = 0
+    waited_ns: float = 0.0
+    """In calls that synchronise with the device, and in copies to the host that wait."""
+    in_flight: int = 0
+    """Outermost calls that had not returned when the window ended."""
+    pids: set[int] = field(default_factory=set)
+    also: set[str] = field(default_factory=set)
+    """Labels of other devices on which some of these calls may have run instead."""
+
+
+class DeviceWork:
+    """What was done on the devices of a window, by tenant."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.split = window.rows.split_ns is not None
+        """Whether it is known where the time of calls went."""
+        self.held = _held(window)
+        """Device memory by tenant, as far as its allocations were traced, bytes; on all devices together."""
+        self.only = _only(window)
+        """Label of the only device of the host, on which everything runs; empty where there are others."""
+        self._placement: Placement = placement(window)
+        self._sums: dict[str, dict[str, Done]] = {}
+        """By label of the device, and tenant."""
+        self._add_rows()
+        for call in window.open_calls:
+            if not call.nested and not call.ended:
+                key = RowKey(
+                    window.host, call.tenant, call.pid, call.process, call.layer, call.operation,
+                    device=call.device,
+                )  # fmt: skip
+                for found in self._of(key):
+                    found.in_flight += 1
+
+    def on(self, label: str) -> dict[str, Done]:
+        """The tenants with calls on a device, or on a MIG instance of it."""
+        found: dict[str, Done] = {}
+        for place, by_tenant in self._sums.items():
+            if holds(label, place):
+                for tenant, one in by_tenant.items():
+                    _put(found.setdefault(tenant, Done()), one, label)
+        return found
+
+    def devices(self, key: RowKey) -> tuple[str, ...]:
+        """Labels of the devices on which the calls of a row may have run."""
+        found = (key.device,) if key.device else tuple(str(one) for one in self._placement.devices(key))
+        if found or not self.only or key.host != self.window.host:
+            return found
+        return (self.only,)
+
+    def _add_rows(self) -> None:
+        rows, window = self.window.rows, self.window
+        wall_ns = max(window.seconds, 1e-6) * 1e9
+        splits = rows.split_ns.tolist() if rows.split_ns is not None else None
+        columns = zip(
+            rows.keys, rows.calls.tolist(), rows.bytes.tolist(), rows.total_ns.tolist(), strict=True
+        )
+        for at, (key, calls, moved, total_ns) in enumerate(columns):
+            if not calls or not key.outermost:
+                continue
+            kind = kind_of(key.layer, key.operation)
+            waits = kind.family is Family.SYNC or (
+                kind.family is Family.COPY and kind.direction == "DtoH" and not kind.asynchronous
+            )
+            waited = 0.0
+            if waits and splits is not None and total_ns:
+                # A call that began before the window brings time from before.
+                within = min(1.0, calls * wall_ns / total_ns)
+                waited = within * sum(splits[at][part] for part in _WAITING)
+            for found in self._of(key):
+                found.calls += calls
+                found.waited_ns += waited
+                if kind.family in (Family.LAUNCH, Family.GRAPH_LAUNCH):
+                    found.launches += calls
+                elif kind.family is Family.COPY:
+                    found.copied_bytes += moved
+
+    def _of(self, key: RowKey) -> list[Done]:
+        """Where the calls of a row count: on each device on which they may have run."""
+        labels = self.devices(key)
+        found = []
+        for label in labels:
+            one = self._sums.setdefault(label, {}).setdefault(key.tenant, Done())
+            one.pids.add(key.pid)
+            one.also.update(other for other in labels if other != label)
+            found.append(one)
+        return found
+
+
+def _put(into: Done, one: Done, label: str) -> None:
+    into.calls += one.calls
+    into.launches += one.launches
+    into.copied_bytes += one.copied_bytes
+    into.waited_ns += one.waited_ns
+    into.in_flight += one.in_flight
+    into.pids |= one.pids
+    into.also |= {other for other in one.also if not holds(label, other)}
+
+
+def _only(window: Window) -> str:
+    devices = window.devices.devices
+    divided = any(device.instances or device.mig for device in devices)
+    return devices[0].label if len(devices) == 1 and not divided else ""
+
+
+def _held(window: Window) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for use in window.evidence.processes:
+        if use.held_bytes is not None:
+            found[use.tenant] = found.get(use.tenant, 0) + use.held_bytes
+    return found

@@ -1,0 +1,307 @@
+"""Who shares which device, what is said of each tenant on it, and what is never made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from model.activity import DeviceActivity, DeviceOverlap
+from model.allocation import Allocation
+from model.device import Device, DeviceProcess, Devices, MigInstance
+from model.evidence import Evidence, ProcessUse
+from model.sharing import Sharer, Sharing, Use, Way, sharing_of, sharings, way_of
+from model.tenant import Tenant
+from model.window import OpenCall, Window
+from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, Spent, row, window
+
+GIB = 1 << 30
+SERVER = DeviceProcess(9, "C", 30 << 20, "unit:mps", process="nvidia-cuda-mps")
+
+
+def gpu(*processes: DeviceProcess, index: int = 0, **told: object) -> Device:
+    return Device(index, f"GPU-{index}", "H100", processes=processes, **told)  # type: ignore[arg-type]
+
+
+def on(*devices: Device, rows: Sequence[Spent] = (), **others: object) -> Window:
+    made = window(rows, devices=Devices(devices))
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+def client(pid: int, tenant: str, kind: str = "M+C", **told: object) -> DeviceProcess:
+    return DeviceProcess(pid, kind, GIB, tenant, **told)  # type: ignore[arg-type]
+
+
+def at(device: str, spent: Spent) -> Spent:
+    return spent._replace(key=spent.key._replace(device=device))
+
+
+def sharer(sharing: Sharing, tenant: str) -> Sharer:
+    return next(one for one in sharing.sharers if one.tenant == tenant)
+
+
+@pytest.mark.parametrize(
+    ("way", "device"),
+    [
+        ("unused", gpu()),
+        ("unknown", gpu(notes=("compute processes: no permission",))),
+        ("unknown", gpu(lost=True)),
+        ("exclusive", gpu(client(1, TRAIN, "C"))),
+        ("exclusive", gpu(client(1, TRAIN, "C"), client(2, TRAIN, "C"))),
+        ("time-sliced", gpu(client(1, TRAIN, "C"), client(2, SERVE, "C"))),
+        ("time-sliced", gpu(client(1, "", "C"), client(2, "", "G"))),
+        ("mps", gpu(client(1, TRAIN), client(2, SERVE))),
+        ("mps", gpu(SERVER)),
+        ("mig", gpu(mig=True)),
+        ("mig", gpu(instances=(MigInstance(0, 0, "MIG-a"),))),
+        ("vgpu", gpu(client(1, TRAIN, "C"), virtualization="vGPU")),
+        ("exclusive", gpu(client(1, TRAIN, "C"), virtualization="passthrough")),
+    ],
+)
+def test_how_a_device_is_shared(way: Way, device: Device) -> None:
+    assert way_of(device) == way
+
+
+def test_a_server_of_mps_is_no_tenant() -> None:
+    device = gpu(SERVER, client(1, TRAIN), client(2, SERVE))
+    sharing = sharing_of(on(device), device)
+    assert (sharing.way, [one.tenant for one in sharing.sharers]) == ("mps", [SERVE, TRAIN])
+
+
+def test_what_is_measured_stands_beside_each_tenant_and_no_split() -> None:
+    device = gpu(SERVER, client(100, TRAIN), client(200, SERVE), utilization_percent=97.0)
+    rows = [
+        row("cudaLaunchKernel", 900, running=3),
+        row("cudaGraphLaunch", 100, running=1),
+        row("cudaMemcpyAsync HtoD", 10, bytes_=4096, running=1),
+        row("cudaMemcpy DtoH", 5, bytes_=1000, gpu=50, disk=7),
+        row("cudaStreamSynchronize", 20, gpu=400, runqueue=90, running=10),
+        row("cuStreamSynchronize", 20, gpu=399, nested=True),
+        row(spent_ms={"sleep": 400.0}),
+        row("cudaLaunchKernel", 7, running=3, tenant=SERVE, pid=200),
+    ]
+    made = on(device, rows=rows)
+    sharing = sharing_of(made, device)
+    assert (sharing.shared, sharing.busy_percent) == (True, 97.0)
+    train, serve = sharer(sharing, TRAIN), sharer(sharing, SERVE)
+    assert (train.calls, train.launches, train.copied_bytes) == (1035, 1000, 5096)
+    assert (
+        train.waited_ns == 460_000_000
+    )  # what the host adds, and a driver call within one, are not among it
+    assert (serve.calls, serve.launches, serve.waited_ns) == (7, 7, 0)
+    assert (train.memory_bytes, train.memory_traced, train.active_ns) == (GIB, False, None)
+    assert not {name for name in Sharer.__dataclass_fields__ if "share" in name or "busy" in name}
+
+
+def test_of_a_call_that_began_before_the_window_only_what_lies_in_it_counts() -> None:
+    device = gpu(client(100, TRAIN, "C"))
+    made = on(device, rows=[row("cudaDeviceSynchronize", 1, gpu=20_000)])
+    assert sharer(sharing_of(made, device), TRAIN).waited_ns == 1_000_000_000
+
+
+def test_who_calls_is_there_though_the_driver_does_not_list_it() -> None:
+    """The driver lists a server only (boards before Volta), or a process has ended by now."""
+    device = gpu(SERVER, client(200, SERVE))
+    made = on(device, gpu(index=1), rows=[at("0", row("cudaLaunchKernel", 5, running=1))])
+    assert sharer(sharing_of(made, device), TRAIN).launches == 5
+    assert sharings(made)[1].way == "unused"
+    # Of the only device of a host, no row has to tell that it ran there.
+    alone = on(gpu(), rows=[row("cudaLaunchKernel", 5, running=1)])
+    assert [one.tenant for one in sharings(alone)[0].sharers] == [TRAIN]
+    assert sharings(alone)[0].way == "exclusive"
+
+
+def test_a_tenant_within_a_long_call_is_at_work() -> None:
+    device = gpu(client(100, TRAIN, "C"))
+    waiting = OpenCall(TRAIN, 100, 101, "train.py", "runtime", "cudaDeviceSynchronize", 20 * 10**9)
+    inner = replace(waiting, layer="driver", nested=True)
+    over = replace(waiting, tid=102, ended=True)
+    found = sharer(sharing_of(on(device, open_calls=(waiting, inner, over)), device), TRAIN)
+    assert (found.calls, found.in_flight, found.at_work) == (0, 1, True)
+
+
+def test_calls_that_may_have_run_elsewhere_say_so() -> None:
+    devices = gpu(client(100, TRAIN, "C")), gpu(client(100, TRAIN, "C"), index=1)
+    both = on(*devices, rows=[row("cudaLaunchKernel", 5, running=1)])
+    assert [(one.sharers[0].calls, one.sharers[0].also) for one in sharings(both)] == [
+        (5, ("1",)),
+        (5, ("0",)),
+    ]
+    measured = on(*devices, rows=[at("1", row("cudaLaunchKernel", 5, running=1))])
+    assert [(one.sharers[0].calls, one.sharers[0].also) for one in sharings(measured)] == [(0, ()), (5, ())]
+
+
+@pytest.mark.parametrize(
+    ("listed", "traced", "expected"),
+    [
+        ([GIB, 2 * GIB], 7, (3 * GIB, False)),
+        ([GIB, None], 7, (7, True)),
+        ([None, None], None, (None, False)),
+        ([0, 0], 7, (0, False)),
+    ],
+)
+def test_memory_is_the_drivers_else_what_was_traced(
+    listed: list[int | None], traced: int | None, expected: tuple[int | None, bool]
+) -> None:
+    device = gpu(
+        *(replace(client(100 + at, TRAIN, "C"), memory_bytes=size) for at, size in enumerate(listed))
+    )
+    made = on(device, evidence=Evidence(processes=(ProcessUse(TRAIN, 100, "train.py", held_bytes=traced),)))
+    found = sharer(sharing_of(made, device), TRAIN)
+    assert (found.memory_bytes, found.memory_traced) == expected
+
+
+def test_overlaps_are_of_both_sides_and_of_one_device() -> None:
+    devices = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH)), gpu(index=1)
+    low, high = sorted((TRAIN, SERVE))
+    evidence = Evidence(
+        activity=(
+            DeviceActivity("0", TRAIN, 640),
+            DeviceActivity("0", SERVE, 200),
+            DeviceActivity("1", TRAIN, 9),
+        ),
+        overlaps=(
+            DeviceOverlap("0", low, high, 150),
+            DeviceOverlap("0", BATCH, TRAIN, 300),
+            DeviceOverlap("1", low, high, 8),
+        ),
+    )
+    sharing = sharing_of(on(*devices, evidence=evidence), devices[0])
+    train, serve, batch = (sharer(sharing, tenant) for tenant in (TRAIN, SERVE, BATCH))
+    assert (train.active_ns, train.overlaps) == (640, ((BATCH, 300), (SERVE, 150)))
+    assert (serve.active_ns, serve.overlaps) == (200, ((TRAIN, 150),))
+    assert (batch.active_ns, batch.overlaps) == (None, ())
+
+
+def test_what_ran_on_a_device_that_is_not_known_counts_where_there_is_only_one() -> None:
+    evidence = Evidence(activity=(DeviceActivity("", TRAIN, 640),))
+    alone = gpu(client(100, TRAIN))
+    assert sharing_of(on(alone, evidence=evidence), alone).sharers[0].active_ns == 640
+    assert sharing_of(on(alone, gpu(index=1), evidence=evidence), alone).sharers[0].active_ns is None
+
+
+def test_samples_of_the_driver_are_of_all_processes_with_their_age_and_never_under_mps() -> None:
+    sampled = (
+        client(1, TRAIN, "C", sm_percent=30.0, sample_age_seconds=0.5),
+        client(2, TRAIN, "C", sm_percent=80.0, sample_age_seconds=4.0),
+        client(3, SERVE, "C", sm_percent=10.0, sample_age_seconds=1.0),
+        client(4, SERVE, "C"),
+    )
+    device = gpu(*sampled)
+    sharing = sharing_of(on(device), device)
+    train, serve = sharer(sharing, TRAIN), sharer(sharing, SERVE)
+    assert (train.sample_percent, train.sample_age_seconds) == (100.0, 4.0)
+    assert (serve.sample_percent, serve.sample_age_seconds) == (None, None)
+    mps = gpu(*(replace(one, kind="M+C") for one in sampled))
+    assert {one.sample_percent for one in sharing_of(on(mps), mps).sharers} == {None}
+
+
+# ---- MIG
+
+
+def divided(listed_with_instances: bool) -> Device:
+    holders = {
+        n: client(100 + n, f"docker:{n}", "C", gpu_instance=7 + n, compute_instance=0) for n in range(7)
+    }
+    instances = tuple(
+        MigInstance(
+            0, n, f"MIG-{n}", "1g.10gb", 7 + n, 0,
+            processes=(holders[n],) if listed_with_instances else (),
+        )
+        for n in range(7)
+    )  # fmt: skip
+    return gpu(*(() if listed_with_instances else holders.values()), mig=True, instances=instances)
+
+
+@pytest.mark.parametrize("listed_with_instances", [True, False])
+def test_seven_instances_have_their_own_tenants(listed_with_instances: bool) -> None:
+    device = divided(listed_with_instances)
+    rows = [
+        at(f"0:{n}", row("cudaLaunchKernel", 10 + n, running=1, tenant=f"docker:{n}", pid=100 + n))
+        for n in range(7)
+    ]
+    sharing = sharing_of(on(device, rows=rows), device)
+    assert (sharing.way, sharing.shared, len(sharing.sharers)) == ("mig", False, 7)
+    assert [part.label for part in sharing.parts] == [f"0:{n}" for n in range(7)]
+    assert [part.uuid for part in sharing.parts] == [f"MIG-{n}" for n in range(7)]
+    for n, part in enumerate(sharing.parts):
+        assert part.way == "exclusive"
+        assert [(one.tenant, one.launches) for one in part.sharers] == [(f"docker:{n}", 10 + n)]
+
+
+def test_an_instance_may_be_shared_itself() -> None:
+    instance = MigInstance(0, 2, "MIG-2", processes=(client(1, TRAIN, "C"), client(2, SERVE, "C")))
+    device = gpu(mig=True, instances=(instance,))
+    (part,) = sharing_of(on(device), device).parts
+    assert (part.way, part.shared) == ("time-sliced", True)
+
+
+# ---- what was given
+
+
+def pod(name: str, tenant: str = "", device: str = "GPU-0::1", uid: str = "") -> Allocation:
+    return Allocation("lab", name, "main", "nvidia.com/gpu.shared", (device,), uid, tenant)
+
+
+@pytest.mark.parametrize(
+    ("use", "made"),
+    [
+        ("used", on(gpu(client(100, TRAIN)), rows=[row("cudaLaunchKernel", 1, running=1)])),
+        ("idle", on(gpu(client(100, TRAIN)))),
+        ("absent", on(gpu())),
+    ],
+)
+def test_a_device_that_was_given_stands_beside_its_use(use: Use, made: Window) -> None:
+    made = replace(made, allocations=(pod("trainer-0", TRAIN), pod("elsewhere", TRAIN, "GPU-9")))
+    (holding,) = sharings(made)[0].holdings
+    assert (holding.allocation.pod, holding.use) == ("trainer-0", use)
+
+
+def test_an_instance_that_was_given_is_told_with_it_and_with_its_gpu() -> None:
+    device = divided(True)
+    made = on(device, allocations=(pod("p", "docker:3", "MIG-3"),))
+    sharing = sharing_of(made, device)
+    assert [len(part.holdings) for part in sharing.parts] == [0, 0, 0, 1, 0, 0, 0]
+    assert [one.given for one in sharing.parts[3].sharers] == [True]
+    assert len(sharing.holdings) == 1
+
+
+POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab", pod_uid="uid-2")
+
+
+@pytest.mark.parametrize(
+    ("allocations", "given"),
+    [
+        ((), None),
+        ((pod("other", SERVE),), False),
+        ((pod("web-0", POD.id, uid="uid-2"),), True),
+        # The pod before of that name: its allocation is nobody's of now.
+        ((pod("web-0", uid="uid-1"),), False),
+        ((pod("web-0", uid="uid-2"),), None),
+        ((pod("web-0"),), None),
+        ((pod("db-0"),), False),
+        ((pod("other", SERVE, "GPU-9"),), False),
+    ],
+)
+def test_who_was_given_a_device_is_told_by_uid(
+    allocations: tuple[Allocation, ...], given: bool | None
+) -> None:
+    device = gpu(client(400, POD.id))
+    made = on(device, allocations=allocations)
+    made = replace(made, tenants={**made.tenants, POD.id: POD})
+    assert sharing_of(made, device).sharers[0].given is given
+
+
+def test_devices_of_several_hosts_keep_their_own_tenants() -> None:
+    one, two = gpu(client(100, "a/x", "C")), gpu(client(100, "b/y", "C"))
+    rows = [
+        at("0", row("cudaLaunchKernel", 5, running=1, tenant="a/x")),
+        at("0", row("cudaLaunchKernel", 7, running=1, tenant="b/y")),
+    ]
+    rows[1] = rows[1]._replace(key=rows[1].key._replace(host="other"))
+    made = on(one, two, rows=rows, host=f"{HOST}, other")
+    assert [[(user.tenant, user.calls) for user in found.sharers] for found in sharings(made)] == [
+        [("a/x", 5)],
+        [("b/y", 7)],
+    ]
