@@ -1,97 +1,91 @@
-"""A stand-in for a node's kubelet: the real PodResources protocol over a unix socket, for pods of a file.
+"""A stand-in for a node's kubelet and container runtime: real protocols over unix sockets, pods from a file.
 
 The file is TOML and is read again at every call, so that pods come, end and are replaced while it is watched:
 
     [[pods]]
     namespace = "research"
     name = "trainer-0"
+    uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+    labels = { app = "trainer" }
+    ids = { train = "…" }             # of containers: 64 hexadecimal digits
     [pods.containers.train]
     "nvidia.com/gpu.shared" = ["GPU-0::1"]
 
     [allocatable]
     "nvidia.com/gpu.shared" = ["GPU-0::0", "GPU-0::1"]
 
-It runs in a thread, ``with Kubelet(socket, file): …``, or as ``python -m demo.kubelet SOCKET FILE``.
+A pod without ``uid`` was given its devices and is not started yet; one with ``over = true`` has ended, and
+the runtime still keeps it. The file is best replaced as a whole (written beside it and renamed).
+
+It runs in threads, ``with Node(root, file): …``, or as ``python -m demo.kubelet ROOT FILE``: the sockets are
+below ``root`` as they are below ``/`` on a node.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import signal
-import socket
-import struct
 import sys
-import threading
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import RequestReceived, StreamEnded, WindowUpdated
-from h2.exceptions import ProtocolError
-
-from probes.kubelet.call import UNIMPLEMENTED
-from probes.kubelet.pod_resources import ALLOCATABLE, LIST
+from demo.grpc_server import GrpcServer
+from probes.kubelet import cri, pods_api
+from probes.kubelet.pod_resources import ALLOCATABLE, LIST, SOCKET
 from probes.kubelet.protobuf import Field, encoded
 
-_PREFIX: Final = struct.Struct(">BI")
+RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
+EVERY_SOCKET: Final = (str(SOCKET), pods_api.SOCKET, RUNTIME_SOCKET)
+"""Of the kubelet's PodResources, of its list of pods, and of the runtime."""
 
 
-class Kubelet:
-    """Serves the pods of the file ``pods`` at the socket ``path`` as long as the block lasts."""
+class Node:
+    """Serves the pods of the file ``pods`` below ``root`` as long as the block lasts."""
 
-    def __init__(self, path: Path, pods: Path) -> None:
-        self._path = path
+    def __init__(self, root: Path, pods: Path, sockets: Iterable[str] = EVERY_SOCKET[:2]) -> None:
+        """``sockets`` says which of ``EVERY_SOCKET`` there are."""
         self._pods = pods
-        self._listening: socket.socket | None = None
+        self._servers = [GrpcServer(root / path, self.answer) for path in sockets]
+        self._running = contextlib.ExitStack()
 
-    def __enter__(self) -> Kubelet:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listening.bind(str(self._path))
-        self._listening.listen()
-        threading.Thread(target=self._serve, args=(self._listening,), name="kubelet", daemon=True).start()
+    def __enter__(self) -> Node:
+        with self._running:
+            for server in self._servers:
+                self._running.enter_context(server)
+            self._running = self._running.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._listening is not None:
-            self._listening.shutdown(socket.SHUT_RDWR)
-            self._listening.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-
-    def _serve(self, listening: socket.socket) -> None:
-        while True:
-            try:
-                connected, _ = listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connected,), daemon=True).start()
-
-    def _answer(self, connected: socket.socket) -> None:
-        with contextlib.suppress(OSError, ProtocolError), connected:
-            _Connection(connected, self.answer).run()
+        self._running.close()
 
     def answer(self, method: str) -> bytes | None:
         """The message that answers ``method``; None where there is no such method. Raises ValueError and
         OSError for a file that is none."""
         with open(self._pods, "rb") as file:
             found = tomllib.load(file)
+        pods: list[Mapping[str, Any]] = found.get("pods", [])
+        started = [pod for pod in pods if "uid" in pod]
         if method == LIST:
-            return encoded((1, _pod(pod)) for pod in found.get("pods", ()))
+            return encoded((1, _given(pod)) for pod in pods if not pod.get("over"))
         if method == ALLOCATABLE:
             return encoded(_devices(1, found.get("allocatable", {})))
+        if method in pods_api.METHODS:
+            return encoded((1, _object(pod)) for pod in started)
+        if method == cri.SANDBOXES:
+            return encoded((1, _sandbox(pod)) for pod in started)
+        if method == cri.CONTAINERS:
+            return encoded((1, one) for pod in started for one in _containers(pod))
         return None
 
 
-def _pod(pod: Mapping[str, Any]) -> bytes:
+def _given(pod: Mapping[str, Any]) -> bytes:
+    """Of PodResources."""
     containers = [
         (3, encoded([(1, name.encode()), *_devices(2, given)]))
         for name, given in pod.get("containers", {}).items()
@@ -106,64 +100,55 @@ def _devices(number: int, given: Mapping[str, Sequence[str]]) -> list[Field]:
     ]
 
 
-class _Connection:
-    """One client."""
+def _object(pod: Mapping[str, Any]) -> bytes:
+    """A Pod, of Kubernetes' core API."""
+    meta = encoded(
+        [
+            (1, pod["name"].encode()),
+            (3, pod["namespace"].encode()),
+            (5, pod["uid"].encode()),
+            *_labels(11, pod),
+        ]
+    )
+    state = 3 if pod.get("over") else 2
+    statuses = [
+        (8, encoded([(1, name.encode()), (2, encoded([(state, b"")])), (8, f"containerd://{one}".encode())]))
+        for name, one in pod.get("ids", {}).items()
+    ]
+    phase = "Succeeded" if pod.get("over") else "Running"
+    return encoded([(1, meta), (3, encoded([(1, phase.encode()), *statuses]))])
 
-    def __init__(self, connected: socket.socket, answer: Any) -> None:
-        self._socket = connected
-        self._answer = answer
-        self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
-        self._methods: dict[int, str] = {}
-        self._left: dict[int, bytes] = {}
-        """What the client's window had no room for yet, by stream."""
 
-    def run(self) -> None:
-        self._http.initiate_connection()
-        self._send()
-        while data := self._socket.recv(1 << 16):
-            for event in self._http.receive_data(data):
-                if isinstance(event, RequestReceived) and event.stream_id:
-                    headers = {str(name): str(value) for name, value in event.headers or ()}
-                    self._methods[event.stream_id] = headers.get(":path", "")
-                elif isinstance(event, StreamEnded) and event.stream_id:
-                    self._begin(event.stream_id)
-                elif isinstance(event, WindowUpdated):
-                    for stream in list(self._left):
-                        self._go_on(stream)
-            self._send()
+def _sandbox(pod: Mapping[str, Any]) -> bytes:
+    """A PodSandbox, of the Container Runtime Interface."""
+    metadata = [(1, pod["name"].encode()), (2, pod["uid"].encode()), (3, pod["namespace"].encode())]
+    state: list[Field] = [(3, 1)] if pod.get("over") else []
+    return encoded([(1, _sandbox_id(pod)), (2, encoded(metadata)), *state, *_labels(5, pod)])
 
-    def _begin(self, stream: int) -> None:
-        message = self._answer(self._methods.pop(stream, ""))
-        self._http.send_headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
-        if message is None:
-            status = [("grpc-status", str(UNIMPLEMENTED)), ("grpc-message", "unknown method")]
-            self._http.send_headers(stream, status, end_stream=True)
-            return
-        self._left[stream] = _PREFIX.pack(0, len(message)) + message
-        self._go_on(stream)
 
-    def _go_on(self, stream: int) -> None:
-        left = self._left[stream]
-        while left:
-            room = min(self._http.local_flow_control_window(stream), self._http.max_outbound_frame_size)
-            if room <= 0:
-                break
-            self._http.send_data(stream, left[:room])
-            left = left[room:]
-        self._left[stream] = left
-        if not left:
-            del self._left[stream]
-            self._http.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+def _containers(pod: Mapping[str, Any]) -> list[bytes]:
+    """Its Containers, of the same."""
+    state = 2 if pod.get("over") else 1
+    return [
+        encoded([(1, one.encode()), (2, _sandbox_id(pod)), (3, encoded([(1, name.encode())])), (6, state)])
+        for name, one in pod.get("ids", {}).items()
+    ]
 
-    def _send(self) -> None:
-        data = self._http.data_to_send()
-        if data:
-            self._socket.sendall(data)
+
+def _sandbox_id(pod: Mapping[str, Any]) -> bytes:
+    return hashlib.sha256(pod["uid"].encode()).hexdigest().encode()
+
+
+def _labels(number: int, pod: Mapping[str, Any]) -> list[Field]:
+    return [
+        (number, encoded([(1, name.encode()), (2, value.encode())]))
+        for name, value in pod.get("labels", {}).items()
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until a signal ends it."""
-    with Kubelet(Path(arguments[0]), Path(arguments[1])):
+    with Node(Path(arguments[0]), Path(arguments[1])):
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
     return 0
 

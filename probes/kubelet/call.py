@@ -28,6 +28,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 
 from probes.text import clean
+from probes.unix_socket import connected
 
 _PREFIX: Final = struct.Struct(">BI")
 """Whether the message is compressed, and its length."""
@@ -53,10 +54,8 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
     """
     until = time.monotonic() + seconds
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connected:
-            connected.settimeout(seconds)
-            connected.connect(str(path))
-            return _Call(connected, until, most_bytes).made(method, request)
+        with connected(path, seconds) as connection:
+            return _Call(connection, until, most_bytes).made(method, request)
     except TimeoutError:
         raise CallFailed(f"no answer within {seconds:g} s") from None
     except OSError as error:
@@ -68,8 +67,8 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
 class _Call:
     """A connection that makes one call."""
 
-    def __init__(self, connected: socket.socket, until: float, most_bytes: int) -> None:
-        self._socket = connected
+    def __init__(self, connection: socket.socket, until: float, most_bytes: int) -> None:
+        self._socket = connection
         self._until = until
         self._most_bytes = most_bytes
         self._http = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))

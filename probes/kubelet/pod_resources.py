@@ -6,8 +6,6 @@ It names pods by namespace and name, not by UID, and has no container ids. The m
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +13,9 @@ from typing import Final
 
 from model.allocation import Allocation
 from probes.kubelet.call import CallFailed, call
+from probes.kubelet.pod import object_name
 from probes.kubelet.protobuf import messages, text, texts
-from probes.text import clean
+from probes.unix_socket import NOT_THERE, why_no_socket
 
 SOCKET: Final = Path("var/lib/kubelet/pod-resources/kubelet.sock")
 """Below the root of the host's files. Into a container its folder has to be mounted, not the socket: the
@@ -30,8 +29,6 @@ MOST_BYTES: Final = 16 << 20
 MOST_ALLOCATIONS: Final = 4_096
 """More are on no node: 250 pods and 16 devices."""
 _MOST_DEVICES: Final = 256
-_NAMES: Final = 253
-"""Longest name of a Kubernetes object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +42,32 @@ class PodResources:
     """Why there is no answer, one line; empty where there is one."""
 
 
-def read(root: Path = Path("/")) -> PodResources:
-    """Ask the kubelet below ``root``. Never raises; takes ``2 * SECONDS`` at most."""
+def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
+    """Ask the kubelet below ``root``; also for what there is to give away, unless that is not wanted. Never
+    raises; takes ``2 * SECONDS`` at most."""
     path = root / SOCKET
-    try:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            return PodResources(unavailable=f"{path} is no socket")
-    except FileNotFoundError:
-        return PodResources(unavailable="no socket of a kubelet on this host")
-    except OSError as error:
-        return PodResources(unavailable=f"{path}: {error.strerror or error}")
+    if why := why_no_socket(path):
+        none = "no socket of a kubelet on this host"
+        return PodResources(unavailable=none if why == NOT_THERE else f"{path}: {why}")
     try:
         answer = call(path, LIST, seconds=SECONDS, most_bytes=MOST_BYTES)
         allocations = tuple(_allocations(answer))[:MOST_ALLOCATIONS]
     except (CallFailed, ValueError) as error:
         return PodResources(unavailable=f"the kubelet's PodResources: {error}")
+    if not allocatable:
+        return PodResources(allocations)
     try:
         answer = call(path, ALLOCATABLE, seconds=SECONDS, most_bytes=MOST_BYTES)
-        allocatable = tuple(_devices(answer, 1))
-    except (CallFailed, ValueError):
-        allocatable = ()  # before Kubernetes 1.21, or switched off: who was given what is known all the same
-    return PodResources(allocations, allocatable)
+        return PodResources(allocations, tuple(_devices(answer, 1)))
+    except (CallFailed, ValueError):  # before Kubernetes 1.21, or switched off
+        return PodResources(allocations)
 
 
 def _allocations(answer: bytes) -> Iterator[Allocation]:
     for pod in messages(answer, 1):
-        name, namespace = _name(text(pod, 1)), _name(text(pod, 2))
+        name, namespace = object_name(text(pod, 1)), object_name(text(pod, 2))
         for container in messages(pod, 3):
-            own = _name(text(container, 1))
+            own = object_name(text(container, 1))
             for resource, devices in (*_devices(container, 2), *_claimed(container)):
                 yield Allocation(namespace, name, own, resource, devices)
 
@@ -81,18 +76,18 @@ def _devices(message: bytes, number: int) -> Iterator[tuple[str, tuple[str, ...]
     """The GPUs among the devices in a field; a resource has an entry for each NUMA node."""
     found: dict[str, list[str]] = {}
     for entry in messages(message, number):
-        resource = _name(text(entry, 1))
+        resource = object_name(text(entry, 1))
         if is_gpu(resource):
-            found.setdefault(resource, []).extend(_name(device) for device in texts(entry, 2))
+            found.setdefault(resource, []).extend(object_name(device) for device in texts(entry, 2))
     for resource, devices in found.items():
-        yield resource, tuple(dict.fromkeys(devices))[:_MOST_DEVICES]
+        yield resource, tuple(sorted(set(devices)))[:_MOST_DEVICES]  # the kubelet keeps them in no order
 
 
 def _claimed(container: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
     """GPUs that were given by dynamic resource allocation: the driver that did so, and POOL/DEVICE."""
     for claim in messages(container, 5):
         for resource in messages(claim, 4):
-            driver, pool, device = (_name(text(resource, number)) for number in (2, 3, 4))
+            driver, pool, device = (object_name(text(resource, number)) for number in (2, 3, 4))
             if is_gpu(driver) and device:
                 yield driver, (f"{pool}/{device}" if pool else device,)
 
@@ -100,7 +95,3 @@ def _claimed(container: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
 def is_gpu(resource: str) -> bool:
     """Whether a resource is of GPUs: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``gpu.nvidia.com``."""
     return "nvidia.com" in resource or "gpu" in resource
-
-
-def _name(name: str) -> str:
-    return clean(name, _NAMES)

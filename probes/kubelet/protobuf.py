@@ -54,6 +54,11 @@ def text(message: bytes, number: int) -> str:
     return (texts(message, number) or [""])[-1]
 
 
+def number(message: bytes, number: int) -> int:
+    """The integer of one field, the last one where there are several; 0 where there is none."""
+    return ([value for at, value in fields(message) if at == number and isinstance(value, int)] or [0])[-1]
+
+
 def messages(message: bytes, number: int) -> list[bytes]:
     """All messages (or strings) of one field."""
     return [value for at, value in fields(message) if at == number and isinstance(value, bytes)]

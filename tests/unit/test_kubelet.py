@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.kubelet import Kubelet
+from demo.grpc_server import listening_at
+from demo.kubelet import EVERY_SOCKET, Node
 from model.allocation import Allocation
 from probes import readiness
 from probes.kubelet import pod_resources
@@ -44,19 +44,16 @@ name = "chat-7d9f"
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The root of a node's files, with a name short enough for a socket below it."""
-    link = Path(f"/tmp/k{os.getpid()}{time.monotonic_ns() % 1_000_000}")
-    link.symlink_to(tmp_path)
-    yield link
-    link.unlink()
+def node(tmp_path: Path) -> Path:
+    """The root of a node's files."""
+    return tmp_path
 
 
 @contextlib.contextmanager
-def kubelet(node: Path, pods: str) -> Iterator[Path]:
+def kubelet(node: Path, pods: str, sockets: Sequence[str] = EVERY_SOCKET[:1]) -> Iterator[Path]:
     file = node / "pods.toml"
     file.write_text(pods)
-    with Kubelet(node / SOCKET, file):
+    with Node(node, file, sockets):
         yield file
 
 
@@ -65,9 +62,7 @@ def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]
     """Something at the kubelet's socket that is none."""
     path = node / SOCKET
     path.parent.mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(path))
-        listening.listen()
+    with listening_at(path) as listening:
 
         def run() -> None:
             with contextlib.suppress(OSError):
@@ -173,11 +168,11 @@ def test_what_is_no_kubelet_is_told(
 def test_a_file_in_its_place_is_told(node: Path) -> None:
     (node / SOCKET).parent.mkdir(parents=True)
     (node / SOCKET).write_text("")
-    assert "is no socket" in read(node).unavailable
+    assert "no socket" in read(node).unavailable
 
 
 def test_an_answer_that_is_garbage_is_told(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kubelet, "answer", lambda self, method: b"\xff" * 100)
+    monkeypatch.setattr(Node, "answer", lambda self, method: b"\xff" * 100)
     with kubelet(node, ""):
         assert "a number has no end" in read(node).unavailable
 

@@ -1,0 +1,33 @@
+"""Where the host's own files are: sockets and state files of runtimes, names of users.
+
+Seen from a container they are not below ``/``. A container in the host's PID namespace reaches them through
+the host's first process, with nothing mounted; one that may not look there has them mounted somewhere, and is
+told where.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "STALLTOP_HOST_ROOT"
+"""The environment variable that says where they are."""
+_INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
+"""linux/proc_ns.h: PROC_PID_INIT_INO."""
+
+
+def host_files() -> Path:
+    """The root of the host's files, as far as this process can see them."""
+    told = os.environ.get(VARIABLE, "")
+    if told:
+        return Path(told)
+    through = Path("/proc/1/root")
+    try:
+        if os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE:
+            first, own = os.stat(through), os.stat("/")
+            if (first.st_dev, first.st_ino) != (own.st_dev, own.st_ino):
+                return through
+    except OSError:
+        pass
+    return Path("/")

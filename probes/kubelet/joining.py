@@ -1,0 +1,113 @@
+"""Allocations, pods and tenants put together: by UIDs and ids of containers, never by a name alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from model.allocation import Allocation
+from model.tenant import Tenant
+from probes.kubelet.pod import Pod, PodContainer
+from probes.tenant_patterns import SHORT_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Pods by their UIDs, and their containers by id."""
+
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    containers: Mapping[str, tuple[Pod, PodContainer]] = field(default_factory=dict)
+
+
+def known(pods: Iterable[Pod]) -> Known:
+    """What is found by UID and by id."""
+    by_uid = {pod.uid: pod for pod in pods}
+    return Known(by_uid, {one.id: (pod, one) for pod in by_uid.values() for one in pod.containers if one.id})
+
+
+class Binder:
+    """Finds the pods of allocations. Remembers what a pod was given: that never changes while it lives."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str, str], frozenset[str]] = {}
+        """Devices by UID, container and resource."""
+
+    def bound(
+        self,
+        allocations: Collection[Allocation],
+        before: Mapping[tuple[str, str], str],
+        after: Mapping[tuple[str, str], str],
+    ) -> tuple[Allocation, ...]:
+        """``allocations`` with UIDs where these are sure.
+
+        ``before`` and ``after`` are the UIDs by namespace and name, as they were before the kubelet was asked
+        and after. A pod that was replaced meanwhile, or shares its name with the one it replaces, has none.
+        """
+        alive = set(after.values())
+        self._given = {key: devices for key, devices in self._given.items() if key[0] in alive}
+        times = Counter((one.namespace, one.pod, one.container, one.resource) for one in allocations)
+        found = []
+        for one in allocations:
+            name = one.namespace, one.pod
+            uid = after.get(name, "")
+            sure = before.get(name) == uid and times[*name, one.container, one.resource] == 1
+            if uid and sure and self._fits(uid, one):
+                one = replace(one, pod_uid=uid)
+            found.append(one)
+        return tuple(found)
+
+    def _fits(self, uid: str, one: Allocation) -> bool:
+        devices = frozenset(one.devices)
+        given = self._given.setdefault((uid, one.container, one.resource), devices)
+        # Others than it had: the pod that comes after this one, while this one still ends.
+        return not given or not devices or bool(given & devices)
+
+
+def with_pod(tenant: Tenant, found: Known) -> Tenant:
+    """``tenant`` with what is known of its pod."""
+    pod, container = (
+        found.containers.get(tenant.container_id, (None, None)) if tenant.container_id else (None, None)
+    )
+    if pod is None or tenant.pod_uid not in ("", pod.uid):
+        pod, container = found.pods.get(tenant.pod_uid), None
+    if pod is None:
+        return tenant
+    own = container.name if container is not None else tenant.container
+    inside = f"/{own or tenant.container_id[:SHORT_ID]}" if tenant.kind == "container" else ""
+    return replace(
+        tenant,
+        name=pod.name + inside,
+        pod=pod.name,
+        namespace=pod.namespace,
+        container=own,
+        pod_uid=pod.uid,
+        labels=pod.labels or tenant.labels,
+    )
+
+
+def with_tenants(
+    allocations: Iterable[Allocation], tenants: Mapping[str, Tenant], found: Known
+) -> tuple[Allocation, ...]:
+    """``allocations`` with the tenants that run in their containers."""
+    inside: dict[tuple[str, str], list[Tenant]] = {}
+    for tenant in tenants.values():
+        if tenant.pod_uid and tenant.kind == "container":
+            inside.setdefault((tenant.pod_uid, tenant.container), []).append(tenant)
+    return tuple(
+        replace(one, tenant=_tenant(inside.get((one.pod_uid, one.container), []), found))
+        if one.pod_uid
+        else one
+        for one in allocations
+    )
+
+
+def _tenant(candidates: list[Tenant], found: Known) -> str:
+    """The one that runs now: a container that was started again has another id, and its end is still told."""
+    if len(candidates) > 1:
+        candidates = [one for one in candidates if _runs(one.container_id, found)]
+    return candidates[0].id if len(candidates) == 1 else ""
+
+
+def _runs(identity: str, found: Known) -> bool:
+    return identity in found.containers and found.containers[identity][1].running

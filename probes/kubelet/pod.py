@@ -1,0 +1,54 @@
+"""A pod of this node, whoever told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from probes.kubelet.protobuf import messages, text
+from probes.labels import Labels, bounded
+from probes.text import clean
+
+MOST_BYTES: Final = 32 << 20
+"""Largest answer about pods: some tens of KiB each, a few hundred pods."""
+MOST_PODS: Final = 4_096
+_NAMES: Final = 253
+"""Longest name of a Kubernetes object."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodContainer:
+    """One container of a pod."""
+
+    name: str
+    id: str
+    """64 hexadecimal digits, as in the path of its cgroup."""
+    running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod. ``uid`` is its own for ever; ``name`` may have been another's and may be again."""
+
+    uid: str
+    namespace: str
+    name: str
+    labels: Labels = ()
+    containers: tuple[PodContainer, ...] = ()
+
+
+def object_name(name: str) -> str:
+    """A name that came from outside, fit to show."""
+    return clean(name, _NAMES)
+
+
+def labels_in(message: bytes, number: int) -> Iterator[tuple[str, str]]:
+    """The entries of a field that is a map of strings."""
+    for entry in messages(message, number):
+        yield text(entry, 1), text(entry, 2)
+
+
+def kept_labels(message: bytes, number: int) -> Labels:
+    """Those entries that are kept."""
+    return bounded(labels_in(message, number))

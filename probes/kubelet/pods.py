@@ -1,0 +1,110 @@
+"""The pods of this node: which one a name stands for now, and which containers are in it.
+
+The kubelet names pods by namespace and name when it tells what they were given, and a name can pass from one
+pod to the next: a StatefulSet's pod is replaced by one of the same name. What tells them apart is the UID.
+Three places know it, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
+the container runtime (CRI), and the folders in which the kubelet keeps logs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from probes.kubelet import cri, pods_api
+from probes.kubelet.call import CallFailed
+from probes.kubelet.pod import Pod, PodContainer
+from probes.text import clean
+
+LOGS: Final = "var/log/pods"
+LINKS: Final = "var/log/containers"
+FOLDERS: Final = "var/lib/kubelet/pods"
+"""Below the root of the host's files. The last has a folder by UID for each pod that is not cleaned away."""
+_CONTAINERS_ID: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods that run, start or end; those that are over are left out."""
+
+    pods: tuple[Pod, ...] = ()
+    source: str = ""
+    """Who told; empty where nobody did."""
+    silent: tuple[tuple[str, str], ...] = ()
+    """Who was asked before and did not tell, with the reason."""
+
+    def uids(self) -> dict[tuple[str, str], str]:
+        """UIDs by namespace and name, of names that one pod alone has."""
+        found: dict[tuple[str, str], str] = {}
+        for pod in self.pods:
+            name = pod.namespace, pod.name
+            found[name] = "" if found.get(name, pod.uid) != pod.uid else pod.uid
+        return {name: uid for name, uid in found.items() if uid}
+
+
+class PodReader:
+    """Asks for the pods of the node whose files are below ``root``. Used from one thread."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        api = pods_api.PodsApi(root / pods_api.SOCKET)
+        self._sources: list[tuple[str, Callable[[], tuple[Pod, ...]]]] = [
+            ("the kubelet", api.read),
+            *(self._runtime(name, path) for name, path in cri.SOCKETS),
+            ("log folders", self._logged),
+        ]
+
+    def read(self) -> Pods:
+        """The pods, from the first who tells. Never raises; a silent source takes its time limit at most."""
+        silent: list[tuple[str, str]] = []
+        for name, ask in self._sources:
+            try:
+                return Pods(ask(), name, tuple(silent))
+            except (CallFailed, ValueError, OSError) as error:
+                silent.append((name, clean(str(error)) or type(error).__name__))
+        return Pods(silent=tuple(silent))
+
+    def _runtime(self, name: str, path: str) -> tuple[str, Callable[[], tuple[Pod, ...]]]:
+        def ask() -> tuple[Pod, ...]:
+            found = cri.read(self._root / path)
+            if not found:  # a runtime beside the one that the kubelet uses
+                raise CallFailed("it runs no pods")
+            return found
+
+        return name, ask
+
+    def _logged(self) -> tuple[Pod, ...]:
+        alive = set(os.listdir(self._root / FOLDERS))
+        containers: dict[str, list[PodContainer]] = {}
+        for link in _listed(self._root / LINKS):  # POD_NAMESPACE_CONTAINER-ID.log
+            container, _, identity = link.removesuffix(".log").rpartition("_")[2].rpartition("-")
+            if len(identity) == _CONTAINERS_ID:
+                uid = _uid_behind(self._root / LINKS / link)
+                containers.setdefault(uid, []).append(PodContainer(clean(container), clean(identity)))
+        found = []
+        for folder in os.listdir(self._root / LOGS):  # NAMESPACE_POD_UID; names of objects hold no underscore
+            namespace, _, rest = folder.partition("_")
+            name, _, uid = rest.partition("_")
+            if uid in alive:
+                known = tuple(containers.get(uid, ()))
+                found.append(Pod(clean(uid), clean(namespace), clean(name), containers=known))
+        return tuple(found)
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _uid_behind(link: Path) -> str:
+    """Of the pod whose log a link leads to: ``…/NAMESPACE_POD_UID/CONTAINER/0.log``."""
+    try:
+        parts = os.readlink(link).split("/")
+    except OSError:
+        return ""
+    return parts[-3].rpartition("_")[2] if len(parts) >= 3 else ""

@@ -1,0 +1,78 @@
+"""The kubelet's list of its pods: its gRPC service Pods, at a socket of its own since Kubernetes 1.36.
+
+https://kubernetes.io/docs/reference/node/kubelet-pods-api/. Pods are whole objects; the numbers of fields
+below are those of k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 (generated.proto).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
+from probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
+from probes.kubelet.protobuf import messages, text
+from probes.text import clean
+from probes.unix_socket import why_no_socket
+
+SOCKET: Final = "var/lib/kubelet/pods-api/pods-api.sock"
+"""Below the root of the host's files."""
+METHODS: Final = ("/v1beta1.Pods/ListPods", "/v1alpha1.Pods/ListPods", "/v1.Pods/ListPods")
+"""One service by the versions it may have: the answers read are the same."""
+SECONDS: Final = 2.0
+_OVER: Final = ("Succeeded", "Failed")
+"""Phases in which no container will run again."""
+
+
+class PodsApi:
+    """Reads the list, again and again. Used from one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._method = METHODS[0]
+        self._known: dict[bytes, Pod | None] = {}
+        """What was read of the pods of the last answer: few of them differ in the next."""
+
+    def read(self) -> tuple[Pod, ...]:
+        """The pods that are not over. Raises CallFailed, or ValueError for an answer that is none."""
+        if why := why_no_socket(self._path):
+            raise CallFailed(why)
+        before, self._known = self._known, {}
+        for pod in messages(self._asked(), 1)[:MOST_PODS]:
+            key = hashlib.blake2b(pod, digest_size=16).digest()
+            self._known[key] = before[key] if key in before else _pod(pod)
+        return tuple(pod for pod in self._known.values() if pod is not None)
+
+    def _asked(self) -> bytes:
+        for method in (self._method, *METHODS):
+            try:
+                answer = call(self._path, method, seconds=SECONDS, most_bytes=MOST_BYTES)
+            except CallFailed as failed:
+                if failed.status != UNIMPLEMENTED:
+                    raise
+            else:
+                self._method = method
+                return answer
+        raise CallFailed("its version of the service is not known", UNIMPLEMENTED)
+
+
+def _pod(message: bytes) -> Pod | None:
+    meta = b"".join(messages(message, 1))
+    status = b"".join(messages(message, 3))
+    uid = clean(text(meta, 5))
+    if not uid or text(status, 1) in _OVER:
+        return None
+    return Pod(
+        uid=uid,
+        namespace=object_name(text(meta, 3)),
+        name=object_name(text(meta, 1)),
+        labels=kept_labels(meta, 11),
+        containers=tuple(_container(one) for one in messages(status, 8)),
+    )
+
+
+def _container(status: bytes) -> PodContainer:
+    identity = text(status, 8).rpartition("://")[2]  # containerd://4f1c…
+    state = b"".join(messages(status, 2))
+    return PodContainer(object_name(text(status, 1)), clean(identity), running=bool(messages(state, 2)))

@@ -1,0 +1,177 @@
+"""What this node's kubelet gave to whom, asked for beside the thread that makes windows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from model.allocation import Allocation
+from model.tenant import Tenant
+from model.window import Missing
+from probes.kubelet.joining import Binder, Known, known, with_pod, with_tenants
+
+if TYPE_CHECKING:
+    from probes.kubelet.pods import PodReader, Pods
+
+ASK_SECONDS: Final = 5.0
+"""How often the kubelet is asked."""
+SOON_SECONDS: Final = 1.0
+"""How soon again where something is not sure yet, or a pod is at work that nobody told of."""
+SOON_TIMES: Final = 8
+"""How often in a row: what is not sure by then waits for the usual time."""
+IDLE_SECONDS: Final = 15.0
+"""How often a host without a kubelet is looked at."""
+STALE_SECONDS: Final = 30.0
+"""An answer that is older is told to be so."""
+FORGOTTEN_SECONDS: Final = 300.0
+"""An older one is not shown, unless its pods are known to be there still."""
+_SIGN: Final = "var/lib/kubelet"
+"""What only a node has, below the root of the host's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known for a window."""
+
+    tenants: dict[str, Tenant]
+    """All that were given, with what is known of their pods."""
+    allocations: tuple[Allocation, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is known at a moment; replaced as a whole."""
+
+    allocations: tuple[Allocation, ...] = ()
+    clock: float | None = None
+    """When the kubelet told them; None where it never did."""
+    unavailable: str = ""
+    """Why it does not tell now."""
+    known: Known = field(default_factory=Known)
+
+
+class KubeletReader:
+    """Knows the pods of this node and their devices as they were a few seconds ago. Used from one thread.
+
+    The kubelet and the container runtime are asked in another. One that hangs holds up nobody, and what was
+    said last stays.
+    """
+
+    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._answer = _Answer()
+        self._named: dict[str, tuple[Tenant, Tenant]] = {}
+        """Tenants with what is known of their pods, and as they were without."""
+        self._named_by = self._answer
+        self._looked_for: set[str] = set()
+        """Pods that are at work and that nobody told of: they were asked for again."""
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._poll = _Poll(root, clock)
+        threading.Thread(target=self._run, name="kubelet", daemon=True).start()
+
+    def read(self, tenants: Mapping[str, Tenant]) -> Told:
+        """What is known for a window with these tenants. Never raises and never waits."""
+        answer = self._answer
+        if self._named_by is not answer:
+            self._named, self._named_by = {}, answer
+        found = {key: self._with_pod(tenant, answer.known) for key, tenant in tenants.items()}
+        if answer.known.pods:
+            self._look_for({tenant.pod_uid for tenant in found.values()} - {"", *answer.known.pods})
+        return Told(found, with_tenants(answer.allocations, found, answer.known), self._missing(answer))
+
+    def close(self) -> None:
+        """Let the thread end, once it has its answer. Does not wait. May be called twice."""
+        self._stop.set()
+        self._wake.set()
+
+    def _with_pod(self, tenant: Tenant, found: Known) -> Tenant:
+        named = self._named.get(tenant.id)
+        if named is None or named[0] is not tenant:
+            named = self._named[tenant.id] = tenant, with_pod(tenant, found)
+        return named[1]
+
+    def _look_for(self, unknown: set[str]) -> None:
+        if not unknown <= self._looked_for:
+            self._wake.set()
+        self._looked_for = unknown
+
+    def _missing(self, answer: _Answer) -> tuple[Missing, ...]:
+        age = self._clock() - answer.clock if answer.clock is not None and answer.unavailable else 0.0
+        if age < STALE_SECONDS:
+            return ()
+        said = f"told {age:.0f} s ago, and not since: {answer.unavailable}"
+        return (Missing("which pod was given which GPU", said, "see whether the kubelet runs"),)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = self._clock()
+            self._answer = self._poll.look(self._answer)
+            # Where answers take long, half of the time passes without a question.
+            self._stop.wait(max(SOON_SECONDS, self._clock() - began))
+            self._wake.wait(self._poll.pause - SOON_SECONDS)
+            self._wake.clear()
+
+
+class _Poll:
+    """Asks, and keeps what one question needs of the one before. Used from the thread beside."""
+
+    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
+        self._root = root
+        self._clock = clock
+        self._pods: PodReader | None = None
+        self._before: Pods | None = None
+        """The pods before the kubelet is asked: those after it was asked the time before."""
+        self._binder = Binder()
+        self._unsure: set[tuple[str, str, str]] = set()
+        """Containers whose pods were not sure the last time."""
+        self._soon = 0
+        """How often these were asked about."""
+        self.pause = IDLE_SECONDS
+        """Until the next question."""
+
+    def look(self, last: _Answer) -> _Answer:
+        """What is known now. Never raises."""
+        if not (self._root / _SIGN).exists():
+            self.pause, self._before = IDLE_SECONDS, None
+            return last if last == _Answer() else _Answer()
+        try:
+            return self._ask(last)
+        except Exception as error:  # whatever was answered: it costs the allocations only
+            self.pause = ASK_SECONDS
+            return _Answer(last.allocations, last.clock, f"{type(error).__name__}: {error}", last.known)
+
+    def _ask(self, last: _Answer) -> _Answer:
+        # Here: what speaks gRPC takes a while to load, and most hosts are no nodes.
+        from probes.kubelet import pod_resources
+        from probes.kubelet.pods import PodReader
+
+        if self._pods is None:
+            self._pods = PodReader(self._root)
+        before = self._before or self._pods.read()
+        told = pod_resources.read(self._root, allocatable=False)
+        after = self._before = self._pods.read()
+        if told.unavailable:
+            allocations, clock = self._left(last, after), last.clock
+        else:
+            allocations = self._binder.bound(told.allocations, before.uids(), after.uids())
+            clock = self._clock()
+        unsure = {(one.namespace, one.pod, one.container) for one in allocations if not one.pod_uid}
+        self._soon = 0 if unsure != self._unsure else self._soon + 1
+        self._unsure = unsure
+        self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
+        return _Answer(allocations, clock, told.unavailable, known(after.pods))
+
+    def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
+        """What was told last of pods that are still there, or as long as it is not old."""
+        old = last.clock is None or self._clock() - last.clock > FORGOTTEN_SECONDS
+        alive = {pod.uid for pod in now.pods}
+        return tuple(
+            one
+            for one in last.allocations
+            if (one.pod_uid in alive if one.pod_uid and now.source else not old)
+        )

@@ -1,0 +1,41 @@
+"""Connections to the sockets of daemons, wherever their files lie."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Final
+
+NOT_THERE: Final = "not there"
+
+
+def connected(path: Path, seconds: float) -> socket.socket:
+    """A connection to the socket at ``path``, which waits ``seconds`` at most for each answer.
+
+    It is found through its folder, since the name of a socket is 107 bytes long at most. Raises OSError.
+    """
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            found.settimeout(seconds)
+            found.connect(f"/proc/self/fd/{folder}/{path.name}")
+        except BaseException:
+            found.close()
+            raise
+    finally:
+        os.close(folder)
+    return found
+
+
+def why_no_socket(path: Path) -> str:
+    """Empty where there is a socket at ``path``, else what there is instead, in a few words."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return NOT_THERE
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if stat.S_ISSOCK(mode) else "no socket"
