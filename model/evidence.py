@@ -47,6 +47,11 @@ class Charge(NamedTuple):
     """Label of the device of its row; empty: of all rows of that operation, whatever their device."""
 
     @property
+    def nested(self) -> bool:
+        """Never: the calls that charges are of are the outermost ones."""
+        return False
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """What tells charges apart: all of it but ``ns`` and ``times``."""
         return (*self[:9], self.device)

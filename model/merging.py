@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.calls import added_calls, with_call_tenants
 from model.chain import worst_first
-from model.device import Devices
+from model.device import DeviceProcess, Devices
 from model.evidence import Evidence, added, with_tenants
 from model.histograms import Histograms
 from model.kernels import added_kernels, with_kernel_tenants
@@ -104,6 +104,7 @@ def fleet(hosts: Sequence[Window]) -> Window:
         kernels=added_kernels(window.kernels for window in parts),
         normals={key: found for window in parts for key, found in window.normals.items()},
         calls=added_calls(window.calls for window in parts),
+        allocations=tuple(allocation for window in parts for allocation in window.allocations),
     )
 
 
@@ -126,7 +127,11 @@ def _with_host(window: Window) -> Window:
             devices=tuple(
                 replace(
                     device,
-                    processes=tuple(replace(user, tenant=full(user.tenant)) for user in device.processes),
+                    processes=_with_tenants(device.processes, full),
+                    instances=tuple(
+                        replace(instance, processes=_with_tenants(instance.processes, full))
+                        for instance in device.instances
+                    ),
                 )
                 for device in devices.devices
             ),
@@ -149,7 +154,16 @@ def _with_host(window: Window) -> Window:
         normals={key._replace(tenant=full(key.tenant)): found for key, found in window.normals.items()},
         kernels=with_kernel_tenants(window.kernels, full),
         calls=with_call_tenants(window.calls, full),
+        allocations=tuple(
+            replace(allocation, tenant=full(allocation.tenant)) for allocation in window.allocations
+        ),
     )
+
+
+def _with_tenants(
+    holders: Iterable[DeviceProcess], renamed: Callable[[str], str]
+) -> tuple[DeviceProcess, ...]:
+    return tuple(replace(holder, tenant=renamed(holder.tenant)) for holder in holders)
 
 
 def _all_devices(parts: Sequence[Devices]) -> Devices:

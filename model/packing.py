@@ -159,6 +159,7 @@ def pack(window: Window, keys: tuple[RowKey, ...] | None = None, peak: Peak | No
         + sum(2 + len(device.processes) for device in window.devices.devices)
         + len(window.coverage.libraries)
         + len(window.coverage.missing)
+        + len(window.allocations)
     )
     return Packed(
         window=replace(window, rows=Rows.empty(), calls=Calls(), normals={}, **_NOTHING._asdict()),

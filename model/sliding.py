@@ -255,6 +255,7 @@ class Sliding:
             needed |= {chain.tenant for chain in newest.chains}
             needed |= {call.tenant for part in self._calls for call in part.kept}
             needed |= {link.tenant for chain in newest.chains for link in chain.links}
+            needed |= {allocation.tenant for allocation in newest.allocations}
             kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
             self._sum = replace(described, tenants=kept)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from model.allocation import Allocation
 from model.calls import Calls, KeptCall
 from model.chain import Chain
 from model.device import Devices, System
@@ -37,7 +38,6 @@ MOST_BYTES = 64 << 20
 """Largest content that is written or read, in bytes after decompression."""
 
 _COUNTS = ("calls", "errors", "bytes", "total_ns", "max_ns")
-_KEY = RowKey._fields
 
 
 def load(path: Path) -> Window:
@@ -104,6 +104,7 @@ def _plain_window(window: Window) -> dict[str, Any]:
         "chains": to_plain(window.chains),
         "kernels": to_plain(window.kernels),
         "calls": {"kept": to_plain(window.calls.kept), "passed_over": window.calls.passed_over},
+        "allocations": to_plain(window.allocations),
     }
 
 
@@ -197,6 +198,10 @@ def _window(plain: Mapping[str, Any]) -> Window:
         chains=_chains(plain.get("chains", [])),
         kernels=_kernels(plain.get("kernels", [])),
         calls=_calls(plain.get("calls", {})),
+        allocations=tuple(
+            from_plain(Allocation, item, f"allocations[{at}]")
+            for at, item in enumerate(_list(plain.get("allocations", []), "allocations"))
+        ),
     )
 
 
@@ -259,20 +264,8 @@ def _rows(plain: Mapping[str, Any]) -> Rows:
 
 
 def _key(plain: object, at: int) -> RowKey:
-    where = f"rows.keys[{at}]"
-    parts = _list(plain, where)
-    if len(parts) != len(_KEY) or not isinstance(parts[6], bool):
-        raise ValueError(f"{where} is no key")
-    host, tenant, pid, process, layer, operation = parts[:6]
-    return RowKey(
-        text(host, where),
-        text(tenant, where),
-        integer(pid, where),
-        text(process, where),
-        text(layer, where),
-        text(operation, where),
-        parts[6],
-    )
+    key: RowKey = named_tuple(RowKey, plain, f"rows.keys[{at}]")
+    return key
 
 
 def _column(plain: object, n: int, where: str) -> np.ndarray[Any, np.dtype[np.uint64]]:

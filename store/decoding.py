@@ -17,9 +17,10 @@ from model.tenant import Tenant
 from model.window import SPLITS, Coverage, RowKey, Rows, Window
 from outputs import bounds, hdr_payload, plain
 from store import schema
+from store.migrations import Layout
 from store.records import codecs
 from store.values import Sql, checksum, read_flag, read_integer, reading
-from store.writing import MOST_ROWS, sealed
+from store.writing import MOST_ROWS
 
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
@@ -43,6 +44,8 @@ _EVIDENCE: Final = {
     "processes": "process_use",
     "ranks": "ranks",
     "events": "events",
+    "activity": "activity",
+    "overlaps": "overlaps",
 }
 """Lists of ``Evidence`` and their tables."""
 _TENANT: Final = {
@@ -62,17 +65,13 @@ _COVERAGE: Final = {
 }
 
 
-def _check_row(table: str, row: Sequence[Sql]) -> None:
-    """Raise ValueError where a shared row, with its number and checksum, is another than was saved."""
-    if checksum([row[:-1]]) != row[-1]:
-        raise ValueError(f"row {row[0]!r} of {table} is damaged")
-
-
 class Decoder:
     """Reads windows of one file by their numbers. What they share is read once, when it is needed."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, layout: Layout | None = None) -> None:
+        """``layout``: what its checksums are made of, where it is a copy of a file of an earlier version."""
         self._connection = connection
+        self._layout = layout or Layout()
         self._known: dict[str, dict[Sql, Any]] = {table.name: {} for table in schema.SHARED}
         self._keys: dict[Sql, RowKey] = {}
 
@@ -91,7 +90,12 @@ class Decoder:
         """Raise ValueError where anything that windows share is another than was saved, and sqlite3.Error."""
         for table, select in _SHARED.items():
             for row in self._connection.execute(select.partition(" WHERE ")[0]):
-                _check_row(table, row)
+                self._check_row(table, row)
+
+    def _check_row(self, table: str, row: Sequence[Sql]) -> None:
+        """Raise ValueError where a shared row, with its number and checksum, is another than was saved."""
+        if checksum([self._layout.shared(table, row[:-1])]) != row[-1]:
+            raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
     def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
         """A window's own row without number and checksum, and its parts, as they are stored."""
@@ -104,7 +108,7 @@ class Decoder:
             rows = parts[name] = self._connection.execute(select, (number,)).fetchall()
             if len(rows) > MOST_ROWS:
                 raise ValueError(f"{name} has too many rows")
-        if sealed(values, parts) != expected:
+        if self._layout.sealed(values, parts) != expected:
             raise ValueError("its checksum is another one")
         return values, parts
 
@@ -147,7 +151,7 @@ class Decoder:
         found = self._connection.execute(_SHARED[table], (number,)).fetchone()
         if found is None:
             raise ValueError(f"row {number} of {table} is missing")
-        _check_row(table, found)
+        self._check_row(table, found)
         return tuple(found[1:-1])
 
     def tenant(self, number: Sql) -> Tenant:
@@ -203,6 +207,7 @@ class Decoder:
             kernels=lists["kernel_counts"],
             calls=Calls(lists["calls"], read_integer(head["calls_passed_over"], "calls_passed_over")),
             normals=self._normals(parts["counts"]),
+            allocations=lists["allocations"],
         )
 
     def _normals(self, counts: Sequence[Sequence[Sql]]) -> dict[RowKey, tuple[int, int]]:
@@ -259,7 +264,7 @@ def _process(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[str, int, str]:
 
 
 def _series(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[Any, ...]:
-    _, tenant, pid, process, layer, operation, nested = row
+    _, tenant, pid, process, layer, operation, nested, device = row
     return (
         decoder.values("tenants", tenant)[0],
         read_integer(pid, "series.pid"),
@@ -267,6 +272,7 @@ def _series(decoder: Decoder, row: tuple[Sql, ...]) -> tuple[Any, ...]:
         plain.text(layer, "series.layer"),
         plain.text(operation, "series.operation"),
         read_flag(nested, "series.nested"),
+        plain.text(device, "series.device"),
     )
 
 

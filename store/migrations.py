@@ -1,42 +1,30 @@
-"""From one version of the format to the next: files of earlier versions are read as copies that were changed.
+"""Files of earlier versions are read as copies that have the tables of now; the files themselves stay.
 
-The files themselves stay as they are. Version 1 was no database, and is read by ``outputs.saved``.
+From version to version tables and columns are only added. So a copy needs no more than what is new: nothing
+that is stored is written anew, however large the file is. Its checksums stay as they are, and are compared
+with what they were made of (``Layout``).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from store import schema
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """From one version to the next."""
-
-    tables: Mapping[str, str]
-    """By name what made each table of the earlier version, to the letter: a file with others is refused."""
-    change: Callable[[sqlite3.Connection], object]
-    """Makes them those of the next version, in a copy of the file, within a transaction. What a checksum is
-    over may only change where the checksum was right before; it is then to be made anew."""
-
-
-STEPS: dict[int, Step] = {}
-"""By the version that each begins with: from the first one on there is one for every version until the last.
-To be added to when ``schema.VERSION`` is raised, with the tables as they were."""
+from store import schema, versions
+from store.values import Sql
+from store.versions import FIRST
+from store.writing import sealed
 
 
 def is_known(version: int) -> bool:
     """Whether files of that version can be read."""
-    return version == schema.VERSION or version in STEPS
+    return FIRST <= version <= schema.VERSION
 
 
 def tables(version: int) -> Mapping[str, str]:
     """By name what makes each table of a version that is known."""
-    if version in STEPS:
-        return STEPS[version].tables
+    if version != schema.VERSION:
+        return versions.tables(version)
     return {table.name: table.ddl for table in schema.TABLES}
 
 
@@ -44,7 +32,7 @@ def migrated(source: sqlite3.Connection, version: int) -> sqlite3.Connection:
     """A private copy of ``source``, whose tables were found to be those of ``version``, as of now.
 
     It lies in SQLite's temporary folder where it is large, without a name, and goes with its connection.
-    Raises sqlite3.Error, and what a step raises.
+    Raises sqlite3.Error.
     """
     copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     try:
@@ -52,11 +40,74 @@ def migrated(source: sqlite3.Connection, version: int) -> sqlite3.Connection:
         copy.execute("PRAGMA journal_mode = MEMORY")
         copy.execute("PRAGMA trusted_schema = OFF")
         copy.execute("BEGIN")
-        for number in range(version, schema.VERSION):
-            STEPS[number].change(copy)
+        for statement in _additions(version):
+            copy.execute(statement)
         copy.execute(f"PRAGMA user_version = {schema.VERSION}")
         copy.execute("COMMIT")
     except BaseException:
         copy.close()
         raise
     return copy
+
+
+def _additions(version: int) -> list[str]:
+    """What makes the tables of ``version`` those of now, but for the order of their columns."""
+    before = versions.columns(version)
+    made = []
+    for table in schema.TABLES:
+        if table.name not in before:
+            made.append(table.ddl)
+            continue
+        made += [
+            f"ALTER TABLE {table.name} ADD COLUMN {column.added}"
+            for column in table.columns
+            if column.name not in before[table.name]
+        ]
+    return made
+
+
+_Row = Sequence[Sql]
+
+
+class Layout:
+    """What the checksums of a file are made of, whose rows are read with the columns of now."""
+
+    def __init__(self, version: int = schema.VERSION) -> None:
+        before = None if version == schema.VERSION else versions.columns(version)
+        # A row of its own has neither its number nor its checksum, the row of a part not its window's number.
+        self._shared = {table.name: _picked(table, before, slice(0, -1)) for table in schema.SHARED}
+        self._window = _picked(schema.WINDOWS, before, slice(1, -1))
+        self._parts = {
+            table.name: _picked(table, before, slice(1, None))
+            for table in schema.PARTS
+            if before is None or table.name in before
+        }
+        self._tables = tuple(table for table in schema.PARTS if table.name in self._parts)
+
+    def shared(self, table: str, row: _Row) -> _Row:
+        """Of a shared row with its number, without its checksum, what that is over."""
+        return self._shared[table](row)
+
+    def sealed(self, values: _Row, parts: Mapping[str, Sequence[_Row]]) -> int:
+        """The checksum of a window: see ``store.writing.sealed``."""
+        known = {name: self._of(pick, parts[name]) for name, pick in self._parts.items()}
+        return sealed(self._window(values), known, self._tables)
+
+    @staticmethod
+    def _of(pick: Callable[[_Row], _Row], rows: Sequence[_Row]) -> Sequence[_Row]:
+        return rows if pick is _all else [pick(row) for row in rows]
+
+
+def _all(row: _Row) -> _Row:
+    return row
+
+
+def _picked(
+    table: schema.Table, before: Mapping[str, tuple[str, ...]] | None, part: slice
+) -> Callable[[_Row], _Row]:
+    """Gives the columns that a row had, of ``part`` of those that it has."""
+    names = table.names[part]
+    if before is None or table.name not in before or before[table.name][part] == names:
+        return _all
+    places = [names.index(name) for name in before[table.name][part]]
+    return lambda row: [row[place] for place in places]

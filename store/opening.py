@@ -16,7 +16,7 @@ from urllib.parse import quote
 from model.errors import BadUsage, Told
 from outputs import saved
 from store import schema
-from store.migrations import is_known, migrated, tables
+from store.migrations import Layout, is_known, migrated, tables
 from store.writing import Writer, create
 
 HEAD_BYTES: Final = 100
@@ -46,6 +46,8 @@ class Opened:
         self.path = path
         self.version = schema.VERSION
         """Of the format that the file has."""
+        self.layout = Layout()
+        """What its checksums are made of."""
         self.warnings: list[str] = []
         """What could not be read, one line each."""
         self._until = 0.0
@@ -77,8 +79,8 @@ class Opened:
         earlier = self.connection
         self.connection = self._guarded(migrated(earlier, self.version))
         earlier.close()
+        self.layout = Layout(self.version)
         self._live = True  # nothing of the file is needed any more
-        check_schema(self.connection)
 
     def pragma(self, name: str) -> int:
         """A number that SQLite has of the file."""

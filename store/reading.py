@@ -53,7 +53,7 @@ class Recorded:
         """Of the format that the file has."""
         self.warnings = opened.warnings
         """What could not be read, one line each."""
-        self._decoder = Decoder(opened.connection)
+        self._decoder = Decoder(opened.connection, opened.layout)
         self._data_version = -1
         self.changed()
         self._moments: Moments | None = None
@@ -101,14 +101,14 @@ class Recorded:
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
                 # What only they referred to may be gone as well, and its numbers may stand for others now.
-                self._decoder = Decoder(self.connection)
+                self._decoder = Decoder(self.connection, self._opened.layout)
         return self._moments
 
     def changed(self) -> bool:
         """Whether another program has written since this was asked last; ``moments`` is new then."""
         with self._opened.reading("it"):
             if self._opened.again():
-                self._decoder = Decoder(self.connection)
+                self._decoder = Decoder(self.connection, self._opened.layout)
                 self._data_version = -1
             before, self._data_version = self._data_version, self._opened.pragma("data_version")
         if before == self._data_version:

@@ -97,7 +97,7 @@ class Codec:
 
     def _writing(self, column: Column, hints: Mapping[str, Any]) -> Callable[[Any, Referring], Sql]:
         if column.refers in NAMED:
-            names = [name for name in column.names if name in self._known]
+            names = column.names
             get = operator.attrgetter(*names) if len(names) > 1 else _one(operator.attrgetter(names[0]))
             return lambda record, numbers: numbers.number(column.refers, get(record))
         if column.refers:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from model.activity import DeviceActivity, DeviceOverlap
+from model.allocation import Allocation
 from model.calls import KeptCall
 from model.chain import Chain
 from model.device import Device, System
@@ -23,11 +25,14 @@ from model.window import SPLITS, Coverage, OpenCall
 
 APPLICATION_ID: Final = 0x53544C54
 """``STLT``: at byte 68 of every file, big endian."""
-VERSION: Final = 2
-"""Of the format, as the file's ``user_version``, at byte 60. Version 1 was gzip-compressed JSON."""
+VERSION: Final = 3
+"""Of the format, as the file's ``user_version``, at byte 60. Version 1 was gzip-compressed JSON. Tables and
+columns may be added to a version until it is released; ``store.versions`` has those that were."""
 
 INTEGER, REAL, TEXT, BLOB = "INTEGER", "REAL", "TEXT", "BLOB"
-_SERIES_FIELDS: Final = ("tenant", "pid", "process", "layer", "operation", "nested")
+_EMPTY: Final = {INTEGER: "0", REAL: "0.0", TEXT: "''", BLOB: "x''"}
+_SERIES_FIELDS: Final = ("tenant", "pid", "process", "layer", "operation", "nested", "device")
+_WHICH: Final = "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0"
 _PROCESS_FIELDS: Final = ("tenant", "pid", "process")
 _LIMITS: Final = (
     *("cpu_quota", "quota_cgroup", "memory_limit_bytes", "memory_cgroup", "cpu_folder", "cpu_version"),
@@ -35,8 +40,11 @@ _LIMITS: Final = (
 )
 _GPU: Final = (
     *("index", "uuid", "name", "memory_total_bytes", "power_limit_watts", "sm_clock_max_mhz"),
-    *("pcie_generation_max", "pcie_width_max"),
+    *("pcie_generation_max", "pcie_width_max", "pci_bus_id", "minor", "virtualization", "compute_mode"),
+    *("persistence", "mig", "ecc", "memory_clock_max_mhz", "video_clock_max_mhz"),
+    *("power_limit_default_watts", "slowdown_celsius", "shutdown_celsius", "bar1_total_bytes", "nvlinks"),
 )
+_ALLOTMENT: Final = ("namespace", "pod", "pod_uid", "container", "resource", "devices", "tenant")
 _CHAIN_TEXT: Final = (
     *("id", "cause", "title", "summary", "tenant", "pid", "process", "layer", "operation"),
     *("links", "fixes", "unknown", "rows"),
@@ -62,6 +70,20 @@ class Column:
         """Fields of the record that it stands for."""
         return self.fields or (self.name,)
 
+    @property
+    def declared(self) -> str:
+        """Its name and type, as they are declared."""
+        return f"{self.name} {self.type}"
+
+    @property
+    def added(self) -> str:
+        """What declares it in a table that has rows already: in these it is NULL where it may be, else 0, an
+        empty text or an empty list."""
+        if self.null:
+            return self.declared
+        empty = "'[]'" if self.about.startswith("JSON list") else _EMPTY[self.type]
+        return f"{self.declared} NOT NULL DEFAULT {empty}"
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -85,7 +107,7 @@ class Table:
         """The statement that makes it."""
         lines = []
         for column in self.columns:
-            line = f"{column.name} {column.type}"
+            line = column.declared
             if self.key == (column.name,):
                 line += " PRIMARY KEY"
             elif not column.null:
@@ -135,6 +157,10 @@ SHARED: Final = (
         _c("namespace", TEXT, "of the pod"),
         _c("cgroup_id", INTEGER, "cgroup v2 id (inode); 0 where only a path is known"),
         _c("cgroup_path", TEXT, "below the root of its hierarchy"),
+        _c("container", TEXT, "name of the container within its pod"),
+        _c("pod_uid", TEXT, "of the pod; another one of the same name has another"),
+        _c("user", TEXT, "whose job or session it is"),
+        _c("labels", TEXT, "JSON list of [name, value], by name: of the container or pod"),
     ),
     _shared(
         "processes",
@@ -153,6 +179,7 @@ SHARED: Final = (
         _c("layer", TEXT, "runtime, driver, nccl or host"),
         _c("operation", TEXT, "such as `cudaLaunchKernel`; `host gap` is the time between calls"),
         _c("nested", INTEGER, "1: calls made inside another traced call; totals leave them out"),
+        _c("device", TEXT, f"where they ran: {_WHICH}; empty where that was not measured"),
     ),
     _shared("kernels", "Names of GPU kernels.", _c("name", TEXT, "demangled; empty where it is not known")),
     _shared(
@@ -201,7 +228,33 @@ SHARED: Final = (
         _c("sm_clock_max_mhz", INTEGER, "the fastest clock of its SMs", null=True),
         _c("pcie_generation_max", INTEGER, "what card and slot can do together", null=True),
         _c("pcie_width_max", INTEGER, "lanes", null=True),
+        _c("pci_bus_id", TEXT, "where it is on the bus"),
+        _c("minor", INTEGER, "N of its `/dev/nvidiaN`", null=True),
+        _c("virtualization", TEXT, "none, passthrough, vGPU, vGPU host, vSGA host; empty where unknown"),
+        _c("compute_mode", TEXT, "default, exclusive process, exclusive thread, prohibited"),
+        _c("persistence", INTEGER, "1: the driver keeps it ready while nobody uses it", null=True),
+        _c("mig", INTEGER, "1: it is divided by MIG", null=True),
+        _c("ecc", INTEGER, "1: its memory has error correction, and it is on", null=True),
+        _c("memory_clock_max_mhz", INTEGER, "the fastest clock of its memory", null=True),
+        _c("video_clock_max_mhz", INTEGER, "the fastest clock of its encoders and decoders", null=True),
+        _c("power_limit_default_watts", REAL, "the limit that the board comes with", null=True),
+        _c("slowdown_celsius", REAL, "where the hardware begins to slow down", null=True),
+        _c("shutdown_celsius", REAL, "where it switches itself off", null=True),
+        _c("bar1_total_bytes", INTEGER, "what of its memory the host can map", null=True),
+        _c("nvlinks", INTEGER, "links that it has", null=True),
         kind=Device,
+    ),
+    _shared(
+        "allotments",
+        "What schedulers gave to containers, as long as it stays the same.",
+        _c("namespace", TEXT, "of the pod"),
+        _c("pod", TEXT, "its name"),
+        _c("pod_uid", TEXT, "its UID; empty where it is not known which pod of that name it is"),
+        _c("container", TEXT, "name of the container within the pod"),
+        _c("resource", TEXT, "such as `nvidia.com/gpu` or `nvidia.com/mig-1g.10gb`"),
+        _c("devices", TEXT, "JSON list: UUIDs of GPUs or MIG devices, with `::N` for a replica"),
+        _c("tenant_id", INTEGER, "who runs in it; of no id where none was seen", "tenant", refers="tenants"),
+        kind=Allocation,
     ),
     _shared(
         "chain_texts",
@@ -407,6 +460,29 @@ RECORDS: Final = (
         kind=Event,
     ),
     _part(
+        "activity",
+        "The time in which a tenant gave a GPU work or waited for it.",
+        _c("device", TEXT, f"{_WHICH}; empty where that is not known"),
+        _TENANT,
+        _c("active_ns", INTEGER, "that time, in whole milliseconds"),
+        kind=DeviceActivity,
+    ),
+    _part(
+        "overlaps",
+        "The time in which two tenants did so at once. Of a pair that never did there is no row.",
+        _c("device", TEXT, f"{_WHICH}; empty where that is not known"),
+        _TENANT,
+        _c("other_id", INTEGER, "the other one", "other", refers="tenants"),
+        _c("ns", INTEGER, "that time, in whole milliseconds"),
+        kind=DeviceOverlap,
+    ),
+    _part(
+        "allocations",
+        "What schedulers had given to containers when the window ended.",
+        _c("allotment_id", INTEGER, "what", *_ALLOTMENT, refers="allotments"),
+        kind=Allocation,
+    ),
+    _part(
         "calls",
         "Slow calls, and a small even sample, one by one.",
         _SERIES,
@@ -458,6 +534,49 @@ RECORDS: Final = (
         _c("xids", TEXT, "JSON list of critical errors that the driver reported"),
         _c("lost", INTEGER, "1: it no longer answers"),
         _c("notes", TEXT, "JSON list of lines: what could not be read and why"),
+        _c("ages", TEXT, "JSON list of [column, seconds]: figures older than the end of the window"),
+        _c("performance_state", INTEGER, "0 is the fastest, 15 the slowest", null=True),
+        _c(
+            "instances",
+            TEXT,
+            "JSON list of its MIG devices: gpu, index, uuid, profile, gpu_instance, compute_instance,"
+            " memory_used_bytes, memory_total_bytes, processes",
+        ),
+        _c("encoder_percent", REAL, "use of the encoders", null=True),
+        _c("decoder_percent", REAL, "use of the decoders", null=True),
+        _c("sm_active_percent", REAL, "SMs that had work, on average", null=True),
+        _c("sm_occupancy_percent", REAL, "warps resident on them, of those there is room for", null=True),
+        _c("tensor_percent", REAL, "time in which the tensor cores worked", null=True),
+        _c("dram_percent", REAL, "bandwidth of device memory that was used", null=True),
+        _c("memory_clock_mhz", INTEGER, "of its memory", null=True),
+        _c("video_clock_mhz", INTEGER, "of its encoders and decoders", null=True),
+        _c("energy_millijoules", INTEGER, "what it took within the window", null=True),
+        _c("memory_temperature_celsius", REAL, "of its memory", null=True),
+        _c("fan_percent", REAL, "the fastest of its fans, of what that is meant to do at most", null=True),
+        _c("bar1_used_bytes", INTEGER, "what of its memory the host maps", null=True),
+        _c(
+            *("sync_boost_held_ns", INTEGER),
+            *("how long clocks were held down to those of a slower GPU of the group",),
+            null=True,
+        ),
+        _c("board_limit_held_ns", INTEGER, "the same, by the board's own limits", null=True),
+        _c("reliability_held_ns", INTEGER, "the same, by its limits of voltage", null=True),
+        _c("software_thermal_held_ns", INTEGER, "the same, by the driver for temperature", null=True),
+        _c("hardware_thermal_held_ns", INTEGER, "the same, by the hardware for temperature", null=True),
+        _c("power_brake_held_ns", INTEGER, "the same, since the power supply asked for it", null=True),
+        _c("pcie_rx_bytes_per_second", INTEGER, "from the host", null=True),
+        _c("pcie_tx_bytes_per_second", INTEGER, "to the host", null=True),
+        _c("nvlinks_active", INTEGER, "links that are up", null=True),
+        _c("nvlink_rx_bytes", INTEGER, "received over all links within the window", null=True),
+        _c("nvlink_tx_bytes", INTEGER, "sent over all links within the window", null=True),
+        _c("nvlink_errors", INTEGER, "CRC errors, replays and recoveries within the window", null=True),
+        _c("ecc_corrected_lifetime", INTEGER, "since the board was made", null=True),
+        _c("ecc_uncorrected_lifetime", INTEGER, "since the board was made", null=True),
+        _c("retired_pages", INTEGER, "pages of memory that are out of use", null=True),
+        _c("retirement_pending", INTEGER, "1: pages wait for a reset to be taken out of use", null=True),
+        _c("remapped_corrected", INTEGER, "rows of memory replaced after corrected errors", null=True),
+        _c("remapped_uncorrected", INTEGER, "rows of memory replaced after other errors", null=True),
+        _c("remap_failed", INTEGER, "1: a row of memory could not be replaced", null=True),
         kind=Device,
     ),
     _part(

@@ -104,11 +104,15 @@ class Writer:
         return number
 
 
-def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
+def sealed(
+    values: Sequence[Sql],
+    parts: Mapping[str, Sequence[Sequence[Sql]]],
+    tables: Iterable[schema.Table] = schema.PARTS,
+) -> int:
     """The checksum of a window: of its row without number and checksum, and of all its ``parts`` without
-    their window's number, in the order of ``schema.PARTS``. Of a payload it is that of its own bytes."""
+    their window's number, in the order of ``tables``. Of a payload it is that of its own bytes."""
     sums = checksum([values])
-    for table in schema.PARTS:
+    for table in tables:
         rows = parts[table.name]
         if table is schema.HISTOGRAMS:
             rows = [(place, _bytes_sum(payload)) for place, payload in rows]
@@ -149,6 +153,9 @@ def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
         "process_use": evidence.processes,
         "ranks": evidence.ranks,
         "events": evidence.events,
+        "activity": evidence.activity,
+        "overlaps": evidence.overlaps,
+        "allocations": window.allocations,
         "calls": window.calls.kept,
         "open_calls": window.open_calls,
         "devices": window.devices.devices,
@@ -307,6 +314,7 @@ class _Numbers:
             (
                 *(self._host if host is None else self.host(host), self.tenant(tenant), stored_integer(pid)),
                 *(stored_text(process), stored_text(layer), stored_text(operation), int(nested)),
+                stored_text(device),
             )
         )
 
@@ -323,7 +331,12 @@ class _Numbers:
                 *(self._host, stored_text(tenant.id), int(described), stored_text(tenant.name), tenant.kind),
                 *(stored_text(tenant.runtime), stored_text(tenant.container_id), stored_text(tenant.pod)),
                 *(stored_text(tenant.namespace), stored_integer(tenant.cgroup_id)),
-                stored_text(tenant.cgroup_path),
+                *(
+                    stored_text(tenant.cgroup_path),
+                    stored_text(tenant.container),
+                    stored_text(tenant.pod_uid),
+                ),
+                *(stored_text(tenant.user), stored_json(tenant.labels)),
             )
         )
 

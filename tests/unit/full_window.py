@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from model import calls
+from model.activity import DeviceActivity, DeviceOverlap
+from model.allocation import Allocation
 from model.chain import Chain, Fix, Link
-from model.device import Device, DeviceProcess, Devices, System
+from model.device import Device, DeviceProcess, Devices, MigInstance, System
 from model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -24,7 +26,7 @@ EVIDENCE = Evidence(
     charges=(
         Charge(
             *("cri:bb", 200, "tritonserver", HOST_LAYER, HOST_GAP, "runqueue"),
-            *("docker:aa", 100, "python3", 310_000_000, 42),
+            *("docker:aa", 100, "python3", 310_000_000, 42, "0"),
         ),
         Charge(
             *("cri:bb", 200, "tritonserver", "runtime", "cudaStreamSynchronize", "lock"),
@@ -103,6 +105,11 @@ EVIDENCE = Evidence(
     swap_in_bytes=8_192,
     swap_out_bytes=4_096,
     unknown=("CFS throttling of cri:bb: its cgroup has no cpu.stat",),
+    activity=(
+        DeviceActivity("0", "cri:bb", 1_400_000_000),
+        DeviceActivity("0:3", "docker:aa", 700_000_000),
+    ),
+    overlaps=(DeviceOverlap("0", "cri:bb", "docker:aa", 320_000_000),),
 )
 """Something in every field."""
 
@@ -168,6 +175,7 @@ KEPT = (
         *(1_700_000_000_700_000_123, 900_000, (100_000, 750_000, 0, 0, 50_000, 0, 0, 0, 0, 0), 0, 0),
         *("stream=0x7f2c10 blocks=128x1x1", "void scale<float>(float*, int)"),
         why="slow",
+        device="0",
     ),
     calls.KeptCall(
         *("cri:bb", 200, "tritonserver", "runtime", "cudaStreamSynchronize", False, 203),
@@ -176,6 +184,12 @@ KEPT = (
     ),
 )
 """One of each sort, by time."""
+
+ALLOCATIONS = (
+    Allocation("prod", "llm-0", "server", "nvidia.com/gpu.shared", ("GPU-5f2c::2",), "6f1c-99", "cri:bb"),
+    Allocation("research", "train-0", "main", "nvidia.com/mig-1g.10gb", ("MIG-aa", "MIG-bb")),
+)
+"""One whose tenant was seen, and one whose was not."""
 
 
 def full_window() -> Window:
@@ -186,7 +200,7 @@ def full_window() -> Window:
         host="gpu7",
         rows=rows(
             [
-                Calls(key("cudaLaunchKernel"), [4_000, 5_000, 6_000, 900_000]),
+                Calls(key("cudaLaunchKernel", device="0"), [4_000, 5_000, 6_000, 900_000]),
                 Calls(key("cuLaunchKernel", layer="driver", nested=True), [3_000, 3_500, 4_000, 890_000]),
                 Calls(key("cudaMemcpyAsync HtoD"), [20_000, 2_000_000], 0, 8_388_608),
                 Calls(
@@ -205,7 +219,9 @@ def full_window() -> Window:
         ),
         tenants=dict(TENANTS),
         open_calls=(
-            OpenCall("cri:bb", 200, 203, "tritonserver", "nccl", "ncclCommInitRank", 42_000_000_000),
+            OpenCall(
+                "cri:bb", 200, 203, "tritonserver", "nccl", "ncclCommInitRank", 42_000_000_000, device="0:3"
+            ),
             OpenCall("docker:aa", 100, 101, "python3", "driver", "cuStreamSynchronize", 900_000_000, True),
             OpenCall(
                 "docker:aa", 103, 104, "python3", "driver", "cuCtxSynchronize", 12_500_000_000, ended=True
@@ -239,6 +255,64 @@ def full_window() -> Window:
                     thermal_held_ns=0,
                     xids=(13,),
                     notes=("memory utilisation: not supported",),
+                    ages=(("pcie_rx_bytes_per_second", 4.5),),
+                    pci_bus_id="00000000:1B:00.0",
+                    minor=0,
+                    persistence=True,
+                    compute_mode="default",
+                    virtualization="none",
+                    performance_state=0,
+                    mig=True,
+                    instances=(
+                        MigInstance(
+                            *(0, 3, "MIG-aa", "1g.10gb", 9, 0, 512_000_000, 10_000_000_000),
+                            (
+                                DeviceProcess(
+                                    200, "C", 500_000_000, "cri:bb", gpu_instance=9, compute_instance=0
+                                ),
+                            ),
+                        ),
+                        MigInstance(0, 4, "MIG-bb"),
+                    ),
+                    encoder_percent=0.0,
+                    decoder_percent=3.0,
+                    sm_active_percent=81.5,
+                    sm_occupancy_percent=40.25,
+                    tensor_percent=22.0,
+                    dram_percent=61.0,
+                    memory_clock_mhz=2619,
+                    memory_clock_max_mhz=2619,
+                    video_clock_mhz=1545,
+                    video_clock_max_mhz=1545,
+                    power_limit_default_watts=700.0,
+                    energy_millijoules=1_025_000,
+                    memory_temperature_celsius=78.0,
+                    slowdown_celsius=87.0,
+                    shutdown_celsius=92.0,
+                    fan_percent=30.0,
+                    bar1_used_bytes=4 << 20,
+                    bar1_total_bytes=128 << 30,
+                    sync_boost_held_ns=0,
+                    board_limit_held_ns=1_000_000,
+                    reliability_held_ns=2_000_000,
+                    software_thermal_held_ns=3_000_000,
+                    hardware_thermal_held_ns=4_000_000,
+                    power_brake_held_ns=5_000_000,
+                    pcie_rx_bytes_per_second=1_200_000_000,
+                    pcie_tx_bytes_per_second=900_000_000,
+                    nvlinks=18,
+                    nvlinks_active=17,
+                    nvlink_rx_bytes=7 << 30,
+                    nvlink_tx_bytes=6 << 30,
+                    nvlink_errors=3,
+                    ecc=True,
+                    ecc_corrected_lifetime=12,
+                    ecc_uncorrected_lifetime=1,
+                    retired_pages=0,
+                    retirement_pending=False,
+                    remapped_corrected=2,
+                    remapped_uncorrected=1,
+                    remap_failed=False,
                 ),
             ),
             driver="580.65.06",
@@ -280,11 +354,14 @@ def full_window() -> Window:
             KernelCount(
                 *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False),
                 *("void scale<float>(float*, int)", 2, 0, 904_000, 900_000, ((21, 1), (52, 1))),
+                device="0",
             ),
             KernelCount(
                 *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False),
                 *("", 1, 1, 5_000, 5_000, ((22, 1),)),
+                device="0",
             ),
         ),
         calls=calls.Calls(KEPT, 41),
+        allocations=ALLOCATIONS,
     )

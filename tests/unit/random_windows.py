@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from model import calls as one_by_one
+from model.activity import DeviceActivity, DeviceOverlap, overlap
 from model.chain import SEVERITIES, Chain
 from model.device import Device, Devices
 from model.evidence import (
@@ -29,7 +30,7 @@ from model.evidence import (
 from model.hdr import HIGHEST_NS
 from model.kernels import BUCKETS, KernelCount
 from model.window import LOSSES, SPLITS, RowKey, Window
-from tests.unit.full_window import CHAINS, KEPT
+from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
 from tests.unit.windows import Calls, window
 
 OPERATIONS = ("cudaLaunchKernel", "cuLaunchKernel", "cudaFree", "ncclAllReduce")
@@ -42,6 +43,7 @@ _ROW_KEYS = st.builds(
     layer=st.sampled_from(["runtime", "driver", "host"]),
     operation=st.sampled_from(OPERATIONS),
     nested=st.booleans(),
+    device=st.sampled_from(["", "0", "1", "0:3"]),
 )
 _DURATIONS = st.lists(st.one_of(st.integers(0, 2_000), st.integers(0, HIGHEST_NS)), min_size=1, max_size=6)
 _CALLS = st.builds(Calls, _ROW_KEYS, _DURATIONS, st.integers(0, 3), st.integers(0, 1 << 40))
@@ -57,6 +59,9 @@ def random_evidence(seed: int) -> Evidence:
     def who() -> tuple[str, int, str]:
         return random.choice(("docker:aa", "cri:bb")), random.randint(1, 2), "hog"
 
+    def device() -> str:
+        return random.choice(("", "0", "0:3"))
+
     def sums(kind: type) -> dict[str, Any]:
         return {name: count() for name in SUMS[kind]}
 
@@ -70,7 +75,7 @@ def random_evidence(seed: int) -> Evidence:
         charges=some(
             Charge,
             lambda: Charge(
-                *who(), HOST_LAYER, HOST_GAP, random.choice(SPLITS[1:3]), *who(), count(), count()
+                *who(), HOST_LAYER, HOST_GAP, random.choice(SPLITS[1:3]), *who(), count(), count(), device()
             ),
         ),
         block_io=some(
@@ -99,6 +104,8 @@ def random_evidence(seed: int) -> Evidence:
         swap_in_bytes=count(),
         swap_out_bytes=count(),
         unknown=random.choice(((), ("who had the CPU for the rest of the time",))),
+        activity=some(DeviceActivity, lambda: DeviceActivity(device(), who()[0], count())),
+        overlaps=some(DeviceOverlap, lambda: overlap(device(), "docker:aa", "cri:bb", count())),
     )
 
 
@@ -148,7 +155,7 @@ def random_kernels(seed: int) -> tuple[KernelCount, ...]:
             KernelCount(
                 *(tenant, pid, "python3", "runtime", "cudaLaunchKernel", False, name),
                 *(sum(calls for _, calls in buckets), random.randrange(2), random.randrange(1 << 40)),
-                *(random.randrange(HIGHEST_NS), buckets),
+                *(random.randrange(HIGHEST_NS), buckets, random.choice(("", "0"))),
             )
         )
     return tuple(found)
@@ -161,6 +168,7 @@ def random_calls(seed: int) -> one_by_one.Calls:
             pid=random.randint(1, 2),
             start_ns=random.randrange(1 << 60),
             why=random.choice(("slow", "sample")),
+            device=random.choice(("", "1")),
         )
         for _ in range(random.randrange(4))
     ]
@@ -188,6 +196,7 @@ def windows(draw: st.DrawFn, start: float = 1_000.0, *, split: bool | None = Non
         devices=random_devices(seed),
         kernels=random_kernels(seed),
         calls=random_calls(seed),
+        allocations=ALLOCATIONS[: seed % 3],
     )
 
 

@@ -104,10 +104,12 @@ BAD: dict[str, bytes] = {
     "a huge count": rewritten(lambda file: file["window"]["rows"].update(errors=[1 << 64, 0, 0, 0, 0])),
     "true for a count": rewritten(lambda file: file["window"]["rows"].update(errors=[True, 0, 0, 0, 0])),
     "a key twice": rewritten(lambda file: file["window"]["rows"]["keys"].__setitem__(1, KEY)),
-    "a short key": rewritten(lambda file: file["window"]["rows"]["keys"][0].pop()),
+    "a short key": rewritten(lambda file: file["window"]["rows"]["keys"][0].__delitem__(slice(5, None))),
     "a wrong histogram": rewritten(lambda file: file["window"]["rows"]["histograms"].__setitem__(0, "AAAA")),
     "evidence that is a list": rewritten(lambda file: file["window"].update(evidence=[])),
-    "a charge that is too short": rewritten(lambda file: file["window"]["evidence"]["charges"][0].pop()),
+    "a charge that is too short": rewritten(
+        lambda file: file["window"]["evidence"]["charges"][0].__delitem__(slice(9, None))
+    ),
     "a charge of no kind": rewritten(
         lambda file: file["window"]["evidence"]["charges"][0].__setitem__(5, "whim")
     ),

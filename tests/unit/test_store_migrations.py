@@ -1,70 +1,122 @@
-"""Files of earlier versions of the format, by versions that are made up: the real ones are in files/."""
+"""Files of earlier versions of the format: the real ones are in files/, others are made here."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from model.errors import BadUsage
-from store import migrations, schema
-from store.migrations import Step
+from store import schema, versions
 from store.reading import Damaged, load, open_file
 from store.recording import Recording
+from store.values import checksum
+from store.versions import FIRST
+from store.writing import sealed
+from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
 from tests.unit.windows import same_window
 
-NOW = schema.VERSION
-LATER = NOW + 2
+EARLIER = range(FIRST, schema.VERSION)
 
 
-def tables_of(path: Path) -> dict[str, str]:
+def make_earlier(path: Path, version: int) -> None:
+    """Take out of a file what that version did not have, and seal it as that version did."""
+    ddl, columns = versions.tables(version), versions.columns(version)
     with changing(path) as connection:
-        return dict(connection.execute("SELECT name, sql FROM sqlite_master"))
+        connection.execute("BEGIN")
+        for table in schema.TABLES:
+            if table.name not in ddl:
+                connection.execute(f"DROP TABLE {table.name}")
+                continue
+            kept = ", ".join(columns[table.name])
+            rows = connection.execute(f"SELECT {kept} FROM {table.name}").fetchall()
+            connection.execute(f"DROP TABLE {table.name}")
+            connection.execute(ddl[table.name])
+            marks = ", ".join("?" * len(columns[table.name]))
+            connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
+        _seal(connection, columns)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+
+
+def _seal(connection: sqlite3.Connection, columns: Mapping[str, tuple[str, ...]]) -> None:
+    for shared in (table for table in schema.SHARED if table.name in columns):
+        for number, *values, _ in connection.execute(f"SELECT * FROM {shared.name}").fetchall():
+            sums = checksum([(number, *values)])
+            connection.execute(
+                f"UPDATE {shared.name} SET checksum = ? WHERE {shared.key[0]} = ?", (sums, number)
+            )
+    tables = [table for table in schema.PARTS if table.name in columns]
+    for number, *values, _ in connection.execute("SELECT * FROM windows").fetchall():
+        parts = {
+            table.name: [
+                row[1:]
+                for row in connection.execute(
+                    f"SELECT * FROM {table.name} WHERE window_id = ? ORDER BY place", (number,)
+                )
+            ]
+            for table in tables
+        }
+        connection.execute(
+            "UPDATE windows SET checksum = ? WHERE window_id = ?", (sealed(values, parts, tables), number)
+        )
 
 
 @dataclass
 class Earlier:
-    """A file of the version of now, which is two versions ago."""
+    """A recording of three windows of an earlier version."""
 
     path: Path
+    version: int
     content: bytes
 
 
-def first_change(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE losses RENAME COLUMN many TO number")
-    connection.execute("DROP TABLE remarks")
-
-
-def second_change(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE losses RENAME COLUMN number TO count")
-
-
-@pytest.fixture
-def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
-    """Tables were renamed and dropped since."""
+@pytest.fixture(params=EARLIER, ids=lambda version: f"version {version}")
+def earlier(tmp_path: Path, request: pytest.FixtureRequest) -> Earlier:
     path = record(tmp_path / "r.stalltop", following(3))
-    with changing(path) as connection:
-        connection.execute("ALTER TABLE losses RENAME COLUMN count TO many")
-        connection.execute("CREATE TABLE remarks (text)")
-    monkeypatch.setattr(schema, "VERSION", LATER)
-    monkeypatch.setitem(migrations.STEPS, NOW, Step(tables_of(path), first_change))
-    monkeypatch.setitem(migrations.STEPS, NOW + 1, Step({}, second_change))
-    return Earlier(path, path.read_bytes())
+    make_earlier(path, request.param)
+    return Earlier(path, request.param, path.read_bytes())
 
 
-def test_an_earlier_version_is_read_step_by_step_and_the_file_stays(earlier: Earlier) -> None:
+def test_an_earlier_version_is_read_and_the_file_stays(earlier: Earlier) -> None:
     with open_file(earlier.path) as recorded:
-        assert (recorded.version, recorded.kind) == (NOW, "recording")
+        assert (recorded.version, recorded.kind) == (earlier.version, "recording")
         with recorded.held():
-            for found, one in zip(recorded.windows(), following(3), strict=True):
-                same_window(found, one)
+            found = list(recorded.windows())
+        for window, one in zip(found, following(3), strict=True):
+            assert [key._replace(device="") for key in one.rows.keys] == list(window.rows.keys)
+            assert window.rows.total_ns.tolist() == one.rows.total_ns.tolist()
+            assert window.chains
+            assert window.evidence.charges
         assert not recorded.changed()
         assert not recorded.warnings
+        recorded.check_shared()
     assert earlier.path.read_bytes() == earlier.content
     assert [one.name for one in earlier.path.parent.iterdir()] == [earlier.path.name]
+
+
+def test_what_version_2_did_not_have_is_unknown(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.stalltop", [full_window()])
+    make_earlier(path, 2)
+    window = load(path)
+    assert not window.allocations
+    assert not window.evidence.activity
+    assert not window.evidence.overlaps
+    assert {key.device for key in window.rows.keys} == {""}
+    assert not any(tenant.labels or tenant.pod_uid for tenant in window.tenants.values())
+    (device,) = window.devices.devices
+    assert (device.energy_millijoules, device.instances, device.pci_bus_id) == (None, (), "")
+    assert device.xids
+
+
+def test_windows_of_an_earlier_version_are_written_as_those_of_now(earlier: Earlier, tmp_path: Path) -> None:
+    before = load(earlier.path)
+    same_window(load(record(tmp_path / "now.stalltop", [before])), before)
 
 
 def test_windows_of_an_earlier_version_that_is_being_written_are_read(earlier: Earlier) -> None:
@@ -82,7 +134,9 @@ def test_windows_of_an_earlier_version_that_is_being_written_are_read(earlier: E
         "CREATE TRIGGER surprise AFTER INSERT ON windows BEGIN SELECT 1; END",
         "CREATE VIEW operations AS SELECT 1",
         "ALTER TABLE hosts RENAME TO others",
-        "DROP TABLE remarks",
+        "ALTER TABLE series ADD COLUMN device TEXT",
+        "DROP TABLE losses",
+        "CREATE TABLE activity (a)",
     ],
 )
 def test_an_earlier_version_is_held_to_its_own_tables(earlier: Earlier, statement: str) -> None:
@@ -100,22 +154,54 @@ def test_damage_in_an_earlier_version_is_told(earlier: Earlier) -> None:
         assert len(recorded.warnings) == 1
 
 
-def test_a_step_that_fails_is_damage(earlier: Earlier, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(connection: sqlite3.Connection) -> None:
-        connection.execute("DROP TABLE nothing")
-
-    monkeypatch.setitem(migrations.STEPS, NOW + 1, Step({}, fails))
-    with pytest.raises(Damaged, match="nothing"):
-        load(earlier.path)
+def test_damage_in_what_windows_share_is_told_in_an_earlier_version(earlier: Earlier) -> None:
+    with changing(earlier.path) as connection:
+        connection.execute("UPDATE series SET operation = 'cudaFree'")
+    with open_file(earlier.path) as recorded:
+        with pytest.raises(Damaged):
+            recorded.check_shared()
+        assert recorded.between(0, 1e18) == []
 
 
 def test_a_recorder_does_not_go_on_with_an_earlier_version(earlier: Earlier) -> None:
-    with pytest.raises(BadUsage, match="another version"):
+    with pytest.raises(BadUsage, match=f"another version of stalltop .format {earlier.version}."):
         Recording(earlier.path)
     assert earlier.path.read_bytes() == earlier.content
 
 
-def test_there_is_a_step_for_every_version() -> None:
-    known = sorted(migrations.STEPS)
-    assert known == list(range(schema.VERSION - len(known), schema.VERSION))
-    assert (not known and schema.VERSION == 2) or known[0] == 2
+@pytest.mark.parametrize("version", EARLIER)
+def test_nothing_of_an_earlier_version_is_gone(version: int) -> None:
+    now = {table.name: set(table.names) for table in schema.TABLES}
+    for name, columns in versions.columns(version).items():
+        assert set(columns) <= now[name]
+
+
+@pytest.mark.parametrize("version", EARLIER)
+def test_an_earlier_version_is_as_it_was_released(version: int) -> None:
+    path = Path(__file__).parent / "files" / f"version-{version}.stalltop"
+    with changing(path) as connection:
+        found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    assert found == versions.tables(version)
+
+
+@pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
+def test_a_column_that_is_added_is_empty_in_rows_from_before(table: schema.Table) -> None:
+    for column in table.columns:
+        expected = None if column.null else {"TEXT": "", "BLOB": b""}.get(column.type, 0)
+        if column.about.startswith("JSON list") and not column.null:
+            expected = "[]"
+        connection = sqlite3.connect(":memory:")
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        connection.execute(f"ALTER TABLE t ADD COLUMN {column.added}")
+        assert connection.execute(f"SELECT {column.name} FROM t").fetchone() == (expected,)
+        assert re.match(rf"{column.name} {column.type}", column.added)
+        connection.close()
+
+
+def test_windows_without_anything_new_are_equal(tmp_path: Path) -> None:
+    """What an earlier version had comes back to the last figure."""
+    now = load(Path(__file__).parent / "files" / "version-2.stalltop")
+    path = record(tmp_path / "r.stalltop", [now])
+    make_earlier(path, 2)
+    same_window(load(path), replace(now))

@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 import pytest
 from hdrh.histogram import HdrHistogram
 
+from model.allocation import Allocation
 from model.chain import Chain
 from model.device import Device
 from model.evidence import TenantUse
@@ -60,7 +61,7 @@ def test_every_field_of_a_record_has_a_column(table: schema.Table) -> None:
     found: set[str] = set()
     for column in table.columns:
         found |= set(column.names)
-        if column.refers in ("gpus", "limits", "chain_texts"):
+        if column.refers in ("gpus", "limits", "allotments", "chain_texts"):
             for other in shared[column.refers].columns:
                 found |= set(other.names)
     assert table.kind is not None
@@ -75,7 +76,13 @@ def test_every_field_of_the_coverage_has_a_column() -> None:
 
 def test_tables_that_share_fields_have_their_kinds() -> None:
     kinds = {table.name: table.kind for table in schema.SHARED if table.kind is not None}
-    assert kinds == {"coverage": Coverage, "limits": TenantUse, "gpus": Device, "chain_texts": Chain}
+    assert kinds == {
+        "coverage": Coverage,
+        "limits": TenantUse,
+        "gpus": Device,
+        "allotments": Allocation,
+        "chain_texts": Chain,
+    }
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)
@@ -99,7 +106,7 @@ def test_references_lead_somewhere(file: sqlite3.Connection) -> None:
 def test_the_head_of_a_file_is_as_the_document_says(tmp_path: Path) -> None:
     head = save(full_window(), tmp_path / "w.stalltop").read_bytes()
     assert head[68:72] == b"STLT"
-    assert int.from_bytes(head[60:64], "big") == 2
+    assert int.from_bytes(head[60:64], "big") == 3
 
 
 def crc(rows: Any, before: int = 0) -> int:

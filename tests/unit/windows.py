@@ -33,8 +33,9 @@ def key(
     layer: str = "runtime",
     nested: bool = False,
     host: str = "gpu7",
+    device: str = "",
 ) -> RowKey:
-    return RowKey(host, tenant, pid, process, layer, operation, nested)
+    return RowKey(host, tenant, pid, process, layer, operation, nested, device)
 
 
 def rows(calls: Sequence[Calls], *, split: bool = False) -> Rows:
@@ -67,7 +68,16 @@ TENANTS = {
         "docker:aa", "train", runtime="docker", container_id="aa", cgroup_id=71, cgroup_path="/docker/aa"
     ),
     "cri:bb": Tenant(
-        "cri:bb", "serve", kind="pod", runtime="containerd", container_id="bb", pod="llm-0", namespace="prod"
+        *("cri:bb", "serve"),
+        kind="pod",
+        runtime="containerd",
+        container_id="bb",
+        pod="llm-0",
+        namespace="prod",
+        container="server",
+        pod_uid="6f1c-99",
+        user="1000",
+        labels=(("app", "llm"), ("tier", "prod")),
     ),
 }
 
