@@ -33,11 +33,18 @@ under process id 0, and of what is still too much the largest are kept."""
 
 _Record = BlockIo | TenantUse | ProcessUse | Rank | DeviceActivity | DeviceOverlap
 
+
+def _tuple_of(names: Sequence[str]) -> Callable[[Any], tuple[int, ...]]:
+    """Gives these attributes; of one alone, ``attrgetter`` gives no tuple."""
+    get = operator.attrgetter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
+
+
 _KEY_OF: Final[dict[type, Callable[[Any], Hashable]]] = {
     kind: operator.attrgetter(*names) for kind, names in KEYS.items()
 }
 _SUMS_OF: Final[dict[type, Callable[[Any], tuple[int, ...]]]] = {
-    kind: operator.attrgetter(*names) for kind, names in SUMS.items()
+    kind: _tuple_of(names) for kind, names in SUMS.items()
 }
 _Charges = dict[tuple[Any, ...], list[int]]
 """By all of a charge but ns and times: [ns, times, windows that have it]."""

@@ -30,13 +30,15 @@ def document(window: Window) -> dict[str, Any]:
         "window": {"start": _number(window.start), "seconds": _number(window.seconds)},
         "probes": _probes(window.coverage, window),
         "tenants": [
-            asdict(tenant) for tenant in sorted(window.tenants.values(), key=lambda tenant: tenant.id)
+            _finite(asdict(tenant))
+            for tenant in sorted(window.tenants.values(), key=lambda tenant: tenant.id)
         ],
         "operations": _operations(window.rows),
         "kernels": _kernels(window.kernels),
         "calls": _calls(window.calls),
         "open_calls": [
-            asdict(call) for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
+            _placed(asdict(call))
+            for call in sorted(window.open_calls, key=lambda call: (-call.age_ns, *_who(call)))
         ],
         "chains": [chain_document(chain) for chain in sorted(window.chains, key=worst_first)],
         "culprits": _culprits(window.evidence),
@@ -44,6 +46,7 @@ def document(window: Window) -> dict[str, Any]:
         "driver": window.devices.driver,
         "devices_unavailable": window.devices.unavailable,
         "devices": [_finite(asdict(device)) for device in window.devices.devices],
+        "allocations": [_finite(asdict(allocation)) for allocation in window.allocations],
         "system": None if window.system is None else _finite(asdict(window.system)),
     }
 
@@ -96,6 +99,7 @@ def _operations(rows: Rows) -> list[dict[str, Any]]:
             "layer": key.layer,
             "operation": key.operation,
             "nested": key.nested,
+            "device": key.device or None,
             "calls": calls,
             "errors": errors,
             "bytes": moved,
@@ -108,13 +112,15 @@ def _operations(rows: Rows) -> list[dict[str, Any]]:
         }
         for key, calls, errors, moved, total, longest, (p50, p95, p99), parts in columns
     ]
-    operations.sort(key=lambda row: (-row["total_ns"], row["tenant"], row["pid"], row["operation"]))
+    operations.sort(
+        key=lambda row: (-row["total_ns"], row["tenant"], row["pid"], row["operation"], row["device"] or "")
+    )
     return operations
 
 
 def _kernels(kernels: Iterable[KernelCount]) -> list[dict[str, Any]]:
     found = [
-        kernel._asdict()
+        _placed(kernel._asdict())
         | {
             "buckets": [
                 [bucket_lowest_ns(bucket), bucket_highest_ns(bucket), calls]
@@ -132,7 +138,7 @@ def _calls(calls: Calls) -> dict[str, Any]:
     return {
         "passed_over": calls.passed_over,
         "kept": [
-            call._asdict()
+            _placed(call._asdict())
             | {"split_ns": None if call.split_ns is None else dict(zip(SPLITS, call.split_ns, strict=True))}
             for call in calls.kept
         ],
@@ -148,6 +154,7 @@ def _culprits(evidence: Evidence) -> list[dict[str, Any]]:
             "victim_process": charge.process,
             "layer": charge.layer,
             "operation": charge.operation,
+            "device": charge.device or None,
             "kind": charge.kind,
             "culprit": charge.culprit_tenant,
             "pid": charge.culprit_pid,
@@ -163,7 +170,7 @@ def chain_document(chain: Chain) -> dict[str, Any]:
     """One element of ``chains``."""
     plain: dict[str, Any] = _finite(asdict(chain))
     plain["fix"] = plain.pop("fixes")
-    plain["rows"] = [key._asdict() for key in chain.rows]
+    plain["rows"] = [_placed(key._asdict()) for key in chain.rows]
     return plain
 
 
@@ -175,8 +182,15 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
         "tenant_use": sorted(plain["tenants"], key=lambda use: (-use["cpu_ns"], use["tenant"])),
         "process_use": sorted(plain["processes"], key=lambda use: (-use["cpu_ns"], use["pid"])),
         "ranks": sorted(plain["ranks"], key=lambda rank: (rank["communicator"], rank["rank"], rank["pid"])),
+        "activity": sorted(map(_placed, plain["activity"]), key=lambda active: -active["active_ns"]),
+        "overlaps": sorted(map(_placed, plain["overlaps"]), key=lambda overlap: -overlap["ns"]),
         **{name: plain[name] for name in ("events", "swap_in_bytes", "swap_out_bytes", "unknown")},
     }
+
+
+def _placed(plain: dict[str, Any]) -> dict[str, Any]:
+    """``plain`` with None for a device that is not known."""
+    return plain | {"device": plain["device"] or None}
 
 
 def _finite(value: Any) -> Any:

@@ -62,6 +62,7 @@ def test_the_fields_of_an_operation() -> None:
             "layer": "runtime",
             "operation": "cudaLaunchKernel",
             "nested": False,
+            "device": None,
             "calls": 3,
             "errors": 1,
             "bytes": 64,
@@ -126,8 +127,9 @@ def test_every_window_prints_with_the_same_types(one: Window) -> None:
         assert list(operation) == list(expected)
         split = operation.pop("split_ns")
         assert split is None or types(split) == types(expected["split_ns"])
+        assert operation.pop("device") in (None, "0", "1", "0:3")
         assert types(operation) == {
-            name: kind for name, kind in types(expected).items() if name != "split_ns"
+            name: kind for name, kind in types(expected).items() if name not in ("split_ns", "device")
         }
         assert operation["p50_ns"] <= operation["p95_ns"] <= operation["p99_ns"]
     totals = [operation["total_ns"] for operation in printed["operations"]]
