@@ -8,7 +8,8 @@ import resource
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -26,9 +27,11 @@ from probes import operations
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
 from probes.host import HostReader
+from probes.host_files import host_files
 from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.kernels import RawKernel
+from probes.kubelet.reader import KubeletReader
 from probes.libraries import Libraries
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
@@ -54,6 +57,8 @@ class MonitorOptions:
     """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
     threads: int = 8192
     """Threads that may be traced at once."""
+    host_root: Path = field(default_factory=host_files)
+    """Where the host's sockets and state files are, by which containers, pods and users have names."""
 
 
 class Monitor:
@@ -67,7 +72,8 @@ class Monitor:
         raise_descriptor_limit()
         self.host = clean(platform.node()) or "localhost"
         self.cannot_trace: CannotTrace | None = None
-        self._tenants = Tenants()
+        self._tenants = Tenants(files=options.host_root)
+        self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
         self._evidence = EvidenceReader(self._tenants, self._names)
@@ -148,20 +154,22 @@ class Monitor:
             if key.layer != HOST_LAYER
         )
         coverage = self._coverage(probed, seconds)
+        told = self._kubelet.read(self._tenants_of(devices, coverage))
         window = Window(
             start=wall - seconds,
             seconds=seconds,
             host=self.host,
             rows=rows,
-            tenants=self._tenants_of(devices, coverage),
+            tenants=told.tenants,
             open_calls=open_calls,
             devices=devices,
             system=self._hosts.read(),
             loss=loss,
-            coverage=coverage,
+            coverage=replace(coverage, missing=(*coverage.missing, *told.missing)),
             evidence=evidence,
             kernels=kernels,
             calls=calls,
+            allocations=told.allocations,
         )
         self._clock = clock
         self._let_go(ended)
@@ -177,6 +185,7 @@ class Monitor:
         self._evidence.close()
         self._watch.close()
         self._devices.close()
+        self._kubelet.close()
         self._tenants.close()
 
     def _close_tracing(self) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probes.labels import Labels, bounded
 from probes.text import clean
 
 MAX_BYTES = 8 << 20
@@ -34,11 +35,15 @@ class Names:
     container: str = ""
     pod: str = ""
     namespace: str = ""
+    labels: Labels = ()
 
     def filled_from(self, other: Names) -> Names:
         """These names, and ``other``'s where there are none."""
         return Names(
-            self.container or other.container, self.pod or other.pod, self.namespace or other.namespace
+            self.container or other.container,
+            self.pod or other.pod,
+            self.namespace or other.namespace,
+            self.labels or other.labels,
         )
 
     @property
@@ -107,11 +112,7 @@ class NameFiles:
             roots.append(f"{home}/.local/share/docker")
         for root in roots:
             state = self._json(f"{root}/containers/{container_id}/config.v2.json")
-            labels = _inside(state, "Config", "Labels")
-            kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
-            ecs = _text(labels, "com.amazonaws.ecs.container-name")
-            name = _text(state, "Name").lstrip("/")
-            names = kubernetes.filled_from(Names(clean(ecs))).filled_from(_from_parts(name))
+            names = docker_names(state)
             if names.container:
                 return names
         return Names()
@@ -205,6 +206,16 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def docker_names(state: object) -> Names:
+    """From the description of a container, in Docker's file or in an answer of its (or Podman's) socket."""
+    labels = _inside(state, "Config", "Labels")
+    kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
+    ecs = Names(clean(_text(labels, "com.amazonaws.ecs.container-name")))
+    own = _from_parts(_text(state, "Name").lstrip("/"))
+    kept = Names(labels=bounded(labels.items()) if isinstance(labels, dict) else ())
+    return kubernetes.filled_from(ecs).filled_from(own).filled_from(kept)
 
 
 def _from_parts(name: str) -> Names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from model.tenant import Tenant
@@ -40,6 +40,16 @@ class _Owner:
     may_change: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a look-up brought."""
+
+    shown: str
+    """The name for people."""
+    user: str = ""
+    names: Names = field(default_factory=Names)
+
+
 @dataclass(slots=True)
 class _Nameless:
     identity: Identity
@@ -54,12 +64,20 @@ class Tenants:
     by a short id, and named once the name is there.
     """
 
-    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        files: Path | None = None,
+    ) -> None:
+        """``root`` is where ``/proc`` and ``/sys`` are, ``files`` where the host's own files are; the same by
+        default."""
         self._root = root
         self._clock = clock
         mount = layout(root).unified
         self._tree = CgroupTree(mount) if mount else None
-        self._files = NameFiles(root)
+        self._files = NameFiles(root if files is None else files)
         self._aside = Aside("names")
         self._owners: dict[int, dict[int, _Owner]] = {}
         self._tenants: dict[str, Tenant] = {}
@@ -177,6 +195,7 @@ class Tenants:
             runtime=identity.runtime,
             container_id=identity.container_id,
             pod=identity.pod,
+            pod_uid=identity.pod,
             cgroup_id=cgroup_id if own_path and counted_in == own_path else self._id(own_path),
             cgroup_path=clean(own_path, 4096),
         )
@@ -199,24 +218,32 @@ class Tenants:
         except Exception:  # whatever a state file holds: a name is never worth a row
             found = None
         if found is not None:
-            name, names = found
             self._tenants[tenant] = replace(
-                self._tenants[tenant], name=name, pod=names.pod or identity.pod, namespace=names.namespace
+                self._tenants[tenant],
+                name=found.shown,
+                pod=found.names.pod or identity.pod,
+                namespace=found.names.namespace,
+                container=found.names.container,
+                user=found.user,
+                labels=found.names.labels,
             )
-        named = found is not None and (identity.kind not in ("container", "pod") or found[0] != identity.name)
+        named = found is not None and (
+            identity.kind not in ("container", "pod") or found.shown != identity.name
+        )
         nameless.tries += 1
         nameless.next_try = self._clock() + 2.0 ** (nameless.tries - 1)
         if named or nameless.tries >= NAME_TRIES:
             del self._nameless[tenant]
 
-    def _look_up(self, identity: Identity) -> tuple[str, Names]:
-        """Name to show, and what it was made of. Runs aside, since it reads files."""
+    def _look_up(self, identity: Identity) -> _Found:
+        """Runs aside, since it reads files."""
         if identity.kind not in ("container", "pod"):
             user = self._files.user(identity.uid or 0)
-            return f"{user} {identity.name}".strip(), Names()
+            return _Found(f"{user} {identity.name}".strip(), user)
+        user = self._files.user(identity.uid) if identity.uid else ""
         names = self._files.look_up(identity.container_id, identity.pod, identity.uid)
         own = names.container or (identity.name if identity.kind == "container" else "")
-        return "/".join(filter(None, (names.pod, own))) or identity.name, names
+        return _Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
 
 
 def process_name(tgid: int, root: Path = Path("/")) -> str:

@@ -66,7 +66,7 @@ def test_kubernetes_on_docker(host: FakeHost) -> None:
 def test_ecs(host: FakeHost) -> None:
     config = {"Labels": {"com.amazonaws.ecs.container-name": "infer"}}
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/ecs-long-name", "Config": config})
-    assert names(host) == Names("infer")
+    assert names(host) == Names("infer", labels=(("com.amazonaws.ecs.container-name", "infer"),))
 
 
 @pytest.mark.parametrize("state", ["run/containerd", "run/k3s/containerd"])

@@ -55,6 +55,7 @@ def test_container_by_its_cgroup_id(tmp_path: Path) -> None:
         kind="container",
         runtime="docker",
         container_id=A,
+        container="train-a",
         cgroup_id=host.cgroup(path),  # the container's own, not the one below it
         cgroup_path=path,
     )

@@ -1,0 +1,209 @@
+"""Who the pods of a node are: from the kubelet, from the runtime, and from the folders of logs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demo.grpc_server import GrpcServer, listening_at
+from demo.kubelet import EVERY_SOCKET, Node
+from probes.kubelet import cri, pods, pods_api
+from probes.kubelet.pod import Pod, PodContainer
+from probes.kubelet.pods import PodReader, Pods
+from probes.kubelet.protobuf import encoded
+
+A, B = "a1" * 32, "b2" * 32
+UID, NEXT = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "1f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+ONE = f"""
+[[pods]]
+namespace = "research"
+name = "trainer-0"
+uid = "{UID}"
+labels = {{ app = "trainer", "io.kubernetes.pod.name" = "trainer-0" }}
+ids = {{ train = "{A}" }}
+"""
+TRAINER = Pod(UID, "research", "trainer-0", (("app", "trainer"),), (PodContainer("train", A),))
+_KUBELET, _PODS, _RUNTIME = EVERY_SOCKET
+
+
+def node(root: Path, text: str, *sockets: str) -> Node:
+    (root / "pods.toml").write_text(text)
+    return Node(root, root / "pods.toml", sockets)
+
+
+@pytest.mark.parametrize(("path", "source"), [(_PODS, "the kubelet"), (_RUNTIME, "containerd")])
+def test_a_pod(tmp_path: Path, path: str, source: str) -> None:
+    with node(tmp_path, ONE, path):
+        found = PodReader(tmp_path).read()
+    assert (found.pods, found.source) == ((TRAINER,), source)
+
+
+@pytest.mark.parametrize("path", [_PODS, _RUNTIME])
+def test_what_is_over_is_no_pod(tmp_path: Path, path: str) -> None:
+    reader = PodReader(tmp_path)
+    ended = ONE.replace("labels", "over = true\nlabels")
+    with node(tmp_path, ended + ONE.replace(UID, NEXT).replace(A, B), path):
+        found = reader.read()
+    assert found.uids() == {("research", "trainer-0"): NEXT}
+    assert [one.id for pod in found.pods for one in pod.containers] == [B]
+
+
+def test_a_name_that_two_pods_have_is_nobodys() -> None:
+    first, second = Pod("1", "n", "p"), Pod("2", "n", "p")
+    assert Pods((first, second, Pod("3", "n", "q"))).uids() == {("n", "q"): "3"}
+    assert Pods((first, second, first)).uids() == {}
+
+
+def test_the_kubelet_is_asked_before_the_runtime_and_both_before_folders(tmp_path: Path) -> None:
+    folders(tmp_path, f"research_trainer-0_{UID}")
+    reader = PodReader(tmp_path)
+    with node(tmp_path, ONE, _PODS, _RUNTIME):
+        assert reader.read().source == "the kubelet"
+    with node(tmp_path, ONE, _RUNTIME):
+        found = reader.read()
+        assert (found.source, found.silent) == ("containerd", (("the kubelet", "not there"),))
+    assert reader.read().source == "log folders"
+
+
+def folders(root: Path, *names: str) -> None:
+    for name in names:
+        (root / pods.LOGS / name).mkdir(parents=True, exist_ok=True)
+        (root / pods.FOLDERS / name.rpartition("_")[2]).mkdir(parents=True, exist_ok=True)
+
+
+def test_folders_of_logs(tmp_path: Path) -> None:
+    folders(tmp_path, f"research_trainer-0_{UID}", f"serving_chat_{NEXT}")
+    (tmp_path / pods.FOLDERS / NEXT).rmdir()  # cleaned away: only its logs are left
+    (tmp_path / pods.LINKS).mkdir(parents=True)
+    link = tmp_path / pods.LINKS / f"trainer-0_research_train-{A}.log"
+    link.symlink_to(f"/var/log/pods/research_trainer-0_{UID}/train/0.log")
+    (tmp_path / pods.LINKS / "what is this").write_text("")
+    found = PodReader(tmp_path).read()
+    assert found.pods == (Pod(UID, "research", "trainer-0", (), (PodContainer("train", A),)),)
+
+
+def test_a_host_that_is_no_node(tmp_path: Path) -> None:
+    found = PodReader(tmp_path).read()
+    assert found.pods == ()
+    assert not found.source
+    assert len(found.silent) == 2 + len(cri.SOCKETS)
+
+
+def test_a_runtime_beside_the_kubelets_own_is_passed_over(tmp_path: Path) -> None:
+    with node(tmp_path, "", _RUNTIME), node(tmp_path, ONE, "run/crio/crio.sock"):
+        (tmp_path / "pods.toml").write_text(ONE)
+        with GrpcServer(tmp_path / _RUNTIME, lambda _: b""):
+            found = PodReader(tmp_path).read()
+    assert found.source == "CRI-O"
+    assert ("containerd", "it runs no pods") in found.silent
+
+
+@pytest.mark.parametrize("version", pods_api.METHODS)
+def test_each_version_of_the_list_of_pods(tmp_path: Path, version: str) -> None:
+    answers = Node(tmp_path, tmp_path / "pods.toml")
+    (tmp_path / "pods.toml").write_text(ONE)
+
+    def answer(method: str) -> bytes | None:
+        return answers.answer(method) if method == version else None
+
+    api = pods_api.PodsApi(tmp_path / "api.sock")
+    with GrpcServer(tmp_path / "api.sock", answer):
+        assert api.read() == (TRAINER,)
+        assert api.read() == (TRAINER,)
+
+
+def test_a_pod_that_did_not_change_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    original = pods_api._pod
+
+    def decode(message: bytes) -> Pod | None:
+        decoded.append(message)
+        return original(message)
+
+    monkeypatch.setattr(pods_api, "_pod", decode)
+    api = pods_api.PodsApi(tmp_path / _PODS)
+    with node(tmp_path, ONE, _PODS):
+        assert api.read() == api.read()
+        assert len(decoded) == 1
+        (tmp_path / "pods.toml").write_text(ONE.replace(A, B))
+        assert api.read()[0].containers == (PodContainer("train", B),)
+    assert len(decoded) == 2
+
+
+def test_thousands_of_pods(tmp_path: Path) -> None:
+    many = "".join(ONE.replace("trainer-0", f"t-{n}").replace(UID, f"uid-{n}") for n in range(3_000))
+    for path in (_PODS, _RUNTIME):
+        with node(tmp_path, many, path):
+            assert len(PodReader(tmp_path).read().uids()) == 3_000
+
+
+@pytest.mark.parametrize("path", [_PODS, _RUNTIME])
+def test_one_that_hangs_costs_its_time_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(pods_api, "SECONDS", 0.3)
+    monkeypatch.setattr(cri, "SECONDS", 0.3)
+    release = False
+
+    def hang(_: str) -> None:
+        while not release:
+            time.sleep(0.01)
+
+    folders(tmp_path, f"research_trainer-0_{UID}")
+    with GrpcServer(tmp_path / path, hang):
+        found = PodReader(tmp_path).read()
+        release = True
+    assert found.source == "log folders"
+    assert any("no answer within" in why for _, why in found.silent)
+
+
+def test_a_message_as_the_kubelet_writes_it(tmp_path: Path) -> None:
+    # By hand from generated.proto: managedFields, a spec, conditions and times stand among what is read.
+    meta = encoded(
+        [
+            *((1, b"trainer-0"), (2, b""), (3, b"research"), (4, b""), (5, UID.encode()), (6, b"81"), (7, 0)),
+            (8, encoded([(1, 1_700_000_000), (2, 0)])),
+            (9, encoded([(1, 1_700_000_100), (2, 0)])),  # deletionTimestamp: it ends, and is still there
+            (11, encoded([(1, b"app"), (2, b"trainer")])),
+            (17, encoded([(1, b"kubelet"), (7, encoded([(1, b'{"f:status":{}}')]))])),
+        ]
+    )
+    running = encoded([(2, encoded([(1, encoded([(1, 1_700_000_001), (2, 0)]))]))])
+    status = encoded(
+        [
+            *((1, b"Running"), (2, encoded([(1, b"Ready"), (2, b"True")])), (3, b""), (5, b"10.0.0.1")),
+            (
+                8,
+                encoded(
+                    [(1, b"train"), (2, running), (3, b""), (4, 1), (5, 3), (8, f"cri-o://{A}".encode())]
+                ),
+            ),
+            (8, encoded([(1, b"waits"), (2, encoded([(1, encoded([(1, b"PodInitializing")]))])), (8, b"")])),
+        ]
+    )
+    pod = encoded([(1, meta), (2, encoded([(2, encoded([(1, b"train"), (2, b"image")]))])), (3, status)])
+    found = pods_api._pod(pod)
+    assert found == Pod(
+        UID,
+        "research",
+        "trainer-0",
+        (("app", "trainer"),),
+        (PodContainer("train", A), PodContainer("waits", "", running=False)),
+    )
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_pod_or_refused(message: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        pods_api._pod(message)
+
+
+def test_a_socket_that_nobody_serves(tmp_path: Path) -> None:
+    (tmp_path / _PODS).parent.mkdir(parents=True)
+    listening_at(tmp_path / _PODS).close()
+    assert ("the kubelet", "Connection refused") in PodReader(tmp_path).read().silent

@@ -1,0 +1,202 @@
+"""What a window learns of the kubelet: over real sockets, while pods are replaced and kubelets die."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demo.grpc_server import GrpcServer
+from demo.kubelet import EVERY_SOCKET, Node
+from model.tenant import Tenant
+from probes.kubelet import pod_resources, reader
+from probes.kubelet.reader import KubeletReader, Told
+
+A, B = "a1" * 32, "b2" * 32
+POD = """
+[[pods]]
+namespace = "research"
+name = "trainer-0"
+uid = "{uid}"
+labels = {{ app = "trainer" }}
+ids = {{ train = "{container}" }}
+[pods.containers.train]
+"nvidia.com/gpu" = ["{gpu}"]
+"""
+FIRST = POD.format(uid="uid-1", container=A, gpu="GPU-0")
+SECOND = POD.format(uid="uid-2", container=B, gpu="GPU-0")
+ONE = Tenant("containerd:" + A, A[:12], runtime="containerd", container_id=A, pod="uid-1", pod_uid="uid-1")
+TWO = Tenant("containerd:" + B, B[:12], runtime="containerd", container_id=B, pod="uid-2", pod_uid="uid-2")
+BOTH = {ONE.id: ONE, TWO.id: TWO}
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(reader, "SOON_SECONDS", 0.05)
+    monkeypatch.setattr(reader, "IDLE_SECONDS", 0.1)
+
+
+@pytest.fixture
+def kubelet(tmp_path: Path) -> Iterator[KubeletReader]:
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    write(tmp_path, FIRST)
+    found = KubeletReader(tmp_path)
+    yield found
+    found.close()
+
+
+def write(root: Path, pods: str) -> None:
+    (root / "new.toml").write_text(pods)
+    (root / "new.toml").rename(root / "pods.toml")
+
+
+def node(root: Path, *sockets: str) -> Node:
+    return Node(root, root / "pods.toml", sockets or EVERY_SOCKET[:2])
+
+
+def until(kubelet: KubeletReader, wanted: Callable[[Told], object]) -> Told:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not wanted(told := kubelet.read(BOTH)):
+        assert time.monotonic() < end, told
+        time.sleep(0.01)
+    return told
+
+
+def credited(told: Told) -> list[tuple[str, str]]:
+    return [(one.pod_uid, one.tenant) for one in told.allocations]
+
+
+@pytest.mark.parametrize("second", EVERY_SOCKET[1:])
+def test_a_pod_and_the_one_that_takes_its_place(tmp_path: Path, kubelet: KubeletReader, second: str) -> None:
+    with node(tmp_path, EVERY_SOCKET[0], second):
+        told = until(kubelet, credited)
+        told = until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+        assert told.tenants[ONE.id].name == "trainer-0/train"
+        assert told.tenants[ONE.id].labels == (("app", "trainer"),)
+        assert told.tenants[TWO.id] == TWO
+        for pods, wanted in ((SECOND, ("uid-2", TWO.id)), (FIRST, ("uid-1", ONE.id))) * 5:
+            write(tmp_path, pods)
+            end = time.monotonic() + PATIENCE_SECONDS
+            while (found := credited(kubelet.read(BOTH))) != [wanted]:
+                # At no moment is one of them credited with what is the other's.
+                assert set(found) <= {("uid-1", ONE.id), ("uid-2", TWO.id), ("", "")}
+                assert time.monotonic() < end
+                time.sleep(0.001)
+
+
+def test_while_both_of_a_name_are_there_nobody_is_credited(tmp_path: Path, kubelet: KubeletReader) -> None:
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+        write(tmp_path, FIRST + SECOND.replace("GPU-0", "GPU-1"))
+        until(kubelet, lambda told: credited(told) == [("", ""), ("", "")])
+        write(tmp_path, SECOND.replace("GPU-0", "GPU-1"))
+        until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)])
+
+
+def test_a_pod_that_does_nothing_holds_its_gpu_all_the_same(tmp_path: Path, kubelet: KubeletReader) -> None:
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+        (one,) = kubelet.read({}).allocations
+        assert (one.pod_uid, one.tenant, one.uuids) == ("uid-1", "", ("GPU-0",))
+
+
+def test_a_kubelet_that_dies_and_comes_back(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "STALE_SECONDS", 0.3)
+    with GrpcServer(tmp_path / EVERY_SOCKET[2], Node(tmp_path, tmp_path / "pods.toml").answer):
+        with node(tmp_path):
+            until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+        told = until(kubelet, lambda told: told.missing)
+        assert "not since: no socket of a kubelet" in told.missing[0].reason
+        assert credited(told) == [("uid-1", ONE.id)]  # the runtime says that the pod is still there
+        write(tmp_path, SECOND)
+        until(kubelet, lambda told: not told.allocations)
+        with node(tmp_path):
+            until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)] and not told.missing)
+
+
+def test_what_was_told_long_ago_is_forgotten(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+    assert credited(kubelet.read(BOTH))
+    monkeypatch.setattr(reader, "FORGOTTEN_SECONDS", 0.2)
+    until(kubelet, lambda told: not told.allocations)
+
+
+def test_one_that_hangs_holds_up_nobody(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = True
+    answers = Node(tmp_path, tmp_path / "pods.toml")
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+
+    def hang(method: str) -> bytes | None:
+        while hangs:
+            time.sleep(0.01)
+        return answers.answer(method)
+
+    monkeypatch.setattr(pod_resources, "SECONDS", 0.5)
+    reads = 0
+    with GrpcServer(tmp_path / EVERY_SOCKET[0], hang), GrpcServer(tmp_path / EVERY_SOCKET[1], answers.answer):
+        # As long as a question hangs, windows are made: many more of them than a question takes turns.
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            assert credited(kubelet.read(BOTH)) == [("uid-1", ONE.id)]
+            reads += 1
+        hangs = False
+        write(tmp_path, SECOND)
+        until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)])
+    assert reads > 20
+
+
+def test_a_pod_that_nobody_told_of_is_asked_for_at_once(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
+        monkeypatch.setattr(reader, "ASK_SECONDS", 1e6)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:  # by now it waits for long
+            kubelet.read({ONE.id: ONE})
+            time.sleep(0.01)
+        write(tmp_path, FIRST + SECOND.replace("trainer-0", "other"))
+        other = replace(TWO, container_id="")
+        until(kubelet, lambda _: kubelet.read({TWO.id: other}).tenants[TWO.id].pod == "other")
+
+
+def test_a_host_without_a_kubelet_costs_nothing(tmp_path: Path) -> None:
+    found = KubeletReader(tmp_path)
+    assert found.read(BOTH) == Told(BOTH)
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    write(tmp_path, FIRST)
+    with node(tmp_path):
+        until(found, lambda told: credited(told) == [("uid-1", ONE.id)])
+    found.close()
+    found.close()
+
+
+@pytest.mark.parametrize("method", ["_ask", "_left"])
+def test_nothing_that_is_told_ends_the_thread(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    called = 0
+
+    def fail(*_: object) -> None:
+        nonlocal called
+        called += 1
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(reader._Poll, method, fail)
+        until(kubelet, lambda _: called >= 2)
+    with node(tmp_path):
+        until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
