@@ -41,6 +41,12 @@ _TARGETS = (
         ("-lm", "-ldl"),
     ),
     ("libnccl.so.2", ("nccl.c", "standin.c"), (*_LIBRARY, "-Wl,-soname,libnccl.so.2"), ("-lm", "-ldl")),
+    (
+        "libnvidia-ml.so.1",
+        ("nvml.c", "nvml_parts.c", "nvml_scenario.c"),
+        ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"),
+        (),
+    ),
     ("caller", ("caller.c", "calls.c", "host.c", "kernels.c", "memory.c"), (), ("-lpthread", "-ldl")),
 )
 
@@ -65,6 +71,11 @@ class Built:
     def nccl(self) -> Path:
         """The stand-in NCCL."""
         return self.folder / "libnccl.so.2"
+
+    @property
+    def nvml(self) -> Path:
+        """The stand-in of the driver's library that tells of GPUs: see ``native/nvml.h``."""
+        return self.folder / "libnvidia-ml.so.1"
 
     @property
     def caller(self) -> Path:

@@ -1,48 +1,61 @@
-"""The GPUs, read beside the thread that makes windows: a driver that hangs never holds up a window."""
+"""The GPUs, read in another process: a driver that hangs never holds up a window."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from model.call_cost import CallCost
 from model.device import DEVICE_COUNTERS, Device, Devices
-from probes.aside import Aside
-from probes.nvml import Nvml, NvmlUnavailable
-from probes.text import clean
+from probes.nvml_link import NO_LIBRARY, Link, library_there
 
-PATIENCE_SECONDS = 0.3
+PATIENCE_SECONDS: Final = 0.3
 """How long a read waits for figures of now; eight GPUs take some tens of ms."""
-STALE_SECONDS = 3.0
+STALE_SECONDS: Final = 3.0
 """Figures older than this are marked with their age."""
-RETRY_SECONDS = 15.0
+RETRY_SECONDS: Final = 15.0
 """How often a driver that was not there is looked for again."""
+HANG_SECONDS: Final = 30.0
+"""After so long without a word, the process that reads NVML is ended and another one begun. Opening NVML
+takes seconds for each GPU where the driver does not keep them ready."""
+SET_ASIDE_SECONDS: Final = (60.0, 600.0)
+"""How long a GPU on which it hung is not asked, at first and at most: that time doubles with each hang."""
+MOST_HANGING: Final = 4
+"""Processes that hang inside the kernel and cannot be ended: with so many, no other one is begun."""
 
 
-class OpenNvml(Protocol):
-    """What is used of `probes.nvml.Nvml`."""
+class Reading(Protocol):
+    """What is used of `probes.nvml_link.Link`."""
 
-    driver: str
-
-    def devices(self) -> tuple[Device, ...]:
-        """All GPUs now."""
+    def ask(self, **request: object) -> None:
+        """Send a request. Raises OSError."""
         ...
 
-    def close(self) -> None:
-        """Shut down."""
+    def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
+        """What comes within this time. Raises OSError."""
+        ...
+
+    def end(self) -> bool:
+        """End it; whether it is gone."""
+        ...
+
+    def gone(self) -> bool:
+        """Whether it has ended."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    devices: Devices
-    clock: float
+@dataclass(slots=True)
+class _Aside:
+    """A GPU on which NVML hung."""
+
+    seconds: float
+    until: float
 
 
 class DeviceReader:
-    """Gives the GPUs as they were a moment ago. Used from one thread; NVML is only touched in another.
+    """Gives the GPUs as they were a moment ago. Used from one thread; only another process touches NVML.
 
     Whatever counts (``DEVICE_COUNTERS``, XIDs) is told once: each read gives what came since the read before,
     also where some figures of NVML came too late to be given at all.
@@ -50,57 +63,181 @@ class DeviceReader:
 
     def __init__(
         self,
-        open_nvml: Callable[[], OpenNvml] = Nvml,
+        environment: Mapping[str, str] | None = None,
         *,
+        begin: Callable[[Mapping[str, str]], Reading] = Link,
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float | None = None,
     ) -> None:
-        self._open_nvml = open_nvml
+        """``environment``: what is set for the process that reads, such as where its library is."""
+        self._environment = environment or {}
+        self._begin = begin
         self._clock = clock
         self._patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
-        self._aside = Aside("devices")
-        self._nvml: OpenNvml | None = None
-        self._seen: _Seen | None = None
-        self._next_open = clock()
-        self._began = clock()
+        self._link: Reading | None = None
+        self._hanging: list[Reading] = []
+        self._began = self._heard = clock()
+        self._next_begin = clock()
+        self._looking = False
+        self._asking: int | None = None
+        """The GPU that is being asked."""
+        self._aside: dict[int, _Aside] = {}
         self._closed = False
+        self._unavailable = ""
+        self._driver = ""
+        self._seen: dict[int, tuple[Device, float]] = {}
+        """What was last told of each GPU, and when."""
+        self._costs: tuple[CallCost, ...] | None = None
         self._told: dict[tuple[str, str], int] = {}
         """The driver's totals that were told last, by device and counter."""
-        self._xids: deque[tuple[str, int]] = deque()
-        """Reported and not told yet, with their device."""
-        self._aside.call(self._poll, 0)  # opening may take seconds where the driver keeps no state
+        self._xids: dict[str, tuple[int, ...]] = {}
+        """Reported and not told yet, by device."""
+        self._look()  # opening may take seconds where the driver keeps no state
 
     def read(self) -> Devices:
         """The GPUs now, or as last seen, with a note of the age, where the driver does not answer."""
-        if not self._closed and not self._aside.busy:
-            self._aside.call(self._poll, self._patience)
-        elif self._seen is None and self._clock() - self._began < STALE_SECONDS:
-            self._aside.wait(self._patience)  # still opening
-        seen, now = self._seen, self._clock()
-        if seen is None:
+        if not self._closed:
+            fresh = not self._looking
+            self._look()
+            # A look that was under way already is not waited for, but the first one.
+            opening = not self._seen and self._clock() - self._began < STALE_SECONDS
+            self._listen(self._patience if fresh or opening else 0.0)
+        now = self._clock()
+        if self._unavailable:
+            return Devices(unavailable=self._unavailable)
+        if not self._seen:
             waited = now - self._began
             said = "NVML is starting" if waited < STALE_SECONDS else "NVML does not answer"
             return Devices(unavailable=f"{said} ({waited:.0f} s)")
-        age = now - seen.clock
-        devices = self._since_told(seen.devices.devices)
-        if age >= STALE_SECONDS:
-            note = f"NVML has not answered for {age:.0f} s: the figures are as old"
-            devices = tuple(replace(device, notes=(*device.notes, note)) for device in devices)
-        return replace(seen.devices, devices=devices)
+        found = [self._aged(device, now - at) for _, (device, at) in sorted(self._seen.items())]
+        return Devices(self._since_told(found), driver=self._driver)
+
+    def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:
+        """What the calls of NVML took so far, the dearest first; none where it is not told in this time."""
+        end = self._clock() + patience_seconds
+        self._costs = None
+        try:
+            while self._link is not None and self._looking and self._clock() < end:
+                self._listen(end - self._clock())
+            if self._link is not None and not self._looking:
+                self._link.ask(costs=True)
+                for answer in self._link.answers(max(end - self._clock(), 0.0)):
+                    self._take(answer)
+                    if self._costs is not None:
+                        break
+        except OSError:
+            self._drop()
+        return self._costs or ()
 
     def close(self) -> None:
-        """Shut NVML down, unless it hangs; never waits longer than a read. May be called twice."""
-        if not self._closed:
-            self._closed = True
-            self._aside.call(self._shut, self._patience)
-            self._aside.close()
+        """End the process that reads, without waiting for a driver that hangs. May be called twice."""
+        self._closed = True
+        self._drop()
 
-    def _since_told(self, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    # The process that reads
+
+    def _look(self) -> None:
+        """Have a look begun, unless one is under way."""
+        now = self._clock()
+        self._hanging = [link for link in self._hanging if not link.gone()]
+        if self._looking and now - self._heard >= HANG_SECONDS:
+            self._give_up(now)
+        if self._looking or (self._link is None and not self._start(now)):
+            return
+        assert self._link is not None
+        without = [index for index, aside in self._aside.items() if now < aside.until]
+        last = [index for index in self._aside if index not in without]
+        try:
+            self._link.ask(look=True, without=without, last=last)
+        except OSError:
+            self._drop()
+            return
+        self._looking, self._heard = True, now
+
+    def _start(self, now: float) -> bool:
+        if now < self._next_begin or len(self._hanging) >= MOST_HANGING:
+            return False
+        self._next_begin = now + RETRY_SECONDS
+        if not self._environment and not library_there():
+            self._unavailable = NO_LIBRARY
+            self._seen.clear()
+            return False
+        try:
+            self._link = self._begin(self._environment)
+        except OSError as error:
+            if not self._seen:
+                self._unavailable = f"NVML cannot be read: no process can be begun ({error.strerror})"
+            return False
+        return True
+
+    def _give_up(self, now: float) -> None:
+        """Nothing was heard for long: have another process go on without the GPU that this one hangs on."""
+        if self._asking is not None:
+            first, most = SET_ASIDE_SECONDS
+            before = self._aside.get(self._asking)
+            seconds = first if before is None else min(2 * before.seconds, most)
+            self._aside[self._asking] = _Aside(seconds, now + seconds)
+            self._next_begin = now
+        self._drop()
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        self._looking, self._asking = False, None
+        if link is not None and not link.end():
+            self._hanging.append(link)
+
+    def _listen(self, patience_seconds: float) -> None:
+        """Take in what it says, for at most so long."""
+        if self._link is None or not self._looking:
+            return
+        try:
+            for answer in self._link.answers(patience_seconds):
+                self._take(answer)
+                if not self._looking:
+                    break
+        except OSError:
+            if not self._seen:
+                self._unavailable = "NVML took the process down that reads it"
+            self._drop()
+
+    def _take(self, answer: tuple[Any, ...]) -> None:
+        what, *said = answer
+        self._heard = now = self._clock()
+        if what == "begun":
+            self._driver, indexes = said
+            self._unavailable = ""
+            self._seen = {index: seen for index, seen in self._seen.items() if index in indexes}
+        elif what == "asking":
+            [self._asking] = said
+        elif what == "device":
+            [device] = said
+            self._asking = None
+            self._aside.pop(device.index, None)
+            self._seen[device.index] = device, now
+            self._xids[_key(device)] = (*self._xids.get(_key(device), ()), *device.xids)
+        elif what == "unavailable":
+            [self._unavailable] = said
+            self._seen.clear()
+            self._looking, self._asking = False, None
+        elif what == "costs":
+            [self._costs] = said
+        else:
+            self._looking, self._asking = False, None
+
+    # What is told of them
+
+    def _aged(self, device: Device, age: float) -> Device:
+        """``device`` with its age, where that is worth a word."""
+        if age < STALE_SECONDS:
+            return device
+        note = f"NVML has not answered for {age:.0f} s: the figures are as old"
+        ages = dict.fromkeys(_figures(device), round(age, 1))
+        ages |= {name: round(before + age, 1) for name, before in device.ages}
+        return replace(device, notes=(*device.notes, note), ages=tuple(ages.items()))
+
+    def _since_told(self, devices: Iterable[Device]) -> tuple[Device, ...]:
         """``devices`` with what they count as differences to what was told before; 0 the first time."""
-        xids = dict[str, tuple[int, ...]]()
-        while self._xids:
-            key, xid = self._xids.popleft()
-            xids[key] = (*xids.get(key, ()), xid)
+        xids, self._xids = self._xids, {}
         found = []
         for device in devices:
             changes = dict[str, Any]()
@@ -114,30 +251,15 @@ class DeviceReader:
             found.append(replace(device, xids=xids.get(_key(device), ()), **changes))
         return tuple(found)
 
-    # In the thread beside
 
-    def _poll(self) -> None:
-        try:
-            if self._nvml is None:
-                if self._clock() < self._next_open:
-                    return
-                self._nvml = self._open_nvml()
-            devices = self._nvml.devices()
-            self._xids.extend((_key(device), xid) for device in devices for xid in device.xids)
-            found = Devices(devices, driver=self._nvml.driver)
-        except NvmlUnavailable as reason:
-            self._shut()
-            found = Devices(unavailable=str(reason))
-        except Exception as error:  # a binding that does not fit its library: this costs the devices only
-            self._shut()
-            found = Devices(unavailable=clean(f"NVML failed: {type(error).__name__}: {error}"))
-        self._seen = _Seen(found, self._clock())
-
-    def _shut(self) -> None:
-        nvml, self._nvml = self._nvml, None
-        self._next_open = self._clock() + RETRY_SECONDS
-        if nvml is not None:
-            nvml.close()
+def _figures(device: Device) -> Iterator[str]:
+    """Names of the fields of a device that tell what was true at a moment."""
+    for name in (
+        *("utilization_percent", "memory_utilization_percent", "memory_used_bytes", "power_watts"),
+        *("temperature_celsius", "sm_clock_mhz", "processes"),
+    ):
+        if getattr(device, name) not in (None, ()):
+            yield name
 
 
 def _key(device: Device) -> str:

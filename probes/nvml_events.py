@@ -6,8 +6,12 @@ import contextlib
 import ctypes
 from typing import Any, Final
 
+from probes.nvml_asking import Asking
+
 _MOST_AT_ONCE: Final = 64
 """Events taken in one look: a GPU that reports them without end does not hold up the rest."""
+_HIGHEST: Final = 1 << 16
+"""XIDs are numbers of three digits; what is far above is none."""
 
 
 class XidWatch:
@@ -22,12 +26,11 @@ class XidWatch:
         self._indexes = dict[int, int]()
         """Of the watched devices, by the address that their handle is."""
 
-    def watch(self, index: int, handle: Any) -> None:
-        """Have XIDs of this device reported from now on. Raises NVMLError where that cannot be."""
-        nvml = self._nvml
+    def watch(self, ask: Asking, index: int, handle: Any) -> None:
+        """Have XIDs of this device reported from now on. Raises what ``ask`` does where that cannot be."""
         if self._set is None:
-            self._set = nvml.nvmlEventSetCreate()
-        nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+            self._set = ask("nvmlEventSetCreate")
+        ask("nvmlDeviceRegisterEvents", handle, self._nvml.nvmlEventTypeXidCriticalError, self._set)
         self._indexes[_address(handle)] = index
 
     def read(self) -> dict[int, tuple[int, ...]]:
@@ -42,7 +45,9 @@ class XidWatch:
                 break
             index = self._indexes.get(_address(event.device))
             if index is not None and event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
-                found[index] = (*found.get(index, ()), int(event.eventData))
+                xid = int(event.eventData)
+                if 0 < xid <= _HIGHEST:
+                    found[index] = (*found.get(index, ()), xid)
         return found
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from model.kernels import kernels_by_row
 from model.window import LOSSES, SPLITS, RowKey, Window
-from probes.nvml import THROTTLE_REASONS
+from probes.nvml_readings import THROTTLE_REASONS
 
 
 def clock(step: float = 1.0) -> Callable[[], float]:

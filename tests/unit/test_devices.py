@@ -1,146 +1,254 @@
-"""Reading GPUs beside the rest: a driver that comes late, goes away, or hangs."""
+"""Reading GPUs in another process: a driver that comes late, goes away, or hangs."""
 
 from __future__ import annotations
 
-import threading
-import time
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
+from model.call_cost import CallCost
 from model.device import Device, Devices
-from probes.devices import STALE_SECONDS, DeviceReader
-from probes.nvml import NvmlUnavailable
+from probes import devices
+from probes.devices import (
+    HANG_SECONDS,
+    MOST_HANGING,
+    RETRY_SECONDS,
+    SET_ASIDE_SECONDS,
+    STALE_SECONDS,
+    DeviceReader,
+)
+
+DEAR = CallCost("nvmlDeviceGetPcieThroughput", 2, 0, 20_000_000, 21_000_000, 21_000_000, 10.0)
+ENVIRONMENT = {"LD_LIBRARY_PATH": "/somewhere"}
 
 
-class FakeNvml:
-    """NVML that does as told."""
+@dataclass
+class FakeProcess:
+    """One that reads NVML, and says what it is told to say."""
 
-    driver = "1"
-    opened = 0
-    asked = 0
-    shown = Device(0, "u", "n")
+    script: Script
+    wanted: list[dict[str, Any]] = field(default_factory=list)
+    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+    ended = False
+
+    def ask(self, **request: object) -> None:
+        if self.script.dead:
+            raise BrokenPipeError("gone")
+        self.script.asked.append(request)
+        self.wanted.append(request)
+
+    def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
+        if self.script.dead:
+            raise BrokenPipeError("gone")
+        if self.wanted and not self.script.silent:
+            self.waiting += self.script.answers(self.wanted.pop())
+        while self.waiting:
+            yield self.waiting.pop(0)
+
+    def end(self) -> bool:
+        self.ended = True
+        return not self.script.unkillable
+
+    def gone(self) -> bool:
+        return self.ended and not self.script.unkillable
+
+
+class Script:
+    """NVML that does as told, whichever process asks it."""
 
     def __init__(self) -> None:
-        self.error: Exception | None = None
-        self.open_error: Exception | None = None
-        self.go_on = threading.Event()
-        self.go_on.set()
-        self.closed = 0
+        self.now = 100.0
+        self.begun: list[FakeProcess] = []
+        self.asked: list[dict[str, Any]] = []
+        self.unavailable = ""
+        self.shown: tuple[Device, ...] = (Device(0, "u", "n"),)
+        self.hangs_at: int | None = None
+        self.silent = self.dead = self.unkillable = False
 
-    def open(self) -> FakeNvml:
-        self.go_on.wait(60)
-        self.opened += 1
-        if self.open_error:
-            raise self.open_error
-        return self
+    def begin(self, environment: Mapping[str, str]) -> FakeProcess:
+        assert environment == ENVIRONMENT
+        if self.dead:
+            raise OSError(11, "Resource temporarily unavailable")
+        self.begun.append(FakeProcess(self))
+        return self.begun[-1]
 
-    def devices(self) -> tuple[Device, ...]:
-        self.go_on.wait(60)
-        if self.error:
-            raise self.error
-        self.asked += 1
-        return (replace(self.shown, xids=(self.asked,) if self.shown.power_held_ns else ()),)
+    def answers(self, request: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+        if request.get("costs"):
+            yield ("costs", (DEAR,))
+            return
+        if self.unavailable:
+            yield ("unavailable", self.unavailable)
+            return
+        yield ("begun", "1", tuple(device.index for device in self.shown))
+        for device in sorted(self.shown, key=lambda device: device.index in request["last"]):
+            if device.index in request["without"]:
+                continue
+            yield ("asking", device.index)
+            if device.index == self.hangs_at:
+                return
+            yield ("device", device)
+        yield ("done",)
 
-    def close(self) -> None:
-        self.closed += 1
+    def reader(self) -> DeviceReader:
+        return DeviceReader(ENVIRONMENT, begin=self.begin, clock=lambda: self.now, patience_seconds=60)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def script() -> Script:
+    return Script()
 
 
-def reader_of(nvml: FakeNvml, clock: Clock, patience: float = 60.0) -> DeviceReader:
-    return DeviceReader(nvml.open, clock=clock, patience_seconds=patience)
-
-
-def test_a_driver_that_comes_later_is_found() -> None:
-    nvml, clock = FakeNvml(), Clock()
-    nvml.open_error = NvmlUnavailable("no driver")
-    reader = reader_of(nvml, clock)
+def test_a_driver_that_comes_later_is_found(script: Script) -> None:
+    script.unavailable = "no driver"
+    reader = script.reader()
     assert reader.read().unavailable == "no driver"
-    assert reader.read().unavailable == "no driver"
-    assert nvml.opened == 1  # not at every tick
-    nvml.open_error = None
-    clock.now += 20
+    script.unavailable = ""
     assert reader.read() == Devices((Device(0, "u", "n"),), driver="1")
-    reader.close()
-    reader.close()
-    assert nvml.closed == 1
-    assert reader.read().devices  # the last that was known, and no call into a closed library
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(NvmlUnavailable("unloaded"), "unloaded"), (AttributeError("no such function"), "no such function")],
-)
-def test_a_driver_that_goes_away_and_comes_back(error: Exception, said: str) -> None:
-    nvml, clock = FakeNvml(), Clock()
-    reader = reader_of(nvml, clock)
+    script.unavailable = "unloaded"
+    assert reader.read() == Devices(unavailable="unloaded")
+    script.unavailable = ""
     assert reader.read().devices
-    nvml.error = error
-    assert said in reader.read().unavailable
-    assert nvml.closed == 1
-    nvml.error = None
-    clock.now += 20
-    assert reader.read().devices
-    assert nvml.opened == 2
+    assert len(script.begun) == 1
+    reader.close()
+    reader.close()
+    assert script.begun[0].ended
+    assert reader.read().devices  # the last that was known, and nobody is asked any more
+    assert len(script.begun) == 1
+
+
+def test_where_there_is_no_library_no_process_is_begun(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "library_there", lambda: False)
+    reader = DeviceReader(begin=script.begin, clock=lambda: script.now)
+    assert "libnvidia-ml.so.1 not found" in reader.read().unavailable
+    assert script.begun == []
     reader.close()
 
 
-def test_a_driver_that_hangs_while_it_opens() -> None:
-    nvml, clock = FakeNvml(), Clock()
-    nvml.go_on.clear()
-    reader = reader_of(nvml, clock, patience=0.01)
+def test_a_process_that_dies_or_cannot_be_begun(script: Script) -> None:
+    reader = script.reader()
+    assert reader.read().devices
+    script.dead = True
+    assert reader.read().devices  # as last seen
+    script.now += RETRY_SECONDS
+    assert reader.read().devices[0].notes  # and told so
+    script.dead = False
+    script.now += RETRY_SECONDS
+    assert reader.read().devices[0].notes == ()
+    assert len(script.begun) == 2
+    script.dead = True
+    assert "no process can be begun" in script.reader().read().unavailable
+
+
+def test_a_driver_that_hangs_while_it_opens(script: Script) -> None:
+    script.silent = True
+    reader = script.reader()
     assert reader.read().unavailable == "NVML is starting (0 s)"
-    clock.now += 60
-    assert reader.read().unavailable == "NVML does not answer (60 s)"
-    nvml.go_on.set()
-    deadline = time.monotonic() + 30
-    while not reader.read().devices and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert reader.read().unavailable == ""
-    reader.close()
+    script.now += HANG_SECONDS - 1
+    assert reader.read().unavailable == f"NVML does not answer ({HANG_SECONDS - 1:.0f} s)"
+    assert len(script.begun) == 1
+    script.now += 1  # it is not waited for without end
+    reader.read()
+    assert script.begun[0].ended
+    assert len(script.begun) == 2
+    script.silent = False
+    assert reader.read().devices
 
 
-def test_figures_are_marked_with_their_age() -> None:
-    nvml, clock = FakeNvml(), Clock()
-    reader = reader_of(nvml, clock)
+def test_processes_that_cannot_be_ended_are_not_begun_without_end(script: Script) -> None:
+    script.silent = script.unkillable = True
+    reader = script.reader()
+    for _ in range(3 * MOST_HANGING):
+        reader.read()
+        script.now += HANG_SECONDS
+    assert len(script.begun) == MOST_HANGING
+    script.unkillable = False  # their calls return at last
+    script.silent = False
+    script.now += RETRY_SECONDS
+    assert reader.read().devices
+    assert len(script.begun) == MOST_HANGING + 1
+
+
+def test_figures_are_marked_with_their_age(script: Script) -> None:
+    script.shown = (Device(0, "u", "n", power_watts=70.0, pcie_replays=1, ages=(("fan_percent", 4.0),)),)
+    reader = script.reader()
+    [fresh] = reader.read().devices
+    assert (fresh.notes, fresh.ages) == ((), (("fan_percent", 4.0),))
+    script.silent = True
     assert reader.read().devices[0].notes == ()
-    nvml.go_on.clear()
-    reader._patience = 0.01
+    script.now += STALE_SECONDS + 2
+    [old] = reader.read().devices
+    assert old.notes == ("NVML has not answered for 5 s: the figures are as old",)
+    assert dict(old.ages) == {"power_watts": 5.0, "fan_percent": 9.0}
+    script.silent = False
+    reader.read()
     assert reader.read().devices[0].notes == ()
-    clock.now += STALE_SECONDS + 2
-    assert reader.read().devices[0].notes == ("NVML has not answered for 5 s: the figures are as old",)
-    nvml.go_on.set()
-    deadline = time.monotonic() + 30
-    while reader.read().devices[0].notes and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert reader.read().devices[0].notes == ()
-    reader.close()
 
 
-def test_nothing_that_counts_is_lost_or_told_twice() -> None:
-    nvml, clock = FakeNvml(), Clock()
-    reader = reader_of(nvml, clock)
-    nvml.shown = Device(0, "u", "n", power_held_ns=100)
-    assert reader.read().devices[0].power_held_ns == 0
-    nvml.go_on.clear()
-    reader._patience = 0.01
-    nvml.shown = Device(0, "u", "n", power_held_ns=150)
+def test_a_gpu_that_hangs_ages_alone(script: Script) -> None:
+    script.shown = tuple(Device(index, f"u{index}", "n") for index in range(3))
+    reader = script.reader()
+    reader.read()
+    script.hangs_at = 1
+    for _ in range(int(HANG_SECONDS) + 2):
+        reader.read()
+        script.now += 1
+    assert len(script.begun) == 2
+    first, hung, last = reader.read().devices
+    assert (first.notes, last.notes) == ((), ())
+    assert "has not answered" in hung.notes[0]
+    assert script.asked[-1]["without"] == [1]
+    script.now += SET_ASIDE_SECONDS[0]
+    reader.read()  # asked once more, after the others
+    assert (script.asked[-1]["without"], script.asked[-1]["last"]) == ([], [1])
+    script.now += HANG_SECONDS
+    reader.read()
+    script.now += SET_ASIDE_SECONDS[0]
+    reader.read()
+    assert script.asked[-1]["without"] == [1]  # it is left alone for longer each time
+    script.hangs_at = None
+    script.now += SET_ASIDE_SECONDS[0]
+    assert [device.notes for device in reader.read().devices] == [(), (), ()]
+    assert script.asked[-1]["last"] == [1]
+    reader.read()
+    assert script.asked[-1]["last"] == []
+
+
+def test_nothing_that_counts_is_lost_or_told_twice(script: Script) -> None:
+    reader = script.reader()
+    told = Device(0, "u", "n", power_held_ns=100)
+    script.shown = (replace(told, xids=(1,)),)
+    [device] = reader.read().devices
+    assert (device.power_held_ns, device.xids) == (0, (1,))
+    script.silent = True
     [late] = reader.read().devices  # the look that it asks for comes too late: it shows the one before
     assert (late.power_held_ns, late.xids) == (0, ())
-    nvml.go_on.set()
-    deadline = time.monotonic() + 30
-    while reader._aside.busy and time.monotonic() < deadline:
-        time.sleep(0.01)
-    reader._patience = 60
-    nvml.shown = Device(0, "u", "n", power_held_ns=170)
-    [device] = reader.read().devices  # of two looks
-    assert (device.power_held_ns, device.xids) == (70, (nvml.asked - 1, nvml.asked))
+    script.silent = False
+    script.shown = (replace(told, power_held_ns=150, xids=(2,)),)
+    reader.read()
+    script.shown = (replace(told, power_held_ns=170, xids=(3,)),)
+    [device] = reader.read().devices
+    assert (device.power_held_ns, device.xids) == (20, (3,))
     reader.close()
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (0, ())
+
+
+def test_the_index_of_a_gpu_that_went_away_goes_with_it(script: Script) -> None:
+    script.shown = tuple(Device(index, f"u{index}", "n") for index in range(2))
+    reader = script.reader()
+    assert len(reader.read().devices) == 2
+    script.shown = script.shown[:1]
+    assert [device.index for device in reader.read().devices] == [0]
+
+
+def test_costs_are_told_where_they_are_known(script: Script) -> None:
+    reader = script.reader()
+    assert reader.costs(1.0) == (DEAR,)
+    script.dead = True
+    assert reader.costs(1.0) == ()
+    reader.close()
+    assert reader.costs(1.0) == ()

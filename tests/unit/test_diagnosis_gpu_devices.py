@@ -17,7 +17,7 @@ from diagnosis.normals import KNOWN_WINDOWS, Normals
 from diagnosis.suspicion import Suspicion
 from model.device import Device, DeviceProcess, Devices
 from model.evidence import HOST_GAP
-from probes.nvml import THROTTLE_REASONS
+from probes.nvml_readings import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import found
 

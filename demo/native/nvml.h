@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A small libnvidia-ml.so.1 behind the real symbol names: GPUs that show whatever a file says, so that the
+ * real Python binding is used on a machine without a driver, and faults of devices can be played.
+ *
+ *     cc -shared -fPIC -O1 -o FOLDER/libnvidia-ml.so.1 nvml.c nvml_parts.c nvml_scenario.c
+ *     NVML_STANDIN_SCENARIO=FILE LD_LIBRARY_PATH=FOLDER PROGRAM
+ *
+ * PROGRAM may be a whole stalltop: the binding (nvidia-ml-py) loads libnvidia-ml.so.1 by its bare name, so
+ * the loader's search path decides. -DOLD_DRIVER leaves out what drivers before 510 do not export.
+ *
+ * FILE is read again when it has changed: write a new one beside it and rename it over the old one to change
+ * the devices while they are watched. Without FILE, or a key in it, the defaults hold. Lines are KEY=VALUE,
+ * for all devices; INDEX.KEY=VALUE, for one, which goes before; and INDEX:NUMBER.KEY=VALUE for one MIG
+ * device. Numbers are decimal, or hexadecimal with 0x.
+ *
+ *     devices=2                                 up to 64, read when the library is initialized
+ *     driver=580.65.06
+ *     name=Stand-in H100, uuid=GPU-INDEX, bus=00000000:0N:00.0, minor=INDEX
+ *     utilization=0, memory_utilization=0, encoder=0, decoder=0        percent
+ *     memory_total=85899345920, memory_used=0, memory_reserved=0      bytes
+ *     bar1_total=137438953472, bar1_used=0      bytes
+ *     power=70000, power_limit=700000, power_limit_default=700000     milliwatts
+ *     energy=0                                  mJ, a total
+ *     temperature=34, slowdown=87, shutdown=92  degrees Celsius
+ *     sm_clock=1980, memory_clock=2619, video_clock=1545, and each with _max     MHz
+ *     performance_state=0, fans=0, fan=30       the last in percent
+ *     reasons=0                                 bits of nvmlClocksEventReasons
+ *     link_generation=5, link_generation_max=5, link_width=16, link_width_max=16
+ *     pcie_rx=0, pcie_tx=0                      KB/s; asking takes 20 ms, as it does in truth
+ *     replays=0, ecc_corrected=0, ecc_uncorrected=0      totals; the last two also with _lifetime
+ *     ecc=1, persistence=1, compute_mode=0, virtualization=0          numbers of nvml.h
+ *     remapped_corrected=0, remapped_uncorrected=0, remap_pending=0, remap_failed=0
+ *     power_violation, thermal_violation, sync_boost_violation, board_limit_violation, reliability_violation
+ *                                               ns, totals, 0
+ *     field.NUMBER=                             a field value (NVML_FI_*); without, it is not supported
+ *     links_up=0                                NVLinks that are up, of field.91
+ *     gpm=0, metric.NUMBER=                     whether there is GPM, and what it shows
+ *     xids=                                     such as 79,31: whatever is added at the end happens now;
+ *                                               an empty list begins anew
+ *     lost=0                                    1: every call for it fails with NVML_ERROR_GPU_IS_LOST
+ *     compute=, graphics=, mps=                 processes: PID:BYTES, or PID:- where that is not known; then,
+ *                                               if wanted, :GPU INSTANCE:COMPUTE INSTANCE
+ *     samples=                                  PID:SM:MEMORY:ENCODER:DECODER:AGE, in percent and ms
+ *     mig=0                                     1: divided, into
+ *     instances=                                profiles such as 1g.10gb,,3g.40gb: the MIG devices 0 and 2,
+ *                                               each with memory_total, memory_used, uuid, gpu_instance (from
+ *                                               1), compute_instance (0) and compute of its own
+ *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t
+ *     count.FUNCTION=N                          this list says it has N entries, whatever it has
+ *     delay.FUNCTION=MS, delay=MS               this one, or every one, takes so long
+ *     hang=0                                    1: every call waits until this is 0 again
+ *
+ * A total may be a rate, N/s: so much a second since the library was loaded.
+ */
+#ifndef STALLTOP_NVML_H
+#define STALLTOP_NVML_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 64, MOST_PARTS = 8, LINE = 2048 };
+enum {
+    SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
+    TIMEOUT = 10, LOST = 15,
+};
+
+typedef int Return;
+typedef unsigned long long u64;
+
+struct Device {
+    int index;
+    int part; /* number of the MIG device, from 1; 0 is the whole GPU */
+    int watched, told;
+};
+typedef struct Device *Handle;
+
+extern struct Device nvml_gpus[MOST][MOST_PARTS + 1];
+extern int nvml_initialized, nvml_count;
+
+/* What the scenario says of a device, or of none (NULL), in `line`, else `otherwise`. */
+const char *said(Handle device, const char *key, char line[LINE], const char *otherwise);
+u64 number(Handle device, const char *key, u64 otherwise);
+int is_said(Handle device, const char *key);
+/* What is ordered for this call, or SUCCESS; first waits as long as is ordered. */
+Return ordered(const char *function, Handle device);
+Return text(char *into, unsigned size, const char *from);
+
+#define OBEY(device)                             \
+    do {                                         \
+        Return code = ordered(__func__, device); \
+        if (code)                                \
+            return code;                         \
+    } while (0)
+
+#endif

@@ -1,0 +1,187 @@
+"""Calls of NVML, one at a time: what each costs, and what it means where one fails.
+
+The functions are those of the nvidia-ml-py bindings (module ``pynvml``), by name: a version of the bindings
+or of the driver that lacks one costs what that function would have told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from model.call_cost import CallCost
+from probes.text import clean
+
+LATEST: Final = 256
+"""Durations that are kept of each function."""
+RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
+"""What takes longer than so many ns, by its median, is asked only every so many seconds."""
+_MANGLED: Final = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+    ctypes.ArgumentError,
+    AttributeError,
+)
+"""What the bindings raise where an answer does not fit what they expect."""
+
+
+class NvmlUnavailable(Exception):
+    """There is nothing to read; the text is one line that says why."""
+
+
+class GpuGone(Exception):
+    """This GPU answers no more; the text says why."""
+
+
+class NoAnswer(Exception):
+    """One call failed; the text says why."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        lasting: bool = False,
+        unsupported: bool = False,
+        missing: bool = False,
+        nothing_new: bool = False,
+        of_all: str = "",
+    ) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+        """Asking again soon makes no sense."""
+        self.unsupported = unsupported
+        """This board or driver does not tell it: nothing is wrong."""
+        self.missing = missing
+        """This driver does not even have the function: an older one may tell the same."""
+        self.nothing_new = nothing_new
+        """There is none to be found (now)."""
+        self.of_all = of_all
+        """What this error means of NVML as a whole, where it cannot even be opened."""
+
+
+@dataclass(slots=True)
+class _Durations:
+    calls: int = 0
+    failures: int = 0
+    latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
+    every_seconds: float | None = None
+
+
+class Asking:
+    """Makes calls of ``nvml``, the module ``pynvml``, and keeps what they cost. Used from one thread."""
+
+    def __init__(self, nvml: Any, *, timer: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.nvml = nvml
+        self._timer = timer
+        self._costs: dict[str, _Durations] = {}
+        self.spent_ns = 0
+        """In all calls so far."""
+        self.every_seconds: float | None = None
+        """How often what is asked now is asked of each device, for ``costs``."""
+
+    def __call__(self, function: str, *arguments: object) -> Any:
+        """What ``function`` of the bindings returns; arguments that are names of constants stand for these.
+
+        Raises NoAnswer; GpuGone where the device answers no call any more, NvmlUnavailable where NVML does
+        not.
+        """
+        nvml = self.nvml
+        call = getattr(nvml, function, None)
+        known = [getattr(nvml, a) if isinstance(a, str) and a.startswith("NVML_") else a for a in arguments]
+        if call is None:
+            raise NoAnswer("these bindings are too old to ask", lasting=True, unsupported=True)
+        cost = self._costs.setdefault(function, _Durations())
+        began = self._timer()
+        failed = True
+        try:
+            answer = call(*known)
+            failed = False
+        except nvml.NVMLError as error:
+            raise self._meaning(error) from error
+        except _MANGLED as error:
+            raise NoAnswer(f"an answer that cannot be read ({type(error).__name__})") from error
+        finally:
+            took = self._timer() - began
+            cost.calls += 1
+            cost.failures += failed
+            cost.latest.append(took)
+            cost.every_seconds = self.every_seconds
+            self.spent_ns += took
+        return answer
+
+    def costs(self) -> tuple[CallCost, ...]:
+        """Of all functions so far, the dearest first."""
+        found = [_cost(name, durations) for name, durations in self._costs.items() if durations.calls]
+        return tuple(sorted(found, key=lambda cost: (-cost.median_ns, cost.name)))
+
+    def _meaning(self, error: Any) -> Exception:
+        nvml = self.nvml
+        if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
+            return GpuGone(in_words(error))
+        if error.value in (nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
+            return NvmlUnavailable(self._why_not(error))
+        unsupported = error.value in (
+            nvml.NVML_ERROR_NOT_SUPPORTED,
+            nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            nvml.NVML_ERROR_INVALID_ARGUMENT,
+        )
+        lasting = unsupported or error.value == nvml.NVML_ERROR_NO_PERMISSION
+        return NoAnswer(
+            in_words(error),
+            lasting=lasting,
+            unsupported=unsupported,
+            missing=error.value == nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            nothing_new=error.value == nvml.NVML_ERROR_NOT_FOUND,
+            of_all=self._why_not(error),
+        )
+
+    def _why_not(self, error: Any) -> str:
+        """What an error of NVML as a whole means, in one line."""
+        nvml = self.nvml
+        known = {
+            nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this host (libnvidia-ml.so.1 not found)",
+            nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
+            nvml.NVML_ERROR_UNINITIALIZED: "the NVIDIA driver was unloaded",
+            nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+                "the loaded NVIDIA driver and its library differ in version: reload the driver or reboot"
+            ),
+            nvml.NVML_ERROR_NO_PERMISSION: "this user may not use the NVIDIA driver",
+        }
+        return known.get(error.value, f"NVML: {in_words(error)}")
+
+
+def slowed(took_ns: deque[int]) -> float:
+    """How many seconds are to pass between calls that took so long; 0 where they are cheap.
+
+    One that was slow once is not slow yet: the first call of many functions wakes the board.
+    """
+    if len(took_ns) < 2:
+        return 0.0
+    median = statistics.median_low(took_ns)
+    return next((seconds for limit, seconds in RHYTHMS if median > limit), 0.0)
+
+
+def in_words(error: Exception) -> str:
+    """What an error of NVML says, as part of a sentence."""
+    return clean(str(error)).rstrip(".").lower().replace("gpu", "GPU")
+
+
+def _cost(name: str, durations: _Durations) -> CallCost:
+    ordered = sorted(durations.latest)
+    return CallCost(
+        name=name,
+        calls=durations.calls,
+        failures=durations.failures,
+        median_ns=statistics.median_low(ordered),
+        p99_ns=ordered[min(len(ordered) * 99 // 100, len(ordered) - 1)],
+        max_ns=ordered[-1],
+        every_seconds=durations.every_seconds,
+    )

@@ -1,0 +1,91 @@
+"""The process that reads NVML (``probes.nvml_process``), as the one that asks it sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_READ_BYTES: Final = 1 << 16
+_LIBRARY: Final = "libnvidia-ml.so.1"
+NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
+
+
+def library_there() -> bool:
+    """Whether the driver's library can be loaded at all: without it, no process is needed to say so."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+class Link:
+    """One such process. Nothing here ever waits for it longer than the caller says. Raises OSError where it
+    cannot be begun."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """``environment``: what is set for it beside this process's own."""
+        self._buffer = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "probes.nvml_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={**os.environ, **environment},
+            start_new_session=True,  # the terminal's keys are not for it
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+        self._poll = select.poll()
+        self._poll.register(self._stdout, select.POLLIN)
+
+    def ask(self, **request: object) -> None:
+        """Send a request. Raises OSError where nobody takes it."""
+        line = json.dumps(request).encode() + b"\n"
+        if os.write(self._stdin.fileno(), line) != len(line):
+            raise BrokenPipeError("half a request")
+
+    def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
+        """What comes within this time; ends early only with the caller. Raises OSError once it has ended."""
+        end = time.monotonic() + patience_seconds
+        while True:
+            while len(self._buffer) >= 4:
+                size = int.from_bytes(self._buffer[:4], "big")
+                if len(self._buffer) < 4 + size:
+                    break
+                packed, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
+                yield pickle.loads(packed)  # of our own process
+            left = end - time.monotonic()
+            if not self._poll.poll(max(left, 0.0) * 1000):
+                return
+            came = os.read(self._stdout.fileno(), _READ_BYTES)
+            if not came:
+                raise BrokenPipeError("the process that reads NVML has ended")
+            self._buffer += came
+
+    def end(self, patience_seconds: float = 0.2) -> bool:
+        """End it; whether it is gone. A call that hangs inside the kernel keeps it until it returns."""
+        self._process.kill()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_seconds)
+        return self.gone()
+
+    def gone(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None

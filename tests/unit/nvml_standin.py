@@ -1,0 +1,101 @@
+"""The driver's library as demo/native/nvml.h stands in for it, and programs that see it as the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "demo/native" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
+# Run in a process of its own: the bindings load libnvidia-ml.so.1 once, by the loader's search path.
+BEGIN = """
+import dataclasses, json, os, pathlib, sys, time
+
+def show(text):
+    path = os.environ["NVML_STANDIN_SCENARIO"]
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+"""
+READ = (
+    BEGIN
+    + """
+from probes.devices import DeviceReader
+reader = DeviceReader(patience_seconds=60)
+for line in sys.stdin:  # a scenario each
+    show(json.loads(line))
+    print(json.dumps(dataclasses.asdict(reader.read())))
+reader.close()
+"""
+)
+LOOK = (
+    BEGIN
+    + """
+from probes.nvml import Nvml
+
+class Clock:
+    now = 1000.0
+    def __call__(self):
+        return self.now
+
+clock, wall = Clock(), Clock()
+wall.now = time.time()
+"""
+)
+"""Beginning of a program that reads NVML in its own process, by a clock that it sets."""
+
+
+@cache
+def library(*, old: bool = False) -> Path:
+    """The folder with the library; ``old``: of a driver before 510. Made once by each process that asks."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    assert compiler, "a C compiler is needed to build the stand-in driver library"
+    folder = Path(tempfile.mkdtemp(prefix="nvml-"))
+    command = [compiler, "-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
+    command += ["-DOLD_DRIVER"] if old else []
+    subprocess.run([*command, *SOURCES, "-o", folder / "libnvidia-ml.so.1"], check=True, timeout=100)
+    return folder
+
+
+def run(program: str, folder: Path, scenario: str = "", given: str = "") -> str:
+    """What ``program`` prints in a process with the driver library of ``folder``."""
+    with tempfile.TemporaryDirectory() as work:
+        path = Path(work) / "scenario"
+        path.write_text(scenario)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "LD_LIBRARY_PATH": str(folder), "NVML_STANDIN_SCENARIO": str(path)},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read_each(*scenarios: str, folder: Path | None = None) -> list[dict[str, Any]]:
+    """What a DeviceReader says at one look after the other; each finds another scenario."""
+    given = "".join(f"{json.dumps(text)}\n" for text in scenarios)
+    told = run(READ, folder or library(), scenarios[0], given)
+    return [json.loads(line) for line in told.splitlines()]
+
+
+def read(scenario: str, folder: Path | None = None) -> dict[str, Any]:
+    """What a DeviceReader says first."""
+    [found] = read_each(scenario, folder=folder)
+    return found
+
+
+def look(program: str, scenario: str = "") -> Any:
+    """What ``program``, which begins with ``LOOK``, prints as JSON."""
+    return json.loads(run(LOOK + program, library(), scenario))
