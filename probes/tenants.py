@@ -11,6 +11,7 @@ from pathlib import Path
 from model.tenant import Tenant
 from probes.aside import Aside
 from probes.cgroups import CgroupTree, layout, membership
+from probes.container_sockets import ContainerSockets
 from probes.tenant_names import NameFiles, Names
 from probes.tenant_patterns import Identity, parse_best
 from probes.text import clean
@@ -28,6 +29,8 @@ MAX_WALKS = 10
 MAX_TENANTS = 2048
 """Tenants remembered although no process of theirs is."""
 _NAMED_BY_PATH = ("lxc", "systemd")
+_ASKED = ("docker", "podman", "ecs", "")
+"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown one."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Tenants:
         mount = layout(root).unified
         self._tree = CgroupTree(mount) if mount else None
         self._files = NameFiles(root if files is None else files)
+        self._sockets = ContainerSockets(root if files is None else files)
         self._aside = Aside("names")
         self._owners: dict[int, dict[int, _Owner]] = {}
         self._tenants: dict[str, Tenant] = {}
@@ -236,12 +240,14 @@ class Tenants:
             del self._nameless[tenant]
 
     def _look_up(self, identity: Identity) -> _Found:
-        """Runs aside, since it reads files."""
+        """Runs aside, since it reads files and asks daemons."""
         if identity.kind not in ("container", "pod"):
             user = self._files.user(identity.uid or 0)
             return _Found(f"{user} {identity.name}".strip(), user)
         user = self._files.user(identity.uid) if identity.uid else ""
         names = self._files.look_up(identity.container_id, identity.pod, identity.uid)
+        if identity.runtime in _ASKED and not (names.container and names.labels):
+            names = names.filled_from(self._sockets.look_up(identity.container_id, identity.uid))
         own = names.container or (identity.name if identity.kind == "container" else "")
         return _Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
 

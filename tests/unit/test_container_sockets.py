@@ -1,0 +1,192 @@
+"""Names from Docker's and Podman's sockets, from real connections, and from what is no daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.grpc_server import listening_at
+from probes import container_sockets, tenants
+from probes.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
+from probes.tenant_names import Names
+from probes.tenants import Tenants
+from probes.unix_socket import connected
+from tests.unit.fake_host import FakeHost
+
+A = "a1" * 32
+DOCKER = "run/docker.sock"
+INSPECTED = {
+    "Id": A,
+    "Name": "/train-a",
+    "State": {"Status": "running"},
+    "Config": {"Labels": {"team": "vision", "org.opencontainers.image.title": "x", "n": 3}},
+}
+KNOWN = Names("train-a", labels=(("team", "vision"),))
+
+
+class Daemon(http.server.BaseHTTPRequestHandler):
+    """Answers as Docker does."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[str] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        found = self.path == f"/containers/{A}/json"
+        body = json.dumps(INSPECTED if found else {"message": "No such container"}).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class UnixServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listening: socket.socket) -> None:
+        super().__init__(("", 0), Daemon, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+
+    def get_request(self) -> tuple[socket.socket, str]:
+        return self.socket.accept()[0], "local"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[list[str]]:
+    with serving(tmp_path / DOCKER) as questions:
+        yield questions
+
+
+@contextlib.contextmanager
+def serving(path: Path) -> Iterator[list[str]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Daemon.asked = []
+    with UnixServer(listening_at(path)) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield Daemon.asked
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def saying(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Something that is no daemon."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def converse(connected: socket.socket) -> None:
+        with connected, contextlib.suppress(OSError):
+            connected.recv(1 << 16)
+            serve(connected)
+
+    with listening_at(path) as listening:
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=converse, args=listening.accept()[:1], daemon=True).start()
+
+        threading.Thread(target=run, daemon=True).start()
+        yield
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_container(tmp_path: Path, daemon: list[str]) -> None:
+    sockets = ContainerSockets(tmp_path)
+    assert sockets.look_up(A) == KNOWN
+    assert sockets.look_up(A) == KNOWN
+    assert daemon == [f"/containers/{A}/json"]  # once
+    assert sockets.look_up("b2" * 32) == Names()
+    assert sockets.look_up("../info") == Names()
+    assert len(daemon) == 2
+
+
+def test_a_users_own_daemon(tmp_path: Path) -> None:
+    with serving(tmp_path / "run/user/1000/podman/podman.sock"):
+        sockets = ContainerSockets(tmp_path)
+        assert sockets.look_up(A) == Names()
+        assert sockets.look_up(A, 1001) == Names()
+        assert sockets.look_up(A, 1000) == KNOWN
+
+
+def test_podman_is_asked_where_docker_does_not_know(tmp_path: Path, daemon: list[str]) -> None:
+    (tmp_path / DOCKER).rename(tmp_path / "run/moved")
+    with saying(tmp_path / DOCKER, lambda one: one.sendall(b"HTTP/1.0 404 Not Found\r\n\r\n{}")):
+        (tmp_path / "run/podman").mkdir()
+        (tmp_path / "run/moved").rename(tmp_path / "run/podman/podman.sock")
+        assert ContainerSockets(tmp_path).look_up(A) == KNOWN
+
+
+def drip(connected: socket.socket) -> None:
+    while True:
+        connected.sendall(b"HTTP/1.0 200 OK\r\nX: y\r\n"[:1])
+        time.sleep(0.05)
+
+
+ANSWER = b"HTTP/1.0 200 OK\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("serve", "said"),
+    [
+        (lambda one: None, "its answer is none"),
+        (lambda one: one.sendall(b"\x00\xff" * 999), "its answer is none"),
+        (lambda one: one.sendall(b"HTTP/1.1 500 Oh\r\n\r\n"), "HTTP status 500"),
+        (lambda one: one.sendall(ANSWER + b'{"Name": "/tr'), "its answer is none"),
+        (lambda one: one.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{}"), "its answer is none"),
+        (lambda one: one.sendall(ANSWER + b"[" * 200_000), "its answer is none"),
+        (lambda one: one.sendall(ANSWER + b" " * (3 << 20)), "larger than 1 MiB"),
+        (lambda one: time.sleep(5), "no answer within"),
+        (drip, "no answer within"),
+    ],
+    ids=["nothing", "garbage", "error", "half", "short", "deep", "huge", "hangs", "drips"],
+)
+def test_what_is_no_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None], said: str
+) -> None:
+    monkeypatch.setattr(container_sockets, "SECONDS", 0.5 if "no answer" in said else 60.0)
+    now, times = 0.0, 0
+
+    def counted(path: Path, seconds: float) -> socket.socket:
+        nonlocal times
+        times += 1
+        return connected(path, seconds)
+
+    monkeypatch.setattr(container_sockets, "connected", counted)
+    with saying(tmp_path / DOCKER, serve):
+        with pytest.raises(NoAnswer, match=said):
+            asked(tmp_path / DOCKER, "/containers/x/json")
+        sockets = ContainerSockets(tmp_path, lambda: now)
+        assert sockets.look_up(A) == sockets.look_up(A) == Names()
+        assert times == 2  # it is left alone for a while
+        now = LEFT_ALONE_SECONDS
+        assert sockets.look_up(A) == Names()
+        assert times == 3
+
+
+@pytest.mark.parametrize("state", [{"Name": 7}, {"Name": "/\x1b[2Jx", "Config": []}, [], 3, None])
+def test_strange_answers(tmp_path: Path, state: object) -> None:
+    with saying(tmp_path / DOCKER, lambda one: one.sendall(ANSWER + json.dumps(state).encode())):
+        assert ContainerSockets(tmp_path).look_up(A).container in ("", "[2Jx")
+
+
+def test_tenants_are_named_by_a_socket_where_no_file_tells(
+    tmp_path: Path, daemon: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "PATIENCE_SECONDS", 30.0)
+    host = FakeHost(tmp_path)
+    found = Tenants(tmp_path).find(7, host.cgroup(f"/system.slice/docker-{A}.scope"))
+    assert (found.name, found.container, found.labels) == ("train-a", "train-a", (("team", "vision"),))
