@@ -7,7 +7,7 @@ import platform
 import resource
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from model.merging import longest_ended
 from model.tenant import Tenant
 from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from probes import operations
+from probes.device_owners import with_owners
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
 from probes.host import HostReader
@@ -35,7 +36,7 @@ from probes.kubelet.reader import KubeletReader
 from probes.libraries import Libraries
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
-from probes.tenants import Tenants
+from probes.tenants import Tenants, process_name
 from probes.text import clean
 from probes.told_calls import told_calls
 
@@ -59,6 +60,8 @@ class MonitorOptions:
     """Threads that may be traced at once."""
     host_root: Path = field(default_factory=host_files)
     """Where the host's sockets and state files are, by which containers, pods and users have names."""
+    nvml_environment: Mapping[str, str] = field(default_factory=dict)
+    """What is set for the process that reads the driver's library, such as where another one is."""
 
 
 class Monitor:
@@ -80,7 +83,7 @@ class Monitor:
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
-        self._devices = DeviceReader()
+        self._devices = DeviceReader(options.nvml_environment)
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
@@ -147,7 +150,7 @@ class Monitor:
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
         seconds = max(clock - self._clock, 1e-6)
-        devices = self._owned(self._devices.read())
+        devices = with_owners(self._devices.read(), lambda pid: self._tenants.find(pid, 0).id, process_name)
         probed = sum(
             calls
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
@@ -253,22 +256,6 @@ class Monitor:
         others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
         found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
         return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
-
-    def _owned(self, devices: Devices) -> Devices:
-        """``devices`` with the tenant of each process that holds one."""
-        return replace(
-            devices,
-            devices=tuple(
-                replace(
-                    device,
-                    processes=tuple(
-                        replace(process, tenant=self._tenants.find(process.pid, 0).id)
-                        for process in device.processes
-                    ),
-                )
-                for device in devices.devices
-            ),
-        )
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
         known = self._names.known(call.tgid) if call.ended_ns else ""
