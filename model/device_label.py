@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from model.cpu_list import list_of
+from model.cpu_list import cpus_of, list_of
 
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)
@@ -43,6 +43,25 @@ def order_of(label: str) -> tuple[int, int, str]:
         return _LAST, -1, label
     gpu, instance = parts
     return gpu, -1 if instance is None else instance, label
+
+
+def gpus_of(labels: Iterable[str]) -> tuple[int, ...]:
+    """The numbers of the GPUs that these are or are parts of, ascending."""
+    return tuple(sorted({gpu for label in labels if (gpu := gpu_of(label)) is not None}))
+
+
+def wanted_of(text: str) -> frozenset[str]:
+    """The labels in a list that somebody typed, such as ``0-3,5`` or ``0:3``; none where it is none."""
+    found: set[str] = set()
+    for part in text.split(","):
+        name = part.strip()
+        found.update([name] if parts_of(name) else map(str, cpus_of(name)))  # ranges are written as of CPUs
+    return frozenset(found)
+
+
+def is_wanted(wanted: frozenset[str], label: str) -> bool:
+    """Whether ``label``, or the GPU that it is a part of, is one of ``wanted``."""
+    return label in wanted or label.partition(":")[0] in wanted
 
 
 def holds(whole: str, label: str) -> bool:

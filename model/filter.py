@@ -6,7 +6,7 @@ Terms are separated by blanks and all of them must match; case does not matter:
 * ``"two words"``: the same with blanks;
 * ``/regex/``: the expression is found in any name (see ``model.expression``);
 * ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
-* ``gpu:0`` and ``gpu:0-3``: the row's process is on one of these devices (see ``model.placing``);
+* ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: it is, or may be, on one of these devices (see ``model.placing``);
 * ``-term``: the term must not match.
 
 Text that is no valid filter gives a message in ``Filter.error`` and matches nothing: it may be half typed.
@@ -23,15 +23,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.cpu_list import cpus_of
+from model.device_label import is_wanted, text_of, wanted_of
 from model.expression import MOST_LETTERS, compiled, found
-from model.placing import Indices, placement, text_of
+from model.placing import Labels, placement
 from model.tenant import Tenant
 from model.window import RowKey, Window
 
 _UNKNOWN = Tenant(id="", name="", kind="host")
 
-KEYS: Mapping[str, Callable[[RowKey, Tenant, Indices], str]] = {
+KEYS: Mapping[str, Callable[[RowKey, Tenant, Labels], str]] = {
     "container": lambda key, tenant, on: f"{tenant.name} {tenant.container_id} {key.tenant}",
     "process": lambda key, tenant, on: key.process,
     "pid": lambda key, tenant, on: str(key.pid),
@@ -70,7 +70,7 @@ _TERM = re.compile(
     re.VERBOSE,
 )
 
-_Test = Callable[[RowKey, Tenant, Indices], bool]
+_Test = Callable[[RowKey, Tenant, Labels], bool]
 _Sought = tuple[str, re.Pattern[str]]
 """The name that a term looks at (empty: all of them), and what it looks for in it."""
 
@@ -93,7 +93,7 @@ class Filter:
     def __bool__(self) -> bool:
         return bool(self.tests or self.error)
 
-    def matches(self, key: RowKey, tenant: Tenant | None = None, on: Indices = ()) -> bool:
+    def matches(self, key: RowKey, tenant: Tenant | None = None, on: Labels = ()) -> bool:
         """Whether a row with this key, of this tenant, ``on`` these devices, passes."""
         return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
 
@@ -200,8 +200,8 @@ def _term_of(typed: re.Match[str]) -> _Term | str | None:
         return _expression(regex, name)
     if not value:
         return None
-    if name == "device" and not cpus_of(value):
-        return f"{typed['key']}: takes numbers of devices, such as 0 or 0-3"
+    if name == "device" and not wanted_of(value):
+        return f"{typed['key']}: takes numbers of devices, such as 0, 0-3 or 0:1 (MIG)"
     return _Term(_test_of(value.casefold(), name), name, re.compile(re.escape(value), re.IGNORECASE))
 
 
@@ -210,8 +210,8 @@ def _test_of(value: str, name: str) -> _Test:
     if name == "pid":
         return lambda key, tenant, on: str(key.pid) == value
     if name == "device":
-        wanted = cpus_of(value)  # written as CPUs are
-        return lambda key, tenant, on: not wanted.isdisjoint(on)
+        wanted = wanted_of(value)
+        return lambda key, tenant, on: any(is_wanted(wanted, label) for label in on)
     if name:
         get = KEYS[name]
         return lambda key, tenant, on: value in get(key, tenant, on).casefold()

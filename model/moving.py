@@ -36,7 +36,7 @@ _Record = BlockIo | TenantUse | ProcessUse | Rank | DeviceActivity | DeviceOverl
 
 def _tuple_of(names: Sequence[str]) -> Callable[[Any], tuple[int, ...]]:
     """Gives these attributes; of one alone, ``attrgetter`` gives no tuple."""
-    get = operator.attrgetter(*names)
+    get: Callable[[Any], Any] = operator.attrgetter(*names)
     return get if len(names) > 1 else lambda record: (get(record),)
 
 

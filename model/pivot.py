@@ -19,10 +19,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from model.device_label import text_of
 from model.evidence import HOST_LAYER
 from model.hdr import indices_of
 from model.histograms import Histograms
-from model.placing import Placement, placement, text_of
+from model.placing import Placement, placement
 from model.tenant import Tenant
 from model.window import U64, RowKey, Window
 

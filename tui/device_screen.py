@@ -10,7 +10,6 @@ from textual.binding import Binding
 
 from model.device import Device
 from model.packing import Packed
-from model.placing import Indices
 from model.window import Window
 from outputs import figures
 from tui import device_page, device_past
@@ -89,7 +88,7 @@ class DevicesScreen(TableScreen):
 
     BINDINGS = [Binding("D", "close", show=False)]
 
-    def __init__(self, on: Indices = ()) -> None:
+    def __init__(self, on: Sequence[int] = ()) -> None:
         """``on``: numbers of devices, the first of which has the cursor at the start."""
         super().__init__()
         self._on = on

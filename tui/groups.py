@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from model.device_label import order_of
 from model.difference import Difference, Side
 from model.pivot import Dimension, Groups, Naming, bounded, pivot
-from model.placing import Indices, placement
+from model.placing import Labels, placement
 from model.window import OpenCall, RowKey, Window
 
 LONG_OPEN_NS = 1_000_000_000
@@ -93,14 +94,15 @@ class Grouped:
         return np.nan_to_num(self.of(counts), nan=0.0).astype(np.int64)
 
     @cached_property
-    def devices(self) -> tuple[Indices, ...]:
-        """The devices that the processes of each row hold a context on; none where that is not known."""
+    def devices(self) -> tuple[Labels, ...]:
+        """The devices that each row ran on, or that its processes hold a context on; none where neither is
+        known."""
         devices = placement(self.window).devices
-        found: list[set[int]] = [set() for _ in range(len(self.groups))]
+        found: list[set[str]] = [set() for _ in range(len(self.groups))]
         for key, group in zip(self.window.rows.keys, self.groups.group_of_row.tolist(), strict=True):
             if group >= 0:
                 found[group].update(devices(key))
-        return tuple(tuple(sorted(found[at])) if at >= 0 else () for at in self.at.tolist())
+        return tuple(tuple(sorted(found[at], key=order_of)) if at >= 0 else () for at in self.at.tolist())
 
     @cached_property
     def incomplete(self) -> frozenset[Key]:

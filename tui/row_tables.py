@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.device_label import gpus_of
 from model.pivot import DIMENSIONS, Dimension
-from model.placing import Indices, placement
+from model.placing import placement
 from tui import keys
 from tui.columns.choice import defaults
 from tui.compare import Pair
@@ -79,13 +80,13 @@ class RowTables(Tables):
         self.redraw()
         return ONLY[self._view.only]
 
-    def devices_here(self) -> Indices:
-        """Numbers of the devices that the processes of the row under the cursor are on, as far as known."""
+    def devices_here(self) -> tuple[int, ...]:
+        """Numbers of the GPUs that the row under the cursor is on, as far as known."""
         path, window = self.path_here(), self._window
         if not path or window is None:
             return ()
         inside, devices = below(path, window), placement(window).devices
-        return tuple(sorted({on for key in window.rows.keys if inside(key) for on in devices(key)}))
+        return gpus_of(on for key in window.rows.keys if inside(key) for on in devices(key))
 
     # ---- columns
 

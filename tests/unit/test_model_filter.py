@@ -83,25 +83,28 @@ def test_a_bad_filter_says_why_and_matches_nothing(text: str) -> None:
 
 def test_every_key_can_be_asked_for() -> None:
     for name, get in KEYS.items():
-        value = get(KEY, TRAIN, (0, 3))
-        assert parse(f'{name}:"{value}"').matches(KEY, TRAIN, (0, 3)), name
+        value = get(KEY, TRAIN, ("0", "3"))
+        assert parse(f'{name}:"{value}"').matches(KEY, TRAIN, ("0", "3")), name
 
 
 @pytest.mark.parametrize(
     ("text", "on", "expected"),
     [
-        ("gpu:1", (0, 1), True),
-        ("gpu:1", (11,), False),
+        ("gpu:1", ("0", "1"), True),
+        ("gpu:1", ("11",), False),
         ("gpu:1", (), False),
         ("-gpu:1", (), True),
-        ("gpu:0-3", (2,), True),
-        ("device:0,7", (7,), True),
-        ("gpu:/^0-/", (0, 1), True),
-        ("gpu:/^1/", (0, 1), False),
+        ("gpu:0-3", ("2",), True),
+        ("device:0,7", ("7",), True),
+        ("gpu:/^0-/", ("0", "1"), True),
+        ("gpu:/^1/", ("0", "1"), False),
+        ("gpu:0", ("0:3",), True),
+        ("gpu:0:3", ("0:3",), True),
+        ("gpu:0:3", ("0:4", "0"), False),
     ],
 )
 def test_rows_are_found_by_the_devices_of_their_process(
-    text: str, on: tuple[int, ...], expected: bool
+    text: str, on: tuple[str, ...], expected: bool
 ) -> None:
     assert parse(text).error == ""
     assert parse(text).matches(KEY, TRAIN, on) is expected
@@ -109,18 +112,21 @@ def test_rows_are_found_by_the_devices_of_their_process(
 
 def test_a_window_says_which_process_is_on_which_device() -> None:
     whole = full_window()
-    listed = {(one.tenant, one.pid) for device in whole.devices.devices for one in device.processes}
-    found = parse("gpu:0").apply(whole)
-    assert {(row.tenant, row.pid) for row in found.rows.keys} == {
-        (row.tenant, row.pid) for row in whole.rows.keys if (row.tenant, row.pid) in listed
-    }
-    assert len(found.rows) > 0
-    assert len(parse("gpu:7").apply(whole).rows) == 0
+    (device,) = whole.devices.devices
+    (instance, _) = device.instances
+
+    def found(text: str) -> set[int]:
+        return {row.pid for row in parse(text).apply(whole).rows.keys}
+
+    assert found("gpu:0") == {100, 200}
+    assert found("gpu:0:3") == {one.pid for one in instance.processes} == {200}
+    assert found("-gpu:0:3") == {one.pid for one in device.processes} == {100}
+    assert found("gpu:7") == set()
 
 
 @pytest.mark.parametrize("text", ["gpu:x", "gpu:-", "device:one"])
 def test_what_is_no_number_of_a_device_is_told(text: str) -> None:
-    assert "such as 0 or 0-3" in parse(text).error
+    assert "such as 0, 0-3 or 0:1" in parse(text).error
 
 
 def test_what_is_no_key_is_told_with_what_may_be_meant() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.device import Device, DeviceProcess, Devices
+from model.device import Device, DeviceProcess, Devices, MigInstance
+from model.device_label import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
 from model.merging import merge
 from model.pivot import NO_DEVICE, pivot
-from model.placing import placement, text_of
+from model.placing import placement
 from model.window import Window
 from tests.unit.windows import Calls, key, window
 
@@ -30,8 +31,8 @@ TRAIN, SERVE = DeviceProcess(100, "C", tenant="docker:aa"), DeviceProcess(200, "
 
 def test_a_process_is_on_the_devices_that_list_it() -> None:
     found = placement(on(device(3, TRAIN, SERVE), device(0, TRAIN)))
-    assert found.devices(key(tenant="docker:aa", pid=100)) == (0, 3)
-    assert found.devices(key(tenant="cri:bb", pid=200)) == (3,)
+    assert found.devices(key(tenant="docker:aa", pid=100)) == ("0", "3")
+    assert found.devices(key(tenant="cri:bb", pid=200)) == ("3",)
     assert found.devices(key(tenant="cri:cc", pid=300)) == ()
 
 
@@ -42,7 +43,7 @@ def test_the_same_process_id_of_another_tenant_is_another_process() -> None:
 
 def test_where_the_tenant_of_a_process_is_not_told_its_id_counts_on_its_own_host() -> None:
     found = placement(on(device(1, DeviceProcess(300, "C"))))
-    assert found.devices(key(tenant="cri:cc", pid=300)) == (1,)
+    assert found.devices(key(tenant="cri:cc", pid=300)) == ("1",)
     assert found.devices(key(tenant="cri:cc", pid=300, host="gpu8")) == ()
 
 
@@ -64,4 +65,52 @@ def test_devices_of_one_number_on_two_hosts_are_two() -> None:
 
 
 def test_devices_in_words() -> None:
-    assert [text_of(one) for one in ((), (2,), (0, 1, 2, 3, 6))] == ["", "2", "0-3,6"]
+    lists = ((), ("",), ("2",), ("10", "2", "0", "1"), ("0:11", "1", "0:2", "0:1"))
+    assert [text_of(one) for one in lists] == ["", "", "2", "0-2,10", "1,0:1,0:2,0:11"]
+
+
+def test_labels() -> None:
+    assert (label_of(0), label_of(0, 3), label_of(12, 0)) == ("0", "0:3", "12:0")
+    assert [parts_of(label) for label in ("0", "0:3", "", "x", "0:", ":1", "1:2:3", "٣", "-1", "9" * 30)] == [
+        *((0, None), (0, 3)),
+        *[None] * 8,
+    ]
+    assert sorted(["1", "", "0:10", "0:9", "0", "x"], key=order_of) == ["0", "0:9", "0:10", "1", "", "x"]
+    assert gpus_of(["1:2", "0", "1:3", "", "x"]) == (0, 1)
+
+
+def test_devices_that_somebody_asks_for() -> None:
+    wanted = wanted_of("0:3, 2-3,7")
+    assert [is_wanted(wanted, label) for label in ("0:3", "0", "0:4", "2", "3:1", "7", "70", "")] == [
+        *(True, False, False, True, True, True, False, False)
+    ]
+    assert not wanted_of("all")
+    assert not wanted_of("")
+
+
+def test_a_row_that_knows_its_device_is_on_that_one_alone() -> None:
+    found = placement(on(device(0, TRAIN), device(1, TRAIN)))
+    assert found.devices(key(tenant="docker:aa", pid=100, device="1")) == ("1",)
+    assert found.devices(key(tenant="docker:aa", pid=100)) == ("0", "1")
+
+
+def test_a_process_on_a_mig_device_is_on_that_and_not_on_the_whole_gpu() -> None:
+    instances = (
+        MigInstance(0, 2, "MIG-c", processes=(TRAIN,)),
+        MigInstance(0, 1, "MIG-b", processes=(TRAIN,)),
+    )
+    found = placement(on(replace(device(0, TRAIN, SERVE), mig=True, instances=instances)))
+    assert found.devices(key(tenant="docker:aa", pid=100)) == ("0:1", "0:2")
+    assert found.devices(key(tenant="cri:bb", pid=200)) == ("0",)
+
+
+def test_one_process_on_two_devices_is_told_apart_where_its_rows_are() -> None:
+    calls = [
+        Calls(key(device="1"), [1_000]),
+        Calls(key(device="0:3"), [2_000]),
+        Calls(key("cudaFree"), [4_000]),
+    ]
+    both = Devices((device(0, DeviceProcess(100, "C", tenant="docker:aa")), device(1)))
+    found = pivot(replace(window(calls), devices=both), ["device"])
+    assert found.labels == (("GPU 0",), ("GPU 0:3",), ("GPU 1",))
+    assert found.total_ns.tolist() == [4_000, 2_000, 1_000]

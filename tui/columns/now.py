@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from model.placing import text_of
+from model.device_label import order_of, text_of
 from outputs import figures
 from tui.columns.kind import BLANK, Kind, Look, Values
 from tui.groups import HUNG_NS, LONG_OPEN_NS, Grouped
@@ -131,7 +131,9 @@ def _devices(rows: Grouped, i: int, look: Look) -> Cell:
 
 
 def _device_values(rows: Grouped) -> Values:
-    return np.array([min(indices, default=np.nan) for indices in rows.devices], np.float64)
+    # Within a GPU in the order of its MIG devices, of which there are a few.
+    first = [order_of(labels[0]) if labels else (np.nan, 0, "") for labels in rows.devices]
+    return np.array([gpu + (instance + 1) / 1000 for gpu, instance, _ in first], np.float64)
 
 
 def trend(past: NDArray[np.floating], *, unicode: bool = True, most: int = TREND_WINDOWS) -> str:
@@ -226,7 +228,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("normal", "P99/NORM", 8, "p99 against what is normal for it, learned while nothing was wrong",
          _against(_normal_values), _normal_values, needs="normals"),
     Kind("procs", "PROCS", 5, "processes that made the calls", _processes, _process_values, uncounted=BLANK),
-    Kind("device", "GPU", 5, "devices on which its processes hold a context, as the driver lists them",
+    Kind("device", "GPU", 5, "devices it ran on; else those that its processes hold a context on",
          _devices, _device_values, uncounted=BLANK),
 )
 # fmt: on
