@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from model.errors import CannotTrace
 from model.finding import Finding, can_trace
 from probes.cgroups import layout
-from probes.kubelet import pod_resources
+from probes.readiness_tenants import allocations, pods, runtimes
 from probes.surroundings import Surroundings
 from probes.text import clean
 
@@ -28,18 +28,6 @@ OPEN_FILES = 4096
 """Enough for one perf event and link a probe on kernels that need them."""
 SMALLEST_SCREEN = (60, 15)
 """Columns and rows."""
-
-RUNTIMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("Docker", ("run/docker.sock",), "var/lib/docker/containers"),
-    ("containerd", ("run/containerd/containerd.sock",), "run/containerd/io.containerd.runtime.v2.task"),
-    ("k3s", ("run/k3s/containerd/containerd.sock",), "run/k3s/containerd/io.containerd.runtime.v2.task"),
-    ("CRI-O", ("run/crio/crio.sock",), "var/lib/containers/storage/overlay-containers"),
-    ("Podman", ("run/podman/podman.sock", "run/libpod"), "var/lib/containers/storage/overlay-containers"),
-    ("kubelet", ("var/lib/kubelet/pods",), "var/log/pods"),
-    ("Slurm", ("var/spool/slurmd", "var/spool/slurm/d", "run/slurmd.pid"), ""),
-    ("LXC", ("var/lib/incus/containers", "var/lib/lxd/containers", "var/lib/lxc"), ""),
-)
-"""Runtimes and schedulers: what shows that one is here, and where the names of its containers are."""
 
 
 def check(surroundings: Surroundings) -> tuple[Finding, ...]:
@@ -251,38 +239,6 @@ def _cgroups(surroundings: Surroundings) -> Finding:
     return Finding("cgroups", "ok", f"{kind}; containers are told by their processes' paths")
 
 
-def _runtimes(surroundings: Surroundings) -> Finding:
-    here = [
-        (name, state) for name, signs, state in RUNTIMES if any(surroundings.exists(sign) for sign in signs)
-    ]
-    nameless = [name for name, state in here if state and not surroundings.exists(state)]
-    seen = ", ".join(name for name, _ in here) or "none seen"
-    if nameless:
-        return Finding(
-            "containers",
-            "warn",
-            f"{seen}; no names to be read of {', '.join(nameless)}: ids are shown",
-            "run as root, with the runtime's state folders visible",
-        )
-    return Finding("containers", "ok", seen)
-
-
-def _allocations(surroundings: Surroundings) -> Finding:
-    """Whether the kubelet, where there is one, says who was given which GPU."""
-    found = pod_resources.read(surroundings.root)
-    if found.unavailable:
-        if not surroundings.exists("var/lib/kubelet/pods"):
-            return Finding("gpu allocations", "ok", found.unavailable)
-        remedy = f"run as root, with the folder of /{pod_resources.SOCKET} visible"
-        return Finding("gpu allocations", "warn", f"not known: {found.unavailable}", remedy)
-    pods = {(one.namespace, one.pod) for one in found.allocations}
-    given = sum(len(one.devices) for one in found.allocations)
-    there = sum(len(devices) for _, devices in found.allocatable)
-    of = f" of {there}" if there else ""
-    seen = f"kubelet: {given}{of} GPUs or parts of them given to {len(pods)} pods"
-    return Finding("gpu allocations", "ok", seen)
-
-
 def _cuda(surroundings: Surroundings) -> Finding:
     use = surroundings.cuda()
     parts = [f"{name} in {_processes(count)}" for name, count in sorted(use.processes.items())]
@@ -378,10 +334,11 @@ CHECKS = (
     ("tracefs", _tracefs),
     ("open files", _limits),
     ("cgroups", _cgroups),
-    ("containers", _runtimes),
+    ("containers", runtimes),
+    ("pods", pods),
     ("cuda libraries", _cuda),
     ("gpu", _gpu),
-    ("gpu allocations", _allocations),
+    ("gpu allocations", allocations),
     ("compiler", _compiler),
     ("terminal", _terminal),
 )

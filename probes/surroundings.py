@@ -18,6 +18,7 @@ from pathlib import Path
 
 from model.device import Devices
 from probes.devices import DeviceReader
+from probes.host_files import host_files
 from probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
@@ -65,6 +66,20 @@ class Surroundings:
     program: Callable[[str], str | None] = shutil.which
     devices: Callable[[], Devices] = Devices
     cuda: Callable[[], CudaUse] = CudaUse
+    host_root: Path | None = None
+    """Where the host's own files are; None where that is ``root``."""
+
+    @property
+    def files(self) -> Path:
+        """The root of the host's sockets and state files."""
+        return self.root if self.host_root is None else self.host_root
+
+    def of_host(self, path: str) -> bool:
+        """Whether there is something at ``path`` below the root of the host's files."""
+        try:
+            return (self.files / path).exists()
+        except OSError:
+            return False
 
     def text(self, path: str) -> str | None:
         """Content of a small file below ``root``, stripped; None where it cannot be read."""
@@ -102,6 +117,7 @@ def this_host() -> Surroundings:
         trial=_trace_for_a_moment,
         devices=_devices,
         cuda=_cuda_use,
+        host_root=host_files(),
     )
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from demo.grpc_server import listening_at
 from demo.kubelet import EVERY_SOCKET, Node
 from model.allocation import Allocation
-from probes import readiness
 from probes.kubelet import pod_resources
 from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from probes.kubelet.pod_resources import LIST, SOCKET, PodResources, read
 from probes.kubelet.protobuf import encoded, fields, messages, text, texts
+from probes.readiness_tenants import allocations
 from probes.surroundings import this_host
 
 ONE = """
@@ -209,7 +209,7 @@ def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
 
 def test_the_check_says_what_the_kubelet_gave(node: Path) -> None:
     def told() -> tuple[str, str]:
-        found = readiness._allocations(replace(this_host(), root=node))
+        found = allocations(replace(this_host(), host_root=node))
         return found.verdict, found.seen
 
     assert told() == ("ok", "no socket of a kubelet on this host")

@@ -1,0 +1,104 @@
+"""What the readiness check says of who tells names, pods and allocations."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from demo.grpc_server import listening_at
+from demo.kubelet import EVERY_SOCKET, Node
+from model.finding import Finding
+from probes import container_sockets
+from probes.node_labels import FILE, node_labels, sharing
+from probes.readiness_tenants import allocations, pods, runtimes
+from probes.surroundings import Surroundings, this_host
+from tests.unit.fake_host import FakeHost
+
+POD = """
+[[pods]]
+namespace = "research"
+name = "trainer-0"
+uid = "uid-1"
+[pods.containers.train]
+"nvidia.com/gpu.shared" = ["GPU-0::1"]
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    host = FakeHost(tmp_path)
+    host.write("pods.toml", POD)
+    return host
+
+
+def surroundings(host: FakeHost) -> Surroundings:
+    return replace(this_host(), host_root=host.root)
+
+
+def node(host: FakeHost, *sockets: str) -> Node:
+    host.write("var/lib/kubelet/pods/uid-1/x", "")
+    return Node(host.root, host.root / "pods.toml", sockets)
+
+
+def test_no_node(host: FakeHost) -> None:
+    assert pods(surroundings(host)) == Finding("pods", "ok", "no kubelet on this host")
+    assert allocations(surroundings(host)).verdict == "ok"
+
+
+def test_who_tells_the_pods(host: FakeHost) -> None:
+    with node(host, EVERY_SOCKET[1]):
+        assert pods(surroundings(host)).seen == "1, told by the kubelet"
+    with node(host, EVERY_SOCKET[2]):
+        listening_at(host.root / EVERY_SOCKET[1]).close()
+        assert pods(surroundings(host)).seen == "1, told by containerd (the kubelet: Connection refused)"
+    found = pods(surroundings(host))
+    assert (found.verdict, bool(found.remedy)) == ("warn", True)
+    assert "containerd: Connection refused" not in found.seen  # a stand-in takes its socket away
+    host.write("var/log/pods/research_trainer-0_uid-1/x", "")
+    assert pods(surroundings(host)).verdict == "ok"
+
+
+def test_how_gpus_are_shared(host: FakeHost) -> None:
+    labels = "nvidia.com/gpu.replicas=4\nnvidia.com/gpu.sharing-strategy=time-slicing\nother=1\nbroken\n"
+    host.write(FILE, labels)
+    assert node_labels(host.root) == {"gpu.replicas": "4", "gpu.sharing-strategy": "time-slicing"}
+    with node(host, EVERY_SOCKET[0]):
+        told = allocations(surroundings(host)).seen
+    assert told == (
+        "kubelet: 1 GPUs or parts of them given to 1 pod; "
+        "labels of the node: time-slicing, 4 replicas of each"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({}, ""),
+        ({"gpu.sharing-strategy": "none", "gpu.replicas": "1"}, "not shared"),
+        ({"gpu.sharing-strategy": "mps"}, "mps"),
+        ({"mig.capable": "true", "mig.strategy": "mixed"}, "MIG strategy mixed"),
+        ({"mig.capable": "false", "mig.strategy": "single"}, ""),
+    ],
+)
+def test_labels_in_words(labels: dict[str, str], said: str) -> None:
+    assert sharing(labels) == said
+
+
+def test_a_docker_whose_files_are_hidden_is_asked(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening_at(host.write("run/x", "").parent / "docker.sock") as listening:
+
+        def answer() -> None:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1 << 16)
+                connected.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"Version": "27"}')
+
+        threading.Thread(target=answer, daemon=True).start()
+        assert runtimes(surroundings(host)) == Finding("containers", "ok", "Docker")
+        monkeypatch.setattr(container_sockets, "SECONDS", 0.2)
+        found = runtimes(surroundings(host))
+        assert found.verdict == "warn"
+        assert "Docker (its socket: no answer within 0.2 s)" in found.seen
