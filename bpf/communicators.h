@@ -9,6 +9,7 @@
 #include "allocations.h"
 #include "arguments.h"
 #include "maps.h"
+#include "selection.h"
 #include "threads.h"
 
 #define ID_WORDS 16         /* of an ncclUniqueId: 128 bytes */
@@ -58,6 +59,7 @@ INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 r
 	member->ranks = ranks;
 	member->heap = find_heap(thread);
 	member->splits = 0;
+	member->device = device_of(thread);
 	member->entered = 0;
 	member->made_ns = bpf_ktime_get_ns();
 	BARRIER();
@@ -121,6 +123,7 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		other = parent->splits++;
 		id = hashed(hashed(parent->id, other), thread->arguments[1] & 0xffffffff) | 1;
 		rank = parent->rank;
+		on_device(frame, parent->device);
 		break;
 	}
 	if (!id)
@@ -140,9 +143,30 @@ INLINE void undo(struct member *member)
 	member->state = MEMBER_OVER;
 }
 
+/*
+ * The devices of the ranks that the call of a frame made. ncclCommInitAll(handles, ranks, devices) gives each one of
+ * its own, the first ones where none are listed. Read before they are needed one by one: the verifier follows each
+ * branch inside of that loop as often as there are ranks.
+ */
+INLINE void devices_of_ranks(const struct function *function, const struct frame *frame, u32 ranks, u32 *devices)
+{
+	u64 list = 0;
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < OWN_DEVICES; i++)
+		devices[i] = i;
+	if (function->object == OBJECT_JOINS_ALL)
+		list = frame->arguments[2];
+	else
+		devices[0] = (frame->operation >> DEVICE_SHIFT) - 1;
+	if (list)
+		bpf_probe_read_user(devices, ranks * sizeof(*devices), (void *)list);
+}
+
 INLINE void member_ends(const struct function *function, struct thread *thread, struct frame *frame, u32 returned)
 {
-	u32 index = frame->object - 1, n = 1, i;
+	u32 index = frame->object - 1, n = 1, devices[OWN_DEVICES], i;
 	struct member *member = members.lookup(&index);
 	u64 place, handle, id;
 
@@ -158,6 +182,7 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 		n = member->ranks;
 	if (!n)
 		undo(member);
+	devices_of_ranks(function, frame, n < OWN_DEVICES ? n : OWN_DEVICES, devices);
 	for (i = 0; i < OWN_DEVICES; i++) {
 		if (i >= n)
 			break;
@@ -171,6 +196,7 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 				break;
 			}
 		}
+		member->device = (devices[i] + 1) & UNKNOWN_DEVICE;
 		if (handle)
 			live(thread, member, index, handle);
 		else
@@ -190,7 +216,7 @@ INLINE void member_leaves(struct thread *thread, u64 handle)
 	member->state = MEMBER_OVER;
 }
 
-INLINE void member_enters(struct thread *thread, u64 handle)
+INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle)
 {
 	struct member *member = find_member(thread, handle);
 	u64 entered;
@@ -204,6 +230,7 @@ INLINE void member_enters(struct thread *thread, u64 handle)
 			return;
 		live(thread, member, index, handle);
 	}
+	on_device(frame, member->device);
 	entered = member->entered;
 	/* The bound is in assembly, as in frame_at(). */
 	{

@@ -23,11 +23,19 @@
 #define HEAPS 1024          /* processes whose device memory is followed */
 #define ALLOCATIONS 65536   /* pieces of device memory known at once */
 #define MEMBERS 1024        /* ranks of NCCL communicators known at once */
+#define ACTIVITIES 1024     /* pairs of a process and a device whose activity is known */
+#define TICK_SHIFT 20       /* activity is told by ticks of 2 to its power, in ns: 1.05 ms */
+#define TICKS 4096          /* the last ones are remembered: 4.3 s; a power of two */
+#define SPAN 64             /* of these, what is remembered together in long calls; a power of two */
+#define LAP 0x8000          /* set in what is remembered, so that it is never 0 */
 #define ENTRIES 256         /* of a rank into collectives, the last ones; a power of two */
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
 #define DEVICE_SHIFT 16     /* of an operation's word: the device of the calls lies above, as in struct thread */
+#define UNKNOWN_DEVICE 255  /* the thread has chosen one, but it is not known which */
+#define PROGRAM_DEVICES 16  /* of a program, whose UUIDs are known; a power of two */
+#define UUID_BYTES 16
 #define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer one is not counted: the program is idle */
 
@@ -103,15 +111,68 @@ struct thread {
 	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link before */
 	__u32 follows;          /* tid of the thread that it is followed for, where link is above 0 */
 	__u32 scratch;          /* for forgotten() */
-	__u8 device;            /* that its calls go to: the ordinal + 1; 0 where it is not known */
+	__u8 device;            /* that its calls go to: ordinal + 1, UNKNOWN_DEVICE; 0: it may never have chosen */
 	__u8 device_decided;    /* 0: what its calls go to without a choice of its own was not looked for yet */
 	__u16 contexts_below;   /* the current one, on the driver's stack of contexts */
 	__u64 born_ns;          /* of the program that it runs, as struct told_program has it; 0: not looked for yet */
-	__u8 devices_below[CONTEXTS]; /* those of these contexts, as `device` */
+	__u64 context;          /* the current one's handle, where the thread chose that by the driver; else 0 */
+	__u8 devices_below[CONTEXTS]; /* those of the contexts below, as `device` */
+	__u32 activity;         /* index of the struct activity found last */
+	__u32 reserved;
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
 };
+
+/* Whether the monitor saw how a program began with CUDA. */
+enum watched {
+	WATCHED_UNKNOWN = 0,    /* it has not called yet */
+	WATCHED_BEGIN = 1,      /* the first that was seen of it was that it makes CUDA ready */
+	WATCHED_LATE = 2,       /* it had done so before */
+};
+
+/* What a program knows of its devices. */
+struct cuda_program {
+	__u64 born_ns;          /* when it was first seen: tells it from others of its process id */
+	__u32 watched;          /* enum watched */
+	__u32 over;             /* its process has ended, or runs another program */
+	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal; written last */
+	__u8 uuids[PROGRAM_DEVICES][UUID_BYTES];
+};
+
+/* A context of a program. No padding: it is a key. */
+struct context_key {
+	__u64 context;
+	__u64 born_ns;          /* the program's */
+};
+
+/* A call that chooses a device. No padding: it is a key. */
+struct choice_key {
+	__u64 pid_tgid;
+	__u64 cookie;
+};
+
+struct choice {
+	__u64 first;            /* the first argument: a context, where one is put, or an ordinal */
+	__u64 device;           /* the ordinal, of a call that makes a context or tells a UUID */
+};
+
+/* How a function chooses a device: the lower bits of its attach cookie. */
+enum choosing {
+	CHOOSING_BEGINS = 1,        /* makes CUDA ready */
+	CHOOSING_SETS_DEVICE = 2,   /* (ordinal) */
+	CHOOSING_CREATES_2 = 3,     /* (context, ...): the ordinal is argument 2; the next two: 3 and 4 */
+	CHOOSING_CREATES_3 = 4,
+	CHOOSING_CREATES_4 = 5,
+	CHOOSING_RETAINS = 6,       /* (context, ordinal) */
+	CHOOSING_DESTROYS = 7,      /* (context) */
+	CHOOSING_PUSHES = 8,        /* (context) */
+	CHOOSING_POPS = 9,          /* () */
+	CHOOSING_SETS_CONTEXT = 10, /* (context) */
+	CHOOSING_TELLS = 11,        /* (ordinal of the current context) */
+	CHOOSING_TELLS_UUID = 12,   /* (UUID, ordinal) */
+};
+#define CHOOSING_MASK 15
 
 /* Time of a thread off the CPU, by enum part: level 0 is since its last call, level n inside its nth frame. */
 struct off_cpu {
@@ -172,7 +233,8 @@ struct function {
 	__u8 waits_for_gpu;     /* a thread that polls inside it waits for the device */
 	__u8 object;            /* enum object */
 	__u8 object_at;         /* the argument that tells which one */
-	__u8 reserved[7];
+	__u8 uses_device;       /* who is in it gives the device work, or waits for it */
+	__u8 reserved[6];
 };
 
 enum size {
@@ -225,6 +287,25 @@ struct piece {
 	__u64 heap;                 /* index of its process's */
 };
 
+/*
+ * The ticks in which a process was active on a device. Element n % TICKS of `laps` tells the last tick n that it was,
+ * by its lap: LAP | n / TICKS; an element of `spans` tells it of SPAN ticks at once. So nothing has to be cleared,
+ * and all that write an element write the same.
+ */
+struct activity {
+	__u64 cgroup_id;            /* at the last call that made it active in a new tick */
+	__u32 tgid;                 /* 0 says that the record is free; written last */
+	__u32 device;               /* as struct thread has it */
+	__u16 laps[TICKS];
+	__u16 spans[TICKS / SPAN];
+};
+
+/* A process and a device of it. No padding: it is a key. */
+struct process_device {
+	__u32 tgid;
+	__u32 device;
+};
+
 /* The handle by which a process knows a communicator. No padding: it is a key. */
 struct handle {
 	__u64 handle;
@@ -249,6 +330,8 @@ struct member {
 	__u32 state;                /* enum member_state; written last */
 	__u32 heap;                 /* index of its process's, which tells when it runs another program */
 	__u32 splits;               /* communicators made of it */
+	__u32 device;               /* that it works on, as in struct thread */
+	__u32 reserved;
 	__u64 made_ns;              /* CLOCK_MONOTONIC, as entries_ns */
 	__u64 entered;              /* collectives; counted after the time of the entry is there */
 	__u64 entries_ns[ENTRIES];
@@ -270,6 +353,7 @@ struct losses {
 	__u64 no_communicator;
 	__u64 no_kernel;
 	__u64 no_ring;
+	__u64 no_activity;
 };
 
 enum why {

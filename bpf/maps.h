@@ -42,6 +42,11 @@ BPF_F_TABLE("hash", u32, u32, heap_of, HEAPS, 0);
 BPF_F_TABLE("hash", struct piece, u64, pieces, ALLOCATIONS, 0);
 BPF_QUEUE(free_heaps, u32, HEAPS);
 
+/* When processes were active on devices. The queue holds the free records. */
+BPF_F_TABLE("array", u32, struct activity, activities, ACTIVITIES, BPF_F_MMAPABLE);
+BPF_F_TABLE("hash", struct process_device, u32, activity_of, ACTIVITIES, 0);
+BPF_QUEUE(free_activities, u32, ACTIVITIES);
+
 /* Ranks of NCCL communicators. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);

@@ -28,7 +28,7 @@ INLINE void object_begins(const struct function *function, struct thread *thread
 		member_leaves(thread, value);
 		break;
 	case OBJECT_ENTERS:
-		member_enters(thread, value);
+		member_enters(thread, frame, value);
 		break;
 	}
 }

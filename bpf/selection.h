@@ -1,15 +1,309 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Which of its program's devices the calls of a thread go to. */
+/*
+ * Which of its program's devices the calls of a thread go to. A thread chooses a device by the runtime's
+ * cudaSetDevice, or a context of one by the driver; whichever it did last counts, as in CUDA itself: the runtime's
+ * choice makes that device's context current. A thread that never chose has the program's first device.
+ *
+ * Devices are told by their ordinals in the program. What its GPUs are called on the host, the monitor finds out.
+ *
+ * Not followed: streams, which may belong to another context than the current one, and green contexts.
+ */
 #ifndef STALLTOP_SELECTION_H
 #define STALLTOP_SELECTION_H
 
+#include "arguments.h"
 #include "maps.h"
 #include "threads.h"
 
-/* The ordinal + 1 of the device that the calls of `thread` go to now; 0 where that is not known. */
+#define CUDA_PROGRAMS 4096  /* programs that have chosen a device, or made a call; the oldest make room */
+#define MADE_CONTEXTS 16384 /* contexts whose device is known, the same */
+#define CHOICES 4096        /* calls that choose, at once */
+#define NO_CONTEXT 0
+
+BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
+BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXTS, 0);
+BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
+/* An empty one: too large for the stack. */
+BPF_F_TABLE("array", u32, struct cuda_program, no_cuda_program, 1, 0);
+
+/* The device that the calls of `thread` go to now, as struct thread has it. */
 INLINE u32 device_of(const struct thread *thread)
 {
 	return thread->device;
+}
+
+/* The program that process `tgid` runs, by the number that the monitor knows. */
+INLINE struct cuda_program *find_cuda_program(u32 tgid)
+{
+	struct cuda_program *program = cuda_programs.lookup(&tgid), *fresh;
+	u32 only = 0;
+
+	if (program && !program->over)
+		return program;
+	fresh = no_cuda_program.lookup(&only);
+	if (!fresh || cuda_programs.update(&tgid, fresh))
+		return NULL;
+	program = cuda_programs.lookup(&tgid);
+	if (program)
+		program->born_ns = bpf_ktime_get_ns();
+	return program;
+}
+
+/* The current process ends, or begins another program. What is known of this one stays until then. */
+INLINE void end_cuda_program(void)
+{
+	struct numbers numbers = {};
+	struct cuda_program *program;
+
+	if (numbers_of(bpf_get_current_pid_tgid(), &numbers))
+		return;
+	program = cuda_programs.lookup(&numbers.tgid);
+	if (program)
+		program->over = 1;
+}
+
+/* From now on the calls of `thread` go to `device`, and so does its time between them. */
+INLINE void choose(struct thread *thread, u32 device)
+{
+	if (thread->device != device)
+		thread->gap_slot = NO_SLOT;
+	thread->device = device;
+	thread->device_decided = device != 0;
+}
+
+/* The context that `thread` has current is `context`, of `device`. */
+INLINE void choose_context(struct thread *thread, u64 context, u32 device)
+{
+	choose(thread, device);
+	thread->context = context;
+}
+
+/*
+ * Where a thread that never chose makes its calls: on the first device, if the program was watched when it made CUDA
+ * ready. One that had called before may have chosen before. Asked once a thread, when its first call returns: the
+ * runtime makes CUDA ready in its first call.
+ */
+INLINE void decide_device(struct thread *thread, u32 cookie)
+{
+	struct function *function = functions.lookup(&cookie);
+	struct cuda_program *program;
+
+	if (!function || !function->waits_for_gpu)
+		return; /* NCCL has calls that need no device */
+	program = find_cuda_program(thread->tgid);
+	if (!program)
+		return;
+	if (!program->watched)
+		program->watched = WATCHED_LATE;
+	choose(thread, program->watched == WATCHED_BEGIN ? 1 : 0);
+	thread->device_decided = 1;
+}
+
+/* The call of a frame goes to `device`, where that is known, wherever its thread's other calls go. */
+INLINE void on_device(struct frame *frame, u32 device)
+{
+	if (device && device < UNKNOWN_DEVICE)
+		frame->operation = (frame->operation & ((1U << DEVICE_SHIFT) - 1)) | device << DEVICE_SHIFT;
+}
+
+/* The call of a frame returns: it was made on the device that it began with, or found. */
+INLINE void place_call(struct thread *thread, struct frame *frame)
+{
+	if (frame->operation >> DEVICE_SHIFT)
+		return;
+	if (!thread->device_decided)
+		decide_device(thread, frame->function);
+	frame->operation |= device_of(thread) << DEVICE_SHIFT;
+}
+
+/* The device of a context of the thread's program. */
+INLINE u32 context_device(struct thread *thread, u64 context)
+{
+	struct cuda_program *program = find_cuda_program(thread->tgid);
+	struct context_key key = {.context = context};
+	u32 *found;
+
+	if (!program)
+		return UNKNOWN_DEVICE;
+	key.born_ns = program->born_ns;
+	found = device_of_context.lookup(&key);
+	return found ? *found : UNKNOWN_DEVICE;
+}
+
+INLINE u32 device_of_ordinal(u64 ordinal)
+{
+	u32 number = ordinal;
+
+	return number < UNKNOWN_DEVICE - 1 ? number + 1 : UNKNOWN_DEVICE;
+}
+
+/* The context whose handle lies at `place` is one of `device`. Gives the handle. */
+INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
+{
+	struct cuda_program *program = find_cuda_program(thread->tgid);
+	struct context_key key = {};
+
+	if (!program || bpf_probe_read_user(&key.context, sizeof(key.context), (void *)place))
+		return NO_CONTEXT;
+	key.born_ns = program->born_ns;
+	device_of_context.update(&key, &device);
+	return key.context;
+}
+
+/* Where `thread` keeps the device of its context number `n` from below. The bound is in assembly, as in frame_at(). */
+INLINE u8 *device_below(struct thread *thread, u64 n)
+{
+	__asm__ volatile("%0 &= %1" : "+r"(n) : "i"(CONTEXTS - 1));
+	return &thread->devices_below[n];
+}
+
+INLINE void push_context(struct thread *thread, u64 context, u32 device)
+{
+	u32 below = thread->contexts_below;
+
+	if (below < CONTEXTS)
+		*device_below(thread, below) = thread->device;
+	thread->contexts_below = below + 1;
+	choose_context(thread, context, device);
+}
+
+/* Without a context left, the thread is as one that never chose. */
+INLINE void pop_context(struct thread *thread)
+{
+	u32 below = thread->contexts_below, device = 0;
+
+	if (below) {
+		below--;
+		device = below < CONTEXTS ? *device_below(thread, below) : UNKNOWN_DEVICE;
+		thread->contexts_below = below;
+	}
+	choose_context(thread, NO_CONTEXT, device);
+}
+
+/*
+ * The runtime and NCCL make their own contexts current inside their calls, which they may have got in ways that have
+ * no probe: what the thread chose before says more than such a context.
+ */
+INLINE void set_context(struct thread *thread, u64 context)
+{
+	u32 device;
+
+	if (!context) {
+		pop_context(thread);
+		return;
+	}
+	device = context_device(thread, context);
+	if (device != UNKNOWN_DEVICE || !thread->depth)
+		choose_context(thread, context, device);
+}
+
+/* The program is told that the UUID of one of its devices lies at `place`. */
+INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal)
+{
+	struct cuda_program *program = find_cuda_program(thread->tgid);
+
+	if (!program || ordinal >= PROGRAM_DEVICES)
+		return;
+	__asm__ volatile("%0 &= %1" : "+r"(ordinal) : "i"(PROGRAM_DEVICES - 1));
+	if (bpf_probe_read_user(program->uuids[ordinal], UUID_BYTES, (void *)place))
+		return;
+	BARRIER();
+	program->uuid_known[ordinal] = 1;
+}
+
+/* Entry of all functions that choose devices; the attach cookie says how. */
+int choosing_begins(struct pt_regs *ctx)
+{
+	struct choice_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};
+	u64 arguments[ARGUMENTS] = {};
+	struct cuda_program *program;
+	struct numbers numbers = {};
+	struct choice choice = {};
+
+	keep_arguments(ctx, arguments);
+	choice.first = arguments[0];
+	choice.device = arguments[1];
+	switch (key.cookie & CHOOSING_MASK) {
+	case CHOOSING_BEGINS:
+		if (numbers_of(key.pid_tgid, &numbers))
+			return 0;
+		program = find_cuda_program(numbers.tgid);
+		if (program && !program->watched)
+			program->watched = WATCHED_BEGIN;
+		return 0;
+	case CHOOSING_CREATES_2:
+		choice.device = arguments[2];
+		break;
+	case CHOOSING_CREATES_3:
+		choice.device = arguments[3];
+		break;
+	case CHOOSING_CREATES_4:
+		choice.device = arguments[4];
+		break;
+	}
+	choices.update(&key, &choice);
+	return 0;
+}
+
+int choosing_returns(struct pt_regs *ctx)
+{
+	struct choice_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};
+	struct choice *found = choices.lookup(&key), choice;
+	struct thread *thread = find_thread(key.pid_tgid);
+	struct numbers numbers = {};
+	u32 device;
+
+	if (!found)
+		return 0;
+	choice = *found;
+	choices.delete(&key);
+	if ((u32)RETURNED(ctx))
+		return 0;
+	if (!thread) {
+		if (numbers_of(key.pid_tgid, &numbers))
+			return 0;
+		thread = new_thread(key.pid_tgid, &numbers);
+		if (!thread) {
+			LOSE(no_thread, 1);
+			return 0;
+		}
+	}
+	switch (key.cookie & CHOOSING_MASK) {
+	case CHOOSING_SETS_DEVICE:
+		choose_context(thread, NO_CONTEXT, device_of_ordinal(choice.first));
+		break;
+	case CHOOSING_CREATES_2:
+	case CHOOSING_CREATES_3:
+	case CHOOSING_CREATES_4:
+		device = device_of_ordinal(choice.device);
+		push_context(thread, made_context(thread, choice.first, device), device);
+		break;
+	case CHOOSING_RETAINS:
+		made_context(thread, choice.first, device_of_ordinal(choice.device));
+		break;
+	case CHOOSING_PUSHES:
+		push_context(thread, choice.first, context_device(thread, choice.first));
+		break;
+	case CHOOSING_DESTROYS:
+		if (thread->context == choice.first)
+			pop_context(thread);
+		break;
+	case CHOOSING_POPS:
+		pop_context(thread);
+		break;
+	case CHOOSING_SETS_CONTEXT:
+		set_context(thread, choice.first);
+		break;
+	case CHOOSING_TELLS:
+		device = 0;
+		if (!bpf_probe_read_user(&device, sizeof(device), (void *)choice.first))
+			choose(thread, device_of_ordinal(device));
+		break;
+	case CHOOSING_TELLS_UUID:
+		told_uuid(thread, choice.first, choice.device & 0xffffffff);
+		break;
+	}
+	return 0;
 }
 
 #endif

@@ -34,8 +34,8 @@ INLINE u32 new_slot(struct slot_key *key)
 /* Where a thread remembers the slot of `operation`. */
 INLINE u32 cache_place(u32 operation)
 {
-	/* The nested bit takes part, so that a call and its alias inside do not push each other out. */
-	return (operation ^ (operation >> 12)) & (CACHED - 1);
+	/* The nested bit and the device take part: a call, its alias inside and the same elsewhere have their own. */
+	return (operation ^ (operation >> 12) ^ (operation >> DEVICE_SHIFT)) & (CACHED - 1);
 }
 
 /* The number of the slot of `operation` for this thread, or NO_SLOT where none is free. */

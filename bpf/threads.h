@@ -81,6 +81,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->device = 0;
 	thread->device_decided = 0;
 	thread->contexts_below = 0;
+	thread->context = 0;
 	if (thread_of.update(&tid, &index)) {
 		free_threads.push(&index, 0);
 		return NULL;

@@ -86,7 +86,7 @@ int call_begins(struct pt_regs *ctx)
 			thread->gap_ns = 0;
 			thread->gap_slot = NO_SLOT;
 		}
-		end_gap(thread, HOST_GAP, bpf_ktime_get_ns());
+		end_gap(thread, HOST_GAP | device_of(thread) << DEVICE_SHIFT, bpf_ktime_get_ns());
 	}
 	operation = function->operation;
 	if (function->size != SIZE_NONE || function->direction != DIRECTION_NONE ||
@@ -103,6 +103,7 @@ int call_begins(struct pt_regs *ctx)
 	frame->sp = sp;
 	frame->bytes = bytes;
 	frame->function = cookie;
+	operation |= device_of(thread) << DEVICE_SHIFT;
 	frame->operation = depth ? operation | NESTED : operation;
 	frame->object = 0;
 	frame->kept = 0;
@@ -218,8 +219,10 @@ int thread_ends(void *ctx)
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 
 	drop_thread(pid_tgid);
-	if ((u32)pid_tgid == pid_tgid >> 32)
+	if ((u32)pid_tgid == pid_tgid >> 32) {
 		forget_told_program();
+		end_cuda_program();
+	}
 	return 0;
 }
 
@@ -232,5 +235,6 @@ int program_begins(struct bpf_raw_tracepoint_args *ctx)
 	drop_thread(ctx->args[1]);
 	drop_heap();
 	forget_told_program();
+	end_cuda_program();
 	return 0;
 }

@@ -132,6 +132,7 @@ class KernelSide:
         try:
             self._attacher = _attacher(way, self._programs.entry, self._programs.returns)
             self._naming = _attacher(way, self._programs.naming, self._programs.named)
+            self._choosing = _attacher(way, self._programs.choosing, self._programs.chosen)
             self._fill_functions()
             fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
@@ -290,9 +291,12 @@ class KernelSide:
             places = {point.offset: point for point in reversed(points)}
             chosen = [*reversed(places.values())]
             counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
-            # Names first: a kernel that is launched from now on has one.
-            names = self._naming.attach(path, [point for point in chosen if point not in counted])
-            attachment = self._attacher.attach(path, counted).joined(names)
+            choosing = [point for point in chosen if point.cookie >= layout.FIRST_CHOOSING]
+            naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < layout.FIRST_CHOOSING]
+            # Names and devices first: a kernel that is launched from now on has one.
+            attachment = self._naming.attach(path, naming)
+            attachment = self._choosing.attach(path, choosing).joined(attachment)
+            attachment = self._attacher.attach(path, counted).joined(attachment)
             self._attachments = [other for other in self._attachments if other.attached] + [attachment]
             return attachment
 

@@ -27,6 +27,16 @@ ALLOCATIONS: Final = 65536
 """Pieces of device memory that are known at once, of all processes."""
 MEMBERS: Final = 1024
 """Ranks of NCCL communicators that are known at once."""
+ACTIVITIES: Final = 1024
+"""Pairs of a process and a device of its whose activity is known at once."""
+TICK_SHIFT: Final = 20
+"""Activity is told by ticks of 2 to this power, in ns."""
+TICKS: Final = 4096
+"""The last ticks, which each of these pairs keeps."""
+SPAN: Final = 64
+"""Ticks that are kept together in long calls."""
+LAP: Final = 0x8000
+"""Set in each of these, so that none is ever 0."""
 ENTRIES: Final = 256
 """Entries into collectives that each of them keeps."""
 KERNELS: Final = 16384
@@ -38,7 +48,12 @@ BUCKETS: Final = 128
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
 DEVICE_SHIFT: Final = 16
-"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0 where that is not known."""
+"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0: the thread never chose
+one while it was watched."""
+UNKNOWN_DEVICE: Final = 255
+"""In its place: the thread has chosen a device, but it is not known which."""
+PROGRAM_DEVICES: Final = 16
+"""Devices of a program whose UUIDs are known."""
 CONTEXTS: Final = 16
 """Contexts below a thread's current one whose devices are remembered."""
 HOST_GAP: Final = 510
@@ -110,7 +125,10 @@ THREAD: Final = np.dtype(
         ("device_decided", "u1"),
         ("contexts_below", "u2"),
         ("born_ns", "u8"),
+        ("context", "u8"),
         ("devices_below", "u1", (CONTEXTS,)),
+        ("activity", "u4"),
+        ("reserved", "u4"),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
@@ -146,7 +164,8 @@ FUNCTION: Final = np.dtype(
         ("waits_for_gpu", "u1"),
         ("object", "u1"),
         ("object_at", "u1"),
-        ("reserved", "u1", (7,)),
+        ("uses_device", "u1"),
+        ("reserved", "u1", (6,)),
     ]
 )
 """``struct function``: how to read a call of one function."""
@@ -204,6 +223,31 @@ LOOKED_UP: Final = np.dtype(
 )
 """``struct looked_up``: a kernel that a program looked up by its name."""
 
+ACTIVITY: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("device", "u4"),
+        ("laps", "u2", (TICKS,)),
+        ("spans", "u2", (TICKS // SPAN,)),
+    ]
+)
+"""``struct activity``: when a process was active on a device; tgid 0 says that the record is free."""
+
+PROCESS_DEVICE: Final = np.dtype([("tgid", "u4"), ("device", "u4")])
+"""``struct process_device``."""
+
+CUDA_PROGRAM: Final = np.dtype(
+    [
+        ("born_ns", "u8"),
+        ("watched", "u4"),
+        ("over", "u4"),
+        ("uuid_known", "u1", (PROGRAM_DEVICES,)),
+        ("uuids", "V16", (PROGRAM_DEVICES,)),
+    ]
+)
+"""``struct cuda_program``: what a program knows of its devices."""
+
 HANDLE: Final = np.dtype([("handle", "u8"), ("tgid", "u8")])
 """``struct handle``: by which a process knows a communicator."""
 
@@ -218,6 +262,8 @@ MEMBER: Final = np.dtype(
         ("state", "u4"),
         ("heap", "u4"),
         ("splits", "u4"),
+        ("device", "u4"),
+        ("reserved", "u4"),
         ("made_ns", "u8"),
         ("entered", "u8"),
         ("entries_ns", "u8", (ENTRIES,)),
@@ -237,6 +283,37 @@ class Naming(IntEnum):
     UNLOADS = 2
     LOOKS_UP = 3
     CONVERTS = 4
+
+
+CHOOSINGS: Final = 16
+"""Attach cookies that one such function takes: more than there are values of ``Choosing``."""
+FIRST_CHOOSING: Final = 2 * FUNCTIONS
+"""The lowest of these cookies."""
+
+
+class Choosing(IntEnum):
+    """``enum choosing``: how a function chooses a device, in the lower four bits of its attach cookie."""
+
+    BEGINS = 1
+    SETS_DEVICE = 2
+    CREATES_2 = 3
+    CREATES_3 = 4
+    CREATES_4 = 5
+    RETAINS = 6
+    DESTROYS = 7
+    PUSHES = 8
+    POPS = 9
+    SETS_CONTEXT = 10
+    TELLS = 11
+    TELLS_UUID = 12
+
+
+class Watched(IntEnum):
+    """``enum watched``: whether the monitor saw how a program began with CUDA."""
+
+    UNKNOWN = 0
+    BEGIN = 1
+    LATE = 2
 
 
 class MemberState(IntEnum):
@@ -264,6 +341,7 @@ LOSSES: Final = np.dtype(
         ("no_communicator", "u8"),
         ("no_kernel", "u8"),
         ("no_ring", "u8"),
+        ("no_activity", "u8"),
     ]
 )
 """``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""

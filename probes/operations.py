@@ -113,7 +113,8 @@ class Function:
     """One traced function; its variants share it."""
 
     id: int
-    """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels."""
+    """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels, and
+    from ``layout.FIRST_CHOOSING`` on where it chooses a device."""
     symbol: str
     """The name without its variant."""
     operation: int
@@ -129,6 +130,8 @@ class Function:
     """A return value besides 0 that is no error; 0 where there is none."""
     object: Object = Object.NONE
     object_at: int = 0
+    uses_device: bool = False
+    """Who is in it gives the device work, or waits for it: see ``probes.activity``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +290,11 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
 freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped; pitches and the granularity
 of allocations are the driver's own and not in the bytes."""
 
+_DEVICE_FAMILIES: Final = frozenset(("launch", "copy", "memset", "prefetch", "sync", "collective", "point"))
+_DEVICE_SYMBOLS: Final = frozenset(("cuGraphLaunch", "cudaGraphLaunch", "ncclGroupEnd"))
+"""Functions that give a device work or wait for it: those of a family, and single ones of others. To capture,
+instantiate or order work is not to give it; to allocate or to load modules is not, either."""
+
 _OLD: Final = frozenset(
     symbol
     for symbols in (
@@ -314,6 +322,23 @@ _NAMING: Final[tuple[tuple[str, layout.Naming, str], ...]] = (
 )
 """Functions that tell the names of kernels. They are not counted, so they have no operation."""
 
+_CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
+    (DRIVER, layout.Choosing.BEGINS, "cuInit"),
+    (RUNTIME, layout.Choosing.SETS_DEVICE, "cudaSetDevice"),
+    (DRIVER, layout.Choosing.CREATES_2, "cuCtxCreate cuCtxCreate_v2"),
+    (DRIVER, layout.Choosing.CREATES_3, "cuCtxCreate_v4"),
+    (DRIVER, layout.Choosing.CREATES_4, "cuCtxCreate_v3"),
+    (DRIVER, layout.Choosing.RETAINS, "cuDevicePrimaryCtxRetain"),
+    (DRIVER, layout.Choosing.DESTROYS, "cuCtxDestroy cuCtxDestroy_v2"),
+    (DRIVER, layout.Choosing.PUSHES, "cuCtxPushCurrent cuCtxPushCurrent_v2"),
+    (DRIVER, layout.Choosing.POPS, "cuCtxPopCurrent cuCtxPopCurrent_v2"),
+    (DRIVER, layout.Choosing.SETS_CONTEXT, "cuCtxSetCurrent"),
+    (DRIVER, layout.Choosing.TELLS, "cuCtxGetDevice"),
+    (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid cuDeviceGetUuid_v2"),
+)
+"""Functions that choose the device of a thread's calls, or tell which one it is. They are not counted. Unlike
+those above, each symbol is one of its own: the arguments of later versions are others."""
+
 _SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
 
 
@@ -322,7 +347,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
     functions: list[Function] = []
     index: dict[tuple[str, bool], Function] = {}
 
-    def add(symbol: str, operation: int, layer: str, rule: _Rule, *, old: bool) -> None:
+    def add(symbol: str, operation: int, layer: str, family: str, rule: _Rule, *, old: bool) -> None:
         function = Function(
             len(functions) + 1,
             symbol,
@@ -337,6 +362,7 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             NCCL_IN_PROGRESS if layer == NCCL else 0,
             # Addresses of CUDA before 3.2 have 32 bits: such memory is not followed.
             *(_OBJECTS.get(symbol, (Object.NONE, 0)) if not old else (Object.NONE, 0)),
+            uses_device=family in _DEVICE_FAMILIES or symbol in _DEVICE_SYMBOLS,
         )
         functions.append(function)
         index[symbol, old] = function
@@ -350,15 +376,20 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
             operations += [
                 OperationInfo(number, name, layer, family) for number, name in enumerate(names, first)
             ]
-            add(symbol, first, layer, rule, old=False)
+            add(symbol, first, layer, family, rule, old=False)
             if symbol in _OLD:
                 size = _OLD_SIZES.get(rule.size, Size.NONE)
-                add(symbol, first, layer, replace(rule, size=size), old=True)
+                add(symbol, first, layer, family, replace(rule, size=size), old=True)
     cookie = layout.FUNCTIONS
     for layer, naming, symbols in _NAMING:
         for symbol in symbols.split():
             index[symbol, False] = Function(cookie + naming, symbol, 0, layer)
             cookie += layout.NAMINGS
+    cookie = layout.FIRST_CHOOSING
+    for layer, choosing, symbols in _CHOOSING:
+        for symbol in symbols.split():
+            index[symbol, False] = Function(cookie + choosing, symbol, 0, layer)
+            cookie += layout.CHOOSINGS
     return tuple(operations), tuple(functions), index
 
 
@@ -396,4 +427,6 @@ def match(symbol: str, layer: str) -> Function | None:
         return None
     base, version = found.groups()
     function = _INDEX.get((base, version is None and base in _OLD))
+    if function is None or function.id >= layout.FIRST_CHOOSING:
+        function = _INDEX.get((base + (version or ""), False))
     return function if function is not None and function.layer == layer else None

@@ -63,10 +63,15 @@ class Programs:
     heap_of: int
     pieces: int
     free_heaps: int
+    activity_of: int
+    free_activities: int
     member_of: int
     free_members: int
     naming: int
     named: int
+    choosing: int
+    chosen: int
+    cuda_programs: int
     kernel_of: int
     free_kernels: int
     told_programs: int
@@ -78,6 +83,7 @@ class Programs:
     losses: NDArray[np.void]
     charges: NDArray[np.void] | None
     heaps: NDArray[np.void]
+    activities: NDArray[np.void]
     members: NDArray[np.void]
     kernels: NDArray[np.void]
     launched: NDArray[np.void]
@@ -103,10 +109,15 @@ class Programs:
             self.heap_of,
             self.pieces,
             self.free_heaps,
+            self.activity_of,
+            self.free_activities,
             self.member_of,
             self.free_members,
             self.naming,
             self.named,
+            self.choosing,
+            self.chosen,
+            self.cuda_programs,
             self.kernel_of,
             self.free_kernels,
             self.told_programs,
@@ -120,10 +131,15 @@ class Programs:
 _MAPS: Final = (
     *("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses"),
     *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
+    *("activities", "activity_of", "free_activities"),
     *("kernels", "launched", "kernel_of", "free_kernels", "told_programs", "registered"),
+    "cuda_programs",
     *("keeping_of", "kept_calls"),
 )
-_PROBES: Final = ("call_begins", "call_returns", "naming_begins", "naming_returns")
+_PROBES: Final = (
+    *("call_begins", "call_returns", "naming_begins", "naming_returns"),
+    *("choosing_begins", "choosing_returns"),
+)
 _RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 """Raw tracepoints that are there only where calls are split, as the next maps."""
@@ -196,10 +212,15 @@ def load(
             heap_of=fds["heap_of"],
             pieces=fds["pieces"],
             free_heaps=fds["free_heaps"],
+            activity_of=fds["activity_of"],
+            free_activities=fds["free_activities"],
             member_of=fds["member_of"],
             free_members=fds["free_members"],
             naming=fds["naming_begins"],
             named=fds["naming_returns"],
+            choosing=fds["choosing_begins"],
+            chosen=fds["choosing_returns"],
+            cuda_programs=fds["cuda_programs"],
             kernel_of=fds["kernel_of"],
             free_kernels=fds["free_kernels"],
             told_programs=fds["told_programs"],
@@ -210,6 +231,7 @@ def load(
             losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
             charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
             heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
+            activities=_mapped(fds.pop("activities"), layout.ACTIVITY, layout.ACTIVITIES),
             members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
             kernels=_mapped(fds.pop("kernels"), layout.KERNEL, layout.KERNELS),
             launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),

@@ -18,7 +18,8 @@ LIMIT = 1_000_000
 def test_programs_are_simple_enough(multi: bool) -> None:
     loaded = programs.load(64, 64, multi=multi, task=task_offsets())
     try:
-        for name in ("entry", "returns", "ends", "execs", "switches", "wakes", "naming", "named"):
+        names = ("entry", "returns", "ends", "execs", "switches", "wakes", "naming", "named")
+        for name in (*names, "choosing", "chosen"):
             text = Path(f"/proc/self/fdinfo/{getattr(loaded, name)}").read_text()
             looked_at = re.search(r"verified_insns:\s*(\d+)", text)
             if looked_at is None:

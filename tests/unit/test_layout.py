@@ -15,7 +15,7 @@ from model.evidence import LONGEST_GAP_NS
 from model.hdr import COUNTERS, HIGHEST_NS, index_of
 from model.window import LOSSES, SPLITS
 from probes import layout
-from probes.layout import MemberState, Naming, Why
+from probes.layout import Choosing, MemberState, Naming, Watched, Why
 from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
 from probes.programs import SOURCE, source_text
 
@@ -41,6 +41,7 @@ STRUCTS = {
     "looked_up": layout.LOOKED_UP,
     "kept_call": layout.KEPT_CALL,
     "keeping": layout.KEEPING,
+    "cuda_program": layout.CUDA_PROGRAM,
 }
 
 
@@ -98,6 +99,10 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "BUCKETS": layout.BUCKETS,
         "NAME_BYTES": layout.NAME_BYTES,
         "ENTRIES": layout.ENTRIES,
+        "DEVICE_SHIFT": layout.DEVICE_SHIFT,
+        "UNKNOWN_DEVICE": layout.UNKNOWN_DEVICE,
+        "PROGRAM_DEVICES": layout.PROGRAM_DEVICES,
+        "CONTEXTS": layout.CONTEXTS,
         "LONGEST_GAP_NS": LONGEST_GAP_NS,
     }
     kinds = {
@@ -107,6 +112,8 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "MEMBER": MemberState,
         "WHY": Why,
         "NAMING": Naming,
+        "CHOOSING": Choosing,
+        "WATCHED": Watched,
     }
     enums = [f"{prefix}_{value.name}" for prefix, kind in kinds.items() for value in kind]
     values = [*known.values(), *(int(value) for kind in kinds.values() for value in kind)]
