@@ -116,7 +116,8 @@ class Nvml:
         try:
             self._ask("nvmlInit")
             self._open = True
-            self.driver = clean(self._ask("nvmlSystemGetDriverVersion"))
+            with contextlib.suppress(NoAnswer):
+                self.driver = clean(self._ask("nvmlSystemGetDriverVersion"))
             count = min(int(self._ask("nvmlDeviceGetCount")), MOST_GPUS)
         except NoAnswer as none:
             self.close()

@@ -84,8 +84,8 @@ class Asking:
         self._costs: dict[str, _Durations] = {}
         self.spent_ns = 0
         """In all calls so far."""
-        self.every_seconds: float | None = None
-        """How often what is asked now is asked of each device, for ``costs``."""
+        self._lately: set[str] = set()
+        """Functions called since ``rhythm`` was told."""
 
     def __call__(self, function: str, *arguments: object) -> Any:
         """What ``function`` of the bindings returns; arguments that are names of constants stand for these.
@@ -113,9 +113,15 @@ class Asking:
             cost.calls += 1
             cost.failures += failed
             cost.latest.append(took)
-            cost.every_seconds = self.every_seconds
+            self._lately.add(function)
             self.spent_ns += took
         return answer
+
+    def rhythm(self, every_seconds: float | None) -> None:
+        """What was called since the rhythm was told last is called so often, for ``costs``."""
+        for name in self._lately:
+            self._costs[name].every_seconds = every_seconds
+        self._lately.clear()
 
     def costs(self) -> tuple[CallCost, ...]:
         """Of all functions so far, the dearest first."""

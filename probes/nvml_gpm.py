@@ -44,7 +44,7 @@ class Gpm:
         if self._taken < 2:
             return {}
         wanted = ask.nvml.c_nvmlGpmMetricsGet_t()
-        wanted.version = ask.nvml.NVML_GPMMETRICS_GET_VERSION
+        wanted.version = ask.nvml.NVML_GPM_METRICS_GET_VERSION
         wanted.numMetrics = len(METRICS)
         wanted.sample1, wanted.sample2 = before, newest
         for place, (number, *_) in enumerate(METRICS):

@@ -109,6 +109,7 @@ class Gpu:
                     reading.name, reading.every_seconds, self._question(reading, handle), reading.optional
                 )
         processes = self._processes(handle, instances)
+        instances = nvml_mig.with_processes(instances, processes)
         return Device(
             index=self.index,
             uuid=self.uuid,
@@ -139,22 +140,23 @@ class Gpu:
         if ask.spent_ns - self._spent_ns > LOOK_NS:
             self._late = self._late or name
             return kept.answer
-        rhythm = max(every, slowed(kept.took_ns))
-        ask.every_seconds = None if rhythm == ONCE else rhythm
         before = ask.spent_ns
         kept.answer, kept.problems = {}, ()
+        ask.rhythm(None)
+        rhythm = every
         try:
             kept.answer = question() or {}
             kept.problems = kept.answer.pop(_WRONG, ())
         except NoAnswer as none:
             if not (none.unsupported and (optional or self._mig)):
                 kept.problems = (str(none),)
-            every = ASKED_AGAIN_SECONDS if none.lasting else EACH_LOOK
+            rhythm = max(ASKED_AGAIN_SECONDS, 0.0 if every == ONCE else every) if none.lasting else EACH_LOOK
         finally:
             kept.took_ns.append(ask.spent_ns - before)
-            ask.every_seconds = None
+        rhythm = max(rhythm, slowed(kept.took_ns))
+        ask.rhythm(None if rhythm == ONCE else rhythm)
         kept.at = self._clock()
-        kept.again = now + max(every, slowed(kept.took_ns)) - _EARLY_SECONDS
+        kept.again = now + rhythm - _EARLY_SECONDS
         return kept.answer
 
     def _question(self, reading: Reading, handle: Any) -> Question:

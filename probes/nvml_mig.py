@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from model.device import MigInstance
+from model.device import DeviceProcess, MigInstance
 from probes.nvml_asking import Asking, NoAnswer
 from probes.nvml_processes import listed, together
 from probes.nvml_readings import memory
@@ -70,6 +70,24 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
         total,
         holders,
     )
+
+
+def with_processes(
+    instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
+) -> tuple[MigInstance, ...]:
+    """``instances`` with those of ``processes``, all of the GPU, that run on them added."""
+    return tuple(
+        replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
+        for one in instances
+    )
+
+
+def _is_on(process: DeviceProcess, instance: MigInstance) -> bool:
+    if any(process.pid == listed_.pid for listed_ in instance.processes):
+        return True
+    known = process.gpu_instance is not None and process.compute_instance is not None
+    at = process.gpu_instance, process.compute_instance
+    return known and at == (instance.gpu_instance, instance.compute_instance)
 
 
 def _profile(ask: Asking, handle: Any) -> str:

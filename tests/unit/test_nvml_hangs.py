@@ -1,0 +1,107 @@
+"""A driver that hangs or dies, through the real binding: reading goes on, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.unit.nvml_standin import BEGIN, library, read, run
+
+HANGS = (
+    BEGIN
+    + """
+from probes import devices
+devices.STALE_SECONDS, devices.HANG_SECONDS, devices.SET_ASIDE_SECONDS = 0.2, 1.0, (2.0, 2.0)
+reader = devices.DeviceReader(patience_seconds=60)
+end = time.monotonic() + 80
+
+def until(wanted):
+    while time.monotonic() < end:
+        found = reader.read().devices
+        if wanted(found):
+            return found
+        time.sleep(0.01)
+    raise SystemExit("waited in vain: " + repr(reader.read()))
+
+def aged(device):
+    return any("has not answered" in note for note in device.notes)
+
+until(lambda found: len(found) == 2)
+reader._patience = 0.05
+"""
+)
+
+
+def test_a_gpu_that_hangs_costs_itself_alone() -> None:
+    told = run(
+        HANGS
+        + """
+first = reader._link._process.pid
+show("0.hang=1\\n1.power=90000\\npower=640250")
+found = until(lambda found: aged(found[0]) and not aged(found[1]) and found[1].power_watts == 90.0)
+seen = [found[0].power_watts, dict(found[0].ages)["power_watts"] >= 0.2, reader._link._process.pid != first]
+show("power=640250")
+found = until(lambda found: found[0].power_watts == 640.25 and not aged(found[0]))
+reader.close()
+print(json.dumps([*seen, os.path.exists(f"/proc/{first}")]))
+""",
+        library(),
+    )
+    watts, aged, another, left = json.loads(told)
+    assert watts == 70.0  # the last that was known
+    assert (aged, another, left) == (True, True, False)
+
+
+def test_while_the_driver_hangs_reads_do_not_wait_and_the_program_can_end() -> None:
+    told = run(
+        HANGS
+        + """
+devices.HANG_SECONDS = 3600
+show("hang=1")
+found = until(lambda found: aged(found[0]))
+reader._patience = 3600
+for _ in range(100):
+    reader.read()  # not even as long as they may
+reader.close()
+print(json.dumps([found[0].power_watts]))
+""",
+        library(),
+    )
+    assert json.loads(told) == [70.0]
+
+
+def test_a_reader_that_is_not_closed_leaves_nothing_behind() -> None:
+    told = run(
+        BEGIN
+        + """
+from probes.devices import DeviceReader
+reader = DeviceReader(patience_seconds=60)
+assert reader.read().devices
+print(reader._link._process.pid, flush=True)
+os._exit(0)
+""",
+        library(),
+    )
+    end = time.monotonic() + 60
+    while _runs(int(told)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_library_that_takes_its_process_down(tmp_path: Path) -> None:
+    source = tmp_path / "crash.c"
+    source.write_text("#include <stdlib.h>\nint nvmlInitWithFlags(unsigned f) { (void)f; abort(); }\n")
+    command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "libnvidia-ml.so.1"), str(source)]
+    subprocess.run(command, check=True, timeout=100)
+    assert "took the process down" in read("", tmp_path)["unavailable"]

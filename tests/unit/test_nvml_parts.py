@@ -1,0 +1,329 @@
+"""What a GPU has several of, and what is read now and then, through the real binding and a stand-in."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from typing import Any
+
+import pytest
+
+from probes.nvml_asking import RHYTHMS, slowed
+from probes.nvml_gpu import AGED_SECONDS
+from probes.nvml_readings import READINGS, SELDOM, SOON
+from tests.unit.nvml_standin import READ, library, look, read, read_each, run
+
+MIG = """
+devices=1
+0.mig=1
+0.instances=1g.10gb,2g.20gb,,1c.3g.40gb
+0:0.memory_used=1073741824
+0:0.compute=100:1073741824:1:0
+0:1.memory_total=21474836480
+0:1.compute=200:-:2:0,201:5:2:0
+0:3.uuid=MIG-told
+0:3.gpu_instance=9
+0:3.compute_instance=2
+0.compute=100:1073741824:1:0,300:7:9:2
+"""
+
+
+def test_mig_devices() -> None:
+    [device] = read(MIG)["devices"]
+    assert device["mig"] is True
+    assert device["utilization_percent"] is None  # not given where a GPU is divided, and no fault
+    assert device["notes"] == []
+    told = [
+        (one["gpu"], one["index"], one["uuid"], one["profile"], one["gpu_instance"], one["compute_instance"])
+        for one in device["instances"]
+    ]
+    assert told == [
+        (0, 0, "MIG-0-0", "1g.10gb", 1, 0),
+        (0, 1, "MIG-0-1", "2g.20gb", 2, 0),
+        (0, 3, "MIG-told", "1c.3g.40gb", 9, 2),
+    ]
+    assert [(one["memory_used_bytes"], one["memory_total_bytes"]) for one in device["instances"]] == [
+        (1 << 30, 10 << 30),
+        (0, 20 << 30),
+        (0, 10 << 30),
+    ]
+    pids = [[process["pid"] for process in one["processes"]] for one in device["instances"]]
+    assert pids == [[100], [200, 201], [300]]  # the last is listed by the GPU alone
+    where = {process["pid"]: process["gpu_instance"] for process in device["processes"]}
+    assert where == {100: 1, 200: 2, 201: 2, 300: 9}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "instances", "notes"),
+    [
+        ("fail.nvmlDeviceGetMigMode=3\n", [], ["utilization: not supported"]),
+        ("0.mig=0\n", [], []),
+        ("fail.nvmlDeviceGetMaxMigDeviceCount=4\n", [], ["MIG devices: insufficient permissions"]),
+        ("count.nvmlDeviceGetMaxMigDeviceCount=4000000000\n", [0, 1, 3], []),
+        ("fail.nvmlDeviceGetMemoryInfo_v2=999\n", [0, 1, 3], ["memory: unknown error"]),
+        ("fail.nvmlDeviceGetGpuInstanceId=999\n", [0, 1, 3], []),
+    ],
+)
+def test_mig_devices_that_cannot_be_asked(scenario: str, instances: list[int], notes: list[str]) -> None:
+    [device] = read(MIG.replace("0.mig=1\n", "" if "mig=" in scenario else "0.mig=1\n") + scenario)["devices"]
+    assert [one["index"] for one in device["instances"]] == instances
+    assert device["notes"] == notes
+
+
+def test_mig_devices_that_are_made_anew() -> None:
+    made = look(
+        """
+nvml = Nvml(clock=clock)
+seen = []
+for text in ("mig=1\\ninstances=1g.10gb", "mig=1\\ninstances=1g.10gb,1g.10gb", "mig=0"):
+    show("devices=1\\n" + text)
+    clock.now += 10
+    seen.append([one.uuid for one in nvml.devices()[0].instances])
+print(json.dumps(seen))
+""",
+        "devices=1\n",
+    )
+    assert made == [["MIG-0-0"], ["MIG-0-0", "MIG-0-1"], []]
+
+
+SAMPLED = "devices=1\ncompute=100:5,200:6,300:-\n"
+
+
+def test_samples_of_processes_have_an_age() -> None:
+    told = look(
+        """
+nvml = Nvml(clock=clock, wall_clock=wall)
+
+def see(text, later=0.0):
+    show("devices=1\\ncompute=100:5,200:6,300:-\\n" + text)
+    clock.now += 1
+    wall.now = time.time() + later
+    return [
+        [one.pid, one.sm_percent, one.memory_percent, one.encoder_percent, one.decoder_percent,
+         None if one.sample_age_seconds is None else round(one.sample_age_seconds)]
+        for one in nvml.devices()[0].processes
+    ]
+
+seen = [
+    # A zombie, what cannot be true, one too old; and of 100 the younger one.
+    see("samples=100:70:20:3:4:2000,200:4000000000:101:-:50:0,0:5:5:5:5:0,4294967295:9:9:9:9:0,"
+        "300:50:50:0:0:90000,100:10:10:0:0:9000"),
+    see("samples="),  # nothing new: what was known, older by then
+    see("samples=", later=30),
+    see("samples=", later=80),
+    see("fail.nvmlDeviceGetProcessUtilization=999"),
+    see("count.nvmlDeviceGetProcessUtilization=4000000000\\nsamples=100:1:1:1:1:0"),
+]
+print(json.dumps(seen))
+""",
+        SAMPLED,
+    )
+    nothing = [None] * 5
+    assert told[0] == [
+        [100, 70.0, 20.0, 3.0, 4.0, 2],
+        [200, None, None, 0.0, 50.0, 0],
+        [300, *nothing],
+    ]
+    assert told[1] == told[0]
+    assert [one[-1] for one in told[2]] == [32, 30, None]
+    assert told[3] == told[4] == [[100, *nothing], [200, *nothing], [300, *nothing]]
+    assert [one[0] for one in told[5]] == [100, 200, 300]
+
+
+def test_gpm() -> None:
+    metrics = "devices=1\ngpm=1\nmetric.2=61.5\nmetric.3=20\nmetric.5=100.4\nmetric.20=3\nmetric.21=1.5\n"
+    first, second, last = read_each(metrics, metrics + "metric.10=77\n", metrics + "metric.2=1e30\n")
+    names = ("sm_active_percent", "sm_occupancy_percent", "tensor_percent", "dram_percent")
+    assert [first["devices"][0][name] for name in names] == [None] * 4  # of two samples
+    found = second["devices"][0]
+    assert [found[name] for name in names] == [61.5, 20.0, 100.0, 77.0]
+    assert (found["pcie_rx_bytes_per_second"], found["pcie_tx_bytes_per_second"]) == (3 << 19, 3 << 20)
+    assert last["devices"][0]["sm_active_percent"] is None
+
+
+def test_what_is_slow_or_changes_rarely_is_asked_now_and_then() -> None:
+    told = look(
+        f"""
+nvml = Nvml(clock=clock)
+seen = []
+
+def see(after):
+    clock.now += after
+    [device] = nvml.devices()
+    seen.append([device.power_watts, device.pcie_replays, device.remap_pending, dict(device.ages)])
+
+see(0)
+show("devices=1\\npower=71000\\nreplays=4\\nremap_pending=1\\nfans=1")
+see(1)
+see({SOON} - 1)
+see({SELDOM} - {SOON})
+see({SELDOM} - 2)
+print(json.dumps(seen))
+""",
+        "devices=1\nfans=1\n",
+    )
+    assert [one[:3] for one in told] == [
+        [70.0, 0, False],
+        [71.0, 0, False],
+        [71.0, 4, False],
+        [71.0, 4, True],
+        [71.0, 4, True],
+    ]
+    ages = [one[3] for one in told]
+    assert ages[0] == ages[1] == ages[2] == ages[3] == {}
+    assert ages[4]["fan_percent"] == SELDOM - 2
+    assert "power_watts" not in ages[4]
+
+
+def test_a_call_that_is_slow_gets_a_rhythm_of_its_own() -> None:
+    """By its cost as it was measured, whatever its reading says."""
+    told = look(
+        """
+nvml = Nvml(clock=clock)
+asked = []
+for _ in range(20):
+    clock.now += 1
+    [device] = nvml.devices()
+    asked.append(next((cost.calls for cost in nvml.costs() if cost.name == "nvmlDeviceGetPowerUsage"), 0))
+costs = {cost.name: cost for cost in nvml.costs()}
+power, clocks = costs["nvmlDeviceGetPowerUsage"], costs["nvmlDeviceGetViolationStatus"]
+print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_seconds, power.median_ns,
+                  clocks.every_seconds, nvml.costs()[0].name]))
+""",
+        "devices=1\ndelay.nvmlDeviceGetPowerUsage=60\n",
+    )
+    asked, age, every, median_ns, other, dearest = told
+    assert asked == [1] + 19 * [2]  # the first call of all may be slow without a reason
+    assert age == 18.0
+    assert every == 60.0
+    assert median_ns >= 60_000_000
+    assert other < 60.0 or other is None
+    assert dearest == "nvmlDeviceGetPowerUsage"
+
+
+def test_what_slow_means() -> None:
+    assert RHYTHMS == ((50_000_000, 60.0), (5_000_000, 10.0))
+    assert [slowed(deque(took)) for took in ([], [10**9], [10**9, 1], [10**9] * 2, [6_000_000] * 3)] == [
+        *(0.0, 0.0, 0.0),
+        60.0,
+        10.0,
+    ]
+
+
+def test_where_every_call_takes_long_a_look_still_ends() -> None:
+    """It asks what it has time for, and goes on with the rest at the next one: all is known at last."""
+    told = look(
+        """
+from probes import nvml_gpu
+nvml_gpu.LOOK_NS = 50_000_000
+nvml = Nvml(clock=clock)
+known = []
+for _ in range(200):
+    clock.now += 0.1
+    [device] = nvml.devices()
+    known.append(sum(value is not None for value in dataclasses.asdict(device).values()))
+    if device.power_limit_watts is not None and device.virtualization:
+        break
+print(json.dumps([known, device.notes]))
+""",
+        "devices=1\ndelay=6\ndelay.nvmlDeviceGetPcieThroughput=6\n",
+    )
+    known, notes = told
+    assert known[0] < known[-1]
+    assert len(known) < 200
+    assert notes == []
+
+
+def test_costs_count_what_failed() -> None:
+    told = look(
+        """
+nvml = Nvml(clock=clock)
+for _ in range(3):
+    clock.now += 1
+    nvml.devices()
+print(json.dumps([dataclasses.asdict(cost) for cost in nvml.costs()]))
+""",
+        "devices=2\nfail.nvmlDeviceGetPowerUsage=999\n",
+    )
+    costs = {cost.pop("name"): cost for cost in told}
+    assert costs["nvmlDeviceGetPowerUsage"]["calls"] == costs["nvmlDeviceGetPowerUsage"]["failures"] == 6
+    assert costs["nvmlDeviceGetPowerUsage"]["every_seconds"] == 0.0
+    assert costs["nvmlDeviceGetUUID"]["calls"] == 2
+    assert costs["nvmlDeviceGetUUID"]["every_seconds"] is None
+    assert all(cost["median_ns"] <= cost["p99_ns"] <= cost["max_ns"] for cost in costs.values())
+
+
+# ---- answers that cannot be true
+
+HUGE = ("-1", "4294967295", "18446744073709551615", "2147483648", "9223372036854775807", "101", "1", "")
+NUMBERS = (
+    *("utilization", "memory_utilization", "encoder", "decoder", "memory_total", "memory_used", "power"),
+    *("bar1_used", "power_limit", "energy", "temperature", "slowdown", "sm_clock", "memory_clock", "fans"),
+    *("performance_state", "fan", "reasons", "link_generation", "link_width", "pcie_rx", "replays", "ecc"),
+    *("ecc_corrected", "ecc_corrected_lifetime", "persistence", "compute_mode", "virtualization", "minor"),
+    *("remapped_corrected", "remap_pending", "power_violation", "field.29", "field.82", "field.91", "gpm"),
+    *("field.138", "field.269", "links_up", "metric.2", "metric.21", "mig", "0:0.memory_used"),
+    *("0:0.gpu_instance", "count.nvmlDeviceGetMaxMigDeviceCount"),
+)
+LISTS = (
+    "0:5,4294967295:9,4194305:1,1:18446744073709551615,7:-:4294967295:4294967295",
+    ",".join(f"{pid}:1" for pid in range(1, 150)),
+    "::,:::,-1:-1,12:",
+    "1:1,1:2,1:3",
+)
+TEXTS = ("\033]0;x\007", "\u202edlrow", "A" * 90, "\xff\xfe", "MIG", " MIG ", "")
+
+
+def nonsense(seed: int) -> str:
+    """A scenario of two GPUs of which much cannot be true."""
+    choose = random.Random(seed)
+    lines = [f"{key}={choose.choice(HUGE)}" for key in choose.sample(NUMBERS, 25)]
+    lines += [f"{key}={choose.choice(LISTS)}" for key in ("compute", "graphics", "mps")]
+    lines += [f"samples={choose.choice(LISTS)}", f"xids={choose.choice(HUGE)},{choose.choice(HUGE)}"]
+    lines += [f"{key}={choose.choice(TEXTS)}" for key in ("name", "uuid", "bus", "driver")]
+    lines.append(f"instances={choose.choice(('1g.10gb', ',,,', TEXTS[0] + ',1g.10gb'))}")
+    lists = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization")
+    lines += [f"count.{name}={choose.choice(('0', '3', '100000'))}" for name in lists]
+    return "\n".join(lines) + "\n"
+
+
+def test_answers_that_cannot_be_true_cost_their_cells() -> None:
+    given = "".join(json.dumps(nonsense(seed)) + "\n" for seed in range(60))
+    told = [json.loads(line) for line in run(READ, library(), "", given).splitlines()]
+    assert len(told) == 60
+    for found in told:
+        assert len(found["devices"]) == 2, found["unavailable"]
+        for device in found["devices"]:
+            check(device)
+
+
+def check(device: dict[str, Any]) -> None:
+    text = [device["name"], device["uuid"], device["pci_bus_id"], *device["notes"]]
+    text += [one[name] for one in device["instances"] for name in ("uuid", "profile")]
+    assert all(line.isprintable() and "\u202e" not in line for line in text)
+    for name, value in device.items():
+        if value is None or isinstance(value, (bool, str, list)):
+            continue
+        assert 0 <= value < 1 << 62, name
+        assert not name.endswith("percent") or value <= 100.0, name
+        assert not name.endswith("celsius") or value <= 250.0, name
+    everyone = [*device["processes"], *(p for one in device["instances"] for p in one["processes"])]
+    for process in everyone:
+        assert 0 < process["pid"] <= 1 << 22
+        assert process["memory_bytes"] is None or process["memory_bytes"] < 1 << 50
+        assert process["gpu_instance"] is None or process["gpu_instance"] < 1 << 16
+    assert len({process["pid"] for process in device["processes"]}) == len(device["processes"])
+
+
+def test_what_cannot_be_true_is_noted() -> None:
+    [device] = read("devices=1\npower=4000000000\ntemperature=4294967295\nutilization=101\n")["devices"]
+    assert device["power_watts"] is device["temperature_celsius"] is device["utilization_percent"] is None
+    assert device["notes"] == ["utilization, power: an answer that cannot be true"]
+
+
+def test_every_reading_tells_another_field() -> None:
+    fields = [figure.field for reading in READINGS for figure in reading.figures]
+    assert len(fields) == len(set(fields))
+    assert len({reading.name for reading in READINGS}) == len(READINGS)
+    assert AGED_SECONDS > SOON  # what is read so often has no age
