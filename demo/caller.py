@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +52,7 @@ class Caller:
     ``cgroup`` is the directory of the cgroup that it joins before it does anything else (or several, of
     different hierarchies), ``table`` a file of latencies, ``folder`` where it finds the libraries (default:
     where it was built), ``name`` its comm, ``files`` the folder of the files that its items name, ``before``
-    a command that replaces itself by the program (``nsenter …``).
+    a command that replaces itself by the program (``nsenter …``), ``variables`` what is set for it.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Caller:
         name: str = "",
         files: Path | None = None,
         before: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         command = [*before, str(built.caller)]
         for place in (cgroup,) if isinstance(cgroup, Path) else cgroup or ():
@@ -76,6 +77,7 @@ class Caller:
         environment = {name: value for name, value in os.environ.items() if name != TABLE_VARIABLE}
         if table is not None:
             environment[TABLE_VARIABLE] = str(table)
+        environment |= variables or {}
         self._process = subprocess.Popen(
             [*command, str(folder or built.folder)],
             stdin=subprocess.PIPE,

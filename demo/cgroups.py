@@ -37,8 +37,8 @@ def container_path(runtime: str, identity: str) -> str:
     ``identity`` is the container's 64-digit id (see `container_id`), or the job's number. Raises ValueError
     for a runtime that is not known.
     """
-    pod = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
-    burstable = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{pod.replace('-', '_')}.slice"
+    pod = pod_uid(identity).replace("-", "_")
+    burstable = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{pod}.slice"
     paths = {
         "docker": f"system.slice/docker-{identity}.scope",
         "podman": f"machine.slice/libpod-{identity}.scope",
@@ -49,6 +49,11 @@ def container_path(runtime: str, identity: str) -> str:
     if runtime not in paths:
         raise ValueError(f"no cgroup path is known for the runtime {runtime!r}")
     return paths[runtime]
+
+
+def pod_uid(identity: str) -> str:
+    """The UID of the pod around the container of this id, in `container_path`."""
+    return "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
 
 
 def hierarchy() -> Path:
@@ -90,6 +95,13 @@ class Cgroups:
             ) from error
         self._made.append(place)
         return place
+
+    def remove(self, place: Path) -> None:
+        """Kill and remove what runs in one of them, and the cgroup."""
+        self._made.remove(place)
+        kill_all(place)
+        _remove(place)
+        _remove_empty_parents(place)
 
     def close(self) -> None:
         """Kill and remove everything that was made. May be called twice."""

@@ -47,6 +47,8 @@ class Person:
     path: str
     pod: str = ""
     namespace: str = ""
+    container: str = ""
+    """Its name within the pod."""
 
 
 _TRAINER = (
@@ -111,8 +113,11 @@ _OTHERS = (
     Act("nccl", "ncclRecv", 12, 30_000, 0.5, 3 << 20),
 )
 
+_ALONE = tuple(act for act in _TRAINER if act.layer != "nccl")
+
 HABITS = {
     "trainer": Habit("python3 train.py", _TRAINER, processes=2, period_seconds=90, quiet=0.85),
+    "trainer alone": Habit("python3 train.py", _ALONE, period_seconds=90, quiet=0.85),
     "inference": Habit("python3 serve.py", _INFERENCE, period_seconds=40, quiet=0.35),
     "notebook": Habit("ipykernel", _NOTEBOOK, period_seconds=50, quiet=0.05),
 }
@@ -147,3 +152,18 @@ PEOPLE = (
     Person("carla (session)", "notebook", "session", "user", "/user.slice/user-1003.slice/session-7.scope"),
     Person("reranker", "inference", "container", "docker", "/system.slice/docker-{id}.scope"),
 )
+
+
+def _pod(habit: str, namespace: str, pod: str, container: str) -> Person:
+    """A container of a pod."""
+    path = "/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope"
+    return Person(f"{pod}/{container}", habit, "container", "containerd", path, pod, namespace, container)
+
+
+PODS = (
+    _pod("trainer alone", "research", "trainer-0", "train"),
+    _pod("inference", "serving", "chat-0", "server"),
+    _pod("inference", "search", "embedder-0", "main"),
+    _pod("notebook", "research", "notebook-anna", "jupyter"),
+)
+"""Four pods of one node."""

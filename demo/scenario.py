@@ -1,12 +1,18 @@
 """Scenarios of sample tenants, read from ``scenarios/*.toml``.
 
-A scenario has ``about``, maybe ``files`` (sizes in MiB by name: on a disk, for items that read), and a list
-of ``tenant`` tables: ``name``, ``runtime`` (see `demo.cgroups.container_path`), maybe ``cpus`` (it runs on
-the first so many), a list of ``process`` tables and a table ``latency``. A process has ``name``, ``threads``
-(default 1), ``cycle``, the items of `native/caller.c`, and maybe ``communicator = [NAME, RANK, RANKS]``. A
-latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
-``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
-has ``us`` and ``ranks``.
+A scenario has ``about``, maybe ``files`` (sizes in MiB by name: on a disk, for items that read), maybe
+``gpu`` (what a stand-in of the driver shows, by the keys of `native/nvml.h`), and ``tenant`` tables:
+``name``, ``runtime`` (see `demo.cgroups.container_path`), maybe ``cpus`` (it runs on the first so many),
+``environment`` and ``pod``, a list of ``process`` tables and a table ``latency``.
+
+* A pod has ``namespace``, ``name``, ``container`` and ``given``, devices by resource: a stand-in of the
+  kubelet tells them.
+* A process has ``name``, ``threads`` (default 1), ``cycle``, the items of `native/caller.c`, and maybe
+  ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists it), ``memory_mib``
+  (what it holds there) and ``mps`` (it is a client).
+* A latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
+  ``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
+  has ``us`` and ``ranks``.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from typing import Any, get_args
 
 from demo.cgroups import container_id, container_path
 from demo.latencies import How, Latency, Shape
+from model.device_label import parts_of
 from model.errors import BadUsage
 from probes.text import clean
 
@@ -39,6 +46,23 @@ class ProcessPlan:
     threads: int = 1
     communicator: tuple[str, int, int] | None = None
     """Name, rank and number of ranks of the NCCL communicator that its collectives are of."""
+    gpu: str = ""
+    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists it; empty: none does."""
+    memory_mib: int = 0
+    """What it holds on that device."""
+    mps: bool = False
+    """It is listed as a client of MPS."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """The pod of a tenant, and what it was given."""
+
+    namespace: str
+    name: str
+    container: str
+    given: Mapping[str, tuple[str, ...]]
+    """Devices by resource, as a device plugin names them: ``GPU-…::3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +75,9 @@ class TenantPlan:
     latencies: Mapping[str, Latency]
     cpus: int = 0
     """It runs on the first so many CPUs of those this process may use; 0: on all."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Set for its processes."""
+    pod: PodPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +89,8 @@ class Scenario:
     tenants: tuple[TenantPlan, ...]
     files: Mapping[str, int] = field(default_factory=dict)
     """Sizes in MiB, by name."""
+    gpu: Mapping[str, str] = field(default_factory=dict)
+    """What a stand-in of the driver shows; empty: the driver of this host is asked."""
 
 
 def scenario_names() -> list[str]:
@@ -88,7 +117,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])
         files = {_name(key): int(mib) for key, mib in content.get("files", {}).items()}
-        return Scenario(name, str(content.get("about", "")), tenants, MappingProxyType(files))
+        gpu = {_line(key): _line(str(value)) for key, value in content.get("gpu", {}).items()}
+        about = str(content.get("about", ""))
+        return Scenario(name, about, tenants, MappingProxyType(files), MappingProxyType(gpu))
     except KeyError as error:
         raise BadUsage(f"scenario {name}: {error} is missing") from error
     except (tomllib.TOMLDecodeError, TypeError, ValueError) as error:
@@ -100,8 +131,28 @@ def _tenant(table: dict[str, Any]) -> TenantPlan:
     processes = tuple(_process(entry) for entry in table["process"])
     runtime = str(table["runtime"])
     container_path(runtime, container_id())  # refuses what it does not know
-    name, cpus = clean(str(table["name"])), int(table.get("cpus", 0))
-    return TenantPlan(name, runtime, processes, MappingProxyType(latencies), cpus)
+    environment = {str(key): str(value) for key, value in table.get("environment", {}).items()}
+    return TenantPlan(
+        clean(str(table["name"])),
+        runtime,
+        processes,
+        MappingProxyType(latencies),
+        cpus=int(table.get("cpus", 0)),
+        environment=MappingProxyType(environment),
+        pod=_pod(table["pod"]) if "pod" in table else None,
+    )
+
+
+def _pod(table: dict[str, Any]) -> PodPlan:
+    given = {str(name): tuple(map(str, devices)) for name, devices in table.get("given", {}).items()}
+    namespace, name, container = (str(table[key]) for key in ("namespace", "name", "container"))
+    return PodPlan(namespace, name, container, MappingProxyType(given))
+
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"not one line of text: {text!r}")
+    return text
 
 
 def _process(table: dict[str, Any]) -> ProcessPlan:
@@ -115,7 +166,18 @@ def _process(table: dict[str, Any]) -> ProcessPlan:
     if "communicator" in table:
         communicator, rank, ranks = table["communicator"]
         joined = (_name(communicator), int(rank), int(ranks))
-    return ProcessPlan(clean(str(table["name"])), cycle, int(table.get("threads", 1)), joined)
+    label = str(table.get("gpu", ""))
+    if label and parts_of(label) is None:
+        raise ValueError(f"not the label of a device: {label!r}")
+    return ProcessPlan(
+        clean(str(table["name"])),
+        cycle,
+        threads=int(table.get("threads", 1)),
+        communicator=joined,
+        gpu=label,
+        memory_mib=int(table.get("memory_mib", 0)),
+        mps=bool(table.get("mps", False)),
+    )
 
 
 def _name(text: str) -> str:

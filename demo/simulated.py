@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo import simulated_host as host
-from demo.habits import HABITS, OTHERS, PEOPLE, Act, Habit, Person
+from demo.cgroups import pod_uid
+from demo.habits import HABITS, OTHERS, Act, Habit, Person
 from demo.simulated_calls import kept_calls
+from demo.simulated_devices import allocations, simulated_devices
 from demo.simulated_kernels import kernels_of
-from model.device import Device, DeviceProcess, Devices, System
+from model.device import System
 from model.hdr import COUNTERS, HIGHEST_NS
 from model.histograms import Histograms
 from model.tenant import Tenant
@@ -86,6 +88,7 @@ class SimulatedSource:
         for number in range(tenants):
             self._add(number, operations)
         self._keys = tuple(row.key for row in self._rows)
+        self._holders = {(key.pid, key.tenant) for key in self._keys}
         self._parent = np.array([row.parent for row in self._rows])
         self._source_row = np.where(self._parent >= 0, self._parent, np.arange(len(self._rows)))
         acts = [row.act for row in self._rows]
@@ -123,7 +126,8 @@ class SimulatedSource:
             rows=rows,
             tenants=dict(self._tenants),
             open_calls=self._open_calls(age),
-            devices=self._devices(age),
+            devices=simulated_devices(age, self._plot, self._holders, self._random),
+            allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, now_on),
             evidence=host.evidence(rows.keys, rows.calls, rows.split_ns, seconds, self._cast, now_on),
             loss=dict.fromkeys(LOSSES, 0),
@@ -137,7 +141,7 @@ class SimulatedSource:
         """Nothing to leave behind."""
 
     def _add(self, number: int, operations: int) -> None:
-        person = PEOPLE[number % len(PEOPLE)]
+        person = self._plot.people[number % len(self._plot.people)]
         habit = HABITS[person.habit]
         tenant = self._tenant(number, person)
         self._tenants[tenant.id] = tenant
@@ -158,7 +162,7 @@ class SimulatedSource:
     def _tenant(self, number: int, person: Person) -> Tenant:
         container = self._random.bytes(32).hex() if "{id}" in person.path else ""
         path = person.path.format(id=container)
-        again = number // len(PEOPLE)
+        again = number // len(self._plot.people)
         name = f"{person.name}-{again + 1}" if again else person.name
         identity = f"{person.runtime}:{container or name}"
         return Tenant(
@@ -171,6 +175,8 @@ class SimulatedSource:
             namespace=person.namespace,
             cgroup_id=7_700 + 11 * number,
             cgroup_path=path if not again else f"{path}-{again + 1}",
+            container=person.container,
+            pod_uid=pod_uid(container) if person.container else "",
         )
 
     def _load(self, age: float) -> NDArray[np.float64]:
@@ -278,36 +284,6 @@ class SimulatedSource:
             opened("runtime", "cudaStreamSynchronize", waited, nested=False)
             opened("driver", "cuStreamSynchronize", waited * 0.98, nested=True)
         return tuple(found)
-
-    def _devices(self, age: float) -> Devices:
-        devices = []
-        total = 80 << 30
-        gpus = self._plot.gpus
-        for index in range(gpus):
-            wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
-            busy = min(100.0, max(0.0, 70 + 25 * wave + float(self._random.normal(0, 2))))
-            hot = 58 + 0.24 * busy
-            holders = {(row.key.pid, row.key.tenant) for row in self._rows if row.key.pid % gpus == index}
-            each = int(total * 0.8 / max(len(holders), 1))
-            devices.append(
-                Device(
-                    index=index,
-                    uuid=f"GPU-00000000-0000-0000-0000-00000000000{index}",
-                    name="Simulated 80GB",
-                    utilization_percent=round(busy),
-                    memory_utilization_percent=round(busy * 0.55),
-                    memory_used_bytes=each * len(holders),
-                    memory_total_bytes=total,
-                    power_watts=round(180 + 4.6 * busy, 1),
-                    power_limit_watts=700.0,
-                    temperature_celsius=round(hot),
-                    sm_clock_mhz=1755 if hot > 80 else 1980,
-                    sm_clock_max_mhz=1980,
-                    throttle_reasons=("thermal, software",) if hot > 80 else (),
-                    processes=tuple(DeviceProcess(pid, "C", each, who) for pid, who in sorted(holders)),
-                )
-            )
-        return Devices(tuple(devices), driver="simulated")
 
     def _system(self, age: float, now: host.Moment) -> System:
         cpus = host.CPUS

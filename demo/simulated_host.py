@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from demo.habits import PEOPLE, PODS, Person
 from model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -51,6 +52,10 @@ class Plot:
     """Whether a tenant loads a disk at times."""
     late_rank: bool = False
     """Whether the trainer's second rank comes late."""
+    people: tuple[Person, ...] = PEOPLE
+    """Who the tenants are; the first one trains."""
+    mps: bool = False
+    """Whether they share the devices through MPS, as a node's pods that were given them."""
 
 
 EVERYTHING: Final = Plot(tenants=10, gpus=2, cpu=True, disk=True)
@@ -59,6 +64,7 @@ PLOTS: Final = {
     "noisy-neighbour": Plot(tenants=3, gpus=1, cpu=True),
     "slow-disk": Plot(tenants=6, gpus=1, disk=True),
     "straggler": Plot(tenants=1, gpus=2, late_rank=True),
+    "mps": Plot(tenants=4, gpus=1, people=PODS, mps=True),
 }
 """What happens in each scenario of `demo.scenario` where it is simulated."""
 LATE_NS: Final = 18_000_000

@@ -91,7 +91,7 @@ class TracedTenants(NamedSource):
 
     def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
         self._tenants = tenants
-        monitor = Monitor(options)
+        monitor = Monitor(tenants.options(options))
         super().__init__(monitor, tenants.names)
         if monitor.cannot_trace is not None:
             self.close()

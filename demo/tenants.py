@@ -7,16 +7,29 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from demo.build import Built, build
 from demo.caller import Caller, CallerFailed
 from demo.cgroups import Cgroups, container_id, container_path
 from demo.latencies import write_table
+from demo.node import DemoNode, Present
 from demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
 from demo.scratch import Scratch
 from model.errors import Told
+from probes.monitor import MonitorOptions
+
+
+@dataclass(slots=True)
+class _Running:
+    """A tenant that was started."""
+
+    plan: TenantPlan
+    identity: str
+    """Id of its container, or number of its job."""
+    cgroup: Path
+    callers: list[Caller] = field(default_factory=list)
 
 
 class DemoTenants:
@@ -26,10 +39,12 @@ class DemoTenants:
         """``scenario`` by name, or one of one's own. Raises BadUsage where no scenario has this name."""
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
-        self._callers: list[Caller] = []
+        self._running: list[_Running] = []
+        """In the scenario's order."""
         self._ranks: list[tuple[Caller, ProcessPlan]] = []
         """Processes that have yet to join their communicators."""
         self._names: dict[str, str] = {}
+        self._node: DemoNode | None = None
         self._cgroups: Cgroups | None = None
         self._tables: Path | None = None
         self._files: Scratch | None = None
@@ -45,12 +60,17 @@ class DemoTenants:
     @property
     def pids(self) -> tuple[int, ...]:
         """The processes, in the scenario's order."""
-        return tuple(caller.pid for caller in self._callers)
+        return tuple(caller.pid for tenant in self._running for caller in tenant.callers)
 
     @property
     def names(self) -> dict[str, str]:
-        """The tenants' names by container id (a Slurm job's: its number)."""
+        """The tenants' names by container id (a Slurm job's: its number). The kubelet tells those of pods."""
         return dict(self._names)
+
+    def options(self, options: MonitorOptions | None = None) -> MonitorOptions:
+        """``options`` of a monitor that finds the GPUs and pods of the scenario, once they have started."""
+        options = options or MonitorOptions()
+        return options if self._node is None else self._node.options(options)
 
     def start(self) -> None:
         """Start everything; what is of a communicator waits for `join`.
@@ -73,16 +93,37 @@ class DemoTenants:
             for caller, process in ranks:
                 caller.start(process.cycle, threads=process.threads)
 
+    def replaced(self, name: str) -> str:
+        """End the tenant of this name and start another one in its place, as a node does with a pod: it has
+        the same name and is given the same devices, in a container and a pod of its own. Returns the id of
+        its container. Raises Told like `start`."""
+        with self._or_nothing():
+            assert self._cgroups is not None
+            number = next(n for n, one in enumerate(self._running) if one.plan.name == name)
+            before = self._running[number]
+            self._cgroups.remove(before.cgroup)
+            for caller in before.callers:
+                caller.close()
+            self._start_tenant(number, before.plan)
+            self._begin(self._running[number])
+            if self._node is not None:
+                self._node.show(map(_present, self._running))
+        return self._running[number].identity
+
     def close(self) -> None:
         """End the processes and remove their cgroups, well within a second. May be called twice."""
-        callers, self._callers = self._callers, []
+        running, self._running = self._running, []
         self._ranks.clear()
         if self._cgroups is not None:
             # Kills them all at once, whatever they are doing.
             self._cgroups.close()
             self._cgroups = None
-        for caller in callers:
-            caller.close()
+        for tenant in running:
+            for caller in tenant.callers:
+                caller.close()
+        if self._node is not None:
+            self._node.close()
+            self._node = None
         if self._tables is not None:
             shutil.rmtree(self._tables, ignore_errors=True)
             self._tables = None
@@ -102,42 +143,49 @@ class DemoTenants:
             raise
 
     def _start(self) -> None:
-        built = self._built if self._built is not None else build()
+        self._built = self._built if self._built is not None else build()
         self._cgroups = Cgroups()
         self._tables = Path(tempfile.mkdtemp(prefix="stalltop-demo-"))
         self._files = Scratch()
         for name, mib in self.scenario.files.items():
             write_file(self._files.path / name, mib)
         for number, tenant in enumerate(self.scenario.tenants):
-            self._start_tenant(built, self._cgroups, self._tables, self._files.path, number, tenant)
-        for caller in self._callers:
-            caller.answer()
-        # The libraries are loaded, and a table is read once.
-        with contextlib.suppress(OSError):
-            shutil.rmtree(self._tables)
+            self._start_tenant(number, tenant)
+        for running in self._running:
+            self._begin(running)
+        if self.scenario.gpu or any(tenant.pod for tenant in self.scenario.tenants):
+            self._node = DemoNode(self.scenario, self._built)
+            self._node.begin(map(_present, self._running))
 
-    def _start_tenant(
-        self,
-        built: Built,
-        cgroups: Cgroups,
-        tables: Path,
-        files: Path,
-        number: int,
-        tenant: TenantPlan,
-    ) -> None:
+    def _start_tenant(self, number: int, tenant: TenantPlan) -> None:
+        """Start its processes, as the one of this number; `_begin` waits for them."""
+        assert self._built is not None
+        assert self._cgroups is not None
+        assert self._files is not None
+        assert self._tables is not None
         identity = str(4711 + number) if tenant.runtime == "slurm" else container_id()
-        self._names[identity] = tenant.name
-        cgroup = cgroups.make(container_path(tenant.runtime, identity))
-        meeting = files / "meeting"
+        if tenant.pod is None:
+            self._names[identity] = tenant.name
+        cgroup = self._cgroups.make(container_path(tenant.runtime, identity))
+        running = _Running(tenant, identity, cgroup)
+        self._running[number : number + 1] = [running]
+        meeting = self._files.path / "meeting"
         meeting.touch()
         latencies = {
             symbol: replace(latency, path=meeting) if latency.how == "meet" else latency
             for symbol, latency in tenant.latencies.items()
         }
-        table = write_table(latencies, tables / f"{number}.latencies")
+        table = write_table(latencies, self._tables / f"{identity}.latencies")
         for process in tenant.processes:
-            caller = Caller(built, cgroup=cgroup, table=table, name=process.name, files=files)
-            self._callers.append(caller)
+            caller = Caller(
+                self._built,
+                cgroup=cgroup,
+                table=table,
+                name=process.name,
+                files=self._files.path,
+                variables=tenant.environment,
+            )
+            running.callers.append(caller)
             if tenant.cpus:
                 os.sched_setaffinity(caller.pid, sorted(os.sched_getaffinity(0))[: tenant.cpus])
             if process.communicator is not None:
@@ -145,6 +193,16 @@ class DemoTenants:
                 caller.tell("load ncclCommInitRank cudaGetDevice")
             else:
                 caller.tell(f"start {process.threads} 0 {process.cycle}")
+
+    def _begin(self, running: _Running) -> None:
+        """Wait until its processes are at work: they have loaded the libraries and read their tables."""
+        for caller in running.callers:
+            caller.answer()
+
+
+def _present(running: _Running) -> Present:
+    pids = [caller.pid for caller in running.callers]
+    return Present(running.identity, running.plan.pod, tuple(zip(pids, running.plan.processes, strict=True)))
 
 
 def write_file(path: Path, mib: int) -> None:

@@ -12,11 +12,12 @@ from demo.scenario import load_scenario, scenario_names
 from demo.simulated import SimulatedSource, _histograms
 from demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
 from demo.source import simulated_source
-from diagnosis.engine import Diagnosis
+from diagnosis.engine import Diagnosis, explain
 from model.chain import Chain
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from model.kernels import kernels_by_row
+from model.sharing import sharings
 from model.window import LOSSES, SPLITS, RowKey, Window
 from probes.nvml_readings import THROTTLE_REASONS
 
@@ -183,7 +184,6 @@ def test_reasons_of_devices_are_those_of_the_driver() -> None:
 )
 def test_a_simulated_scenario_is_about_what_it_promises(name: str, cause: str) -> None:
     of_plots = {"cpu_contention", "loader_disk", "nccl_straggler"}
-    assert set(PLOTS) == set(scenario_names())
     source, diagnosis = SimulatedSource(3, plot=PLOTS[name], clock=clock()), Diagnosis()
     seen: dict[str, Chain] = {}
     for _ in range(int(DISK_LOADED[1])):
@@ -192,6 +192,21 @@ def test_a_simulated_scenario_is_about_what_it_promises(name: str, cause: str) -
                 seen[chain.cause] = chain
     assert set(seen) == {cause}
     assert_adds_up(seen[cause])
+
+
+def test_every_scenario_is_simulated() -> None:
+    assert set(PLOTS) == set(scenario_names())
+
+
+def test_simulated_pods_share_a_device_through_mps() -> None:
+    source = SimulatedSource(3, plot=PLOTS["mps"], clock=clock())
+    for _ in range(12):
+        window = source.read()
+        (sharing,) = sharings(window)
+        assert (sharing.way, len(sharing.sharers), sharing.shared) == ("mps", 4, True)
+        assert all(one.launches and one.waited_ns and one.given for one in sharing.sharers)
+        assert [holding.use for holding in sharing.holdings] == ["used"] * 4
+        assert not [chain for chain in explain(window) if chain.severity in ("critical", "high")]
 
 
 def assert_adds_up(chain: Chain) -> None:

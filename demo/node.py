@@ -1,0 +1,127 @@
+"""What sample tenants run on: a stand-in of the driver's library, and one of a node's kubelet.
+
+Both speak the real interfaces: the monitor reads the GPUs through its own NVML bindings, and asks the kubelet
+over its socket. What they say is written to files, and written anew where tenants come, go and are replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from demo.build import Built
+from demo.cgroups import pod_uid
+from demo.scenario import PodPlan, ProcessPlan, Scenario
+
+if TYPE_CHECKING:
+    from probes.monitor import MonitorOptions
+
+NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
+"""Tells the stand-in library its file; see ``native/nvml.h``."""
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A tenant that runs."""
+
+    identity: str
+    """Id of its container."""
+    pod: PodPlan | None
+    processes: tuple[tuple[int, ProcessPlan], ...]
+    """With their process ids."""
+
+
+class DemoNode:
+    """GPUs and pods of ``scenario``, as far as it has any. Ends with `close`."""
+
+    def __init__(self, scenario: Scenario, built: Built) -> None:
+        self._gpu = scenario.gpu
+        self._pods = any(tenant.pod is not None for tenant in scenario.tenants)
+        self._built = built
+        self._folder = Path(tempfile.mkdtemp(prefix="stalltop-node-"))
+        self._running = ExitStack()
+
+    @property
+    def _nvml(self) -> Path:
+        return self._folder / "gpus"
+
+    @property
+    def _kubelet(self) -> Path:
+        return self._folder / "pods.toml"
+
+    def begin(self, present: Iterable[Present]) -> None:
+        """Show what runs, from now on."""
+        self.show(present)
+        if self._pods:
+            from demo.kubelet import Node  # what speaks gRPC takes a while to load
+
+            self._running.enter_context(Node(self._folder / "root", self._kubelet))
+
+    def show(self, present: Iterable[Present]) -> None:
+        """Show what runs now."""
+        present = tuple(present)
+        if self._gpu:
+            _write(self._nvml, nvml_text(self._gpu, present))
+        if self._pods:
+            _write(self._kubelet, pods_text(present))
+
+    def options(self, options: MonitorOptions) -> MonitorOptions:
+        """``options`` by which a monitor looks here."""
+        if self._gpu:
+            library = {"LD_LIBRARY_PATH": str(self._built.nvml.parent), NVML_VARIABLE: str(self._nvml)}
+            options = replace(options, nvml_environment=library)
+        return replace(options, host_root=self._folder / "root") if self._pods else options
+
+    def close(self) -> None:
+        """End it. May be called twice."""
+        self._running.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def nvml_text(gpu: Mapping[str, str], present: Iterable[Present]) -> str:
+    """What the stand-in library shows: the lines of the scenario, and the processes on each device."""
+    lists: dict[tuple[str, str], list[str]] = {}
+    for tenant in present:
+        for pid, process in tenant.processes:
+            if process.gpu:
+                key = process.gpu, "mps" if process.mps else "compute"
+                lists.setdefault(key, []).append(f"{pid}:{process.memory_mib * _MIB}")
+    lines = [f"{key}={value}" for key, value in gpu.items()]
+    lines += [f"{label}.{kind}={','.join(found)}" for (label, kind), found in lists.items()]
+    return "\n".join(lines) + "\n"
+
+
+def pods_text(present: Iterable[Present]) -> str:
+    """What the stand-in kubelet serves: the pods of the tenants that run, and what they were given."""
+    lines: list[str] = []
+    for tenant in present:
+        pod = tenant.pod
+        if pod is None:
+            continue
+        lines += ["[[pods]]", f"namespace = {_quoted(pod.namespace)}", f"name = {_quoted(pod.name)}"]
+        lines += [f"uid = {_quoted(pod_uid(tenant.identity))}"]
+        lines += [f"ids = {{ {_quoted(pod.container)} = {_quoted(tenant.identity)} }}"]
+        lines += [f"[pods.containers.{_quoted(pod.container)}]"]
+        for resource, devices in pod.given.items():
+            lines.append(f"{_quoted(resource)} = [{', '.join(map(_quoted, devices))}]")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _write(path: Path, text: str) -> None:
+    """As a whole: who reads it meanwhile reads the old one."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    os.replace(beside, path)

@@ -1,0 +1,77 @@
+"""The devices of the simulated host, who is on them, and what its scheduler gave to whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import numpy as np
+
+from demo.simulated_host import Plot
+from model.allocation import Allocation
+from model.device import Device, DeviceProcess, Devices
+from model.tenant import Tenant
+
+_TOTAL_BYTES: Final = 80 << 30
+_SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
+"""Of MPS: as the kernel cuts its name."""
+
+
+def simulated_devices(
+    age: float, plot: Plot, holders: Collection[tuple[int, str]], random: np.random.Generator
+) -> Devices:
+    """The devices ``age`` seconds after the start; ``holders`` are the processes (pid, tenant id) on them."""
+    devices = []
+    for index in range(plot.gpus):
+        wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
+        busy = min(100.0, max(0.0, 70 + 25 * wave + float(random.normal(0, 2))))
+        hot = 58 + 0.24 * busy
+        here = sorted(holder for holder in holders if holder[0] % plot.gpus == index)
+        each = int(_TOTAL_BYTES * 0.8 / max(len(here), 1))
+        kind = "M+C" if plot.mps else "C"
+        processes = [DeviceProcess(pid, kind, each, who) for pid, who in here]
+        devices.append(
+            Device(
+                index=index,
+                uuid=uuid(index),
+                name="Simulated 80GB",
+                utilization_percent=round(busy),
+                memory_utilization_percent=round(busy * 0.55),
+                memory_used_bytes=each * len(here),
+                memory_total_bytes=_TOTAL_BYTES,
+                power_watts=round(180 + 4.6 * busy, 1),
+                power_limit_watts=700.0,
+                temperature_celsius=round(hot),
+                sm_clock_mhz=1755 if hot > 80 else 1980,
+                sm_clock_max_mhz=1980,
+                throttle_reasons=("thermal, software",) if hot > 80 else (),
+                processes=(*([_SERVER] if plot.mps else []), *processes),
+                mig=False if plot.mps else None,
+            )
+        )
+    return Devices(tuple(devices), driver="simulated")
+
+
+def uuid(index: int) -> str:
+    """Of the device of this number."""
+    return f"GPU-00000000-0000-0000-0000-00000000000{index}"
+
+
+def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
+    """What was given to pods: where they share devices through MPS, a replica of the first one to each."""
+    if not plot.mps:
+        return ()
+    return tuple(
+        Allocation(
+            namespace=tenant.namespace,
+            pod=tenant.pod,
+            container=tenant.container,
+            resource="nvidia.com/gpu.shared",
+            devices=(f"{uuid(0)}::{number}",),
+            pod_uid=tenant.pod_uid,
+            tenant=tenant.id,
+        )
+        for number, tenant in enumerate(tenants)
+        if tenant.pod
+    )
