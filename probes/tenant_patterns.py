@@ -76,11 +76,13 @@ def _pod(match: re.Match[str]) -> Identity:
 
 
 def _slurm(match: re.Match[str]) -> Identity:
-    job, step = match["job"], match["step"]
-    uid = int(match["uid"]) if match["uid"] else None
+    return slurm_job(match["job"], clean(match["step"] or ""), int(match["uid"]) if match["uid"] else None)
+
+
+def slurm_job(job: str, step: str, uid: int | None) -> Identity:
+    """A step of a Slurm job, or what is of none (``step`` is empty)."""
     if not step:
         return Identity(f"slurm:job_{job}", f"job {job}", "job", "slurm", uid=uid)
-    step = clean(step)
     return Identity(f"slurm:job_{job}/step_{step}", f"job {job}.{step}", "job", "slurm", uid=uid)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from model.tenant import Tenant
 from probes.aside import Aside
 from probes.cgroups import CgroupTree, layout, membership
 from probes.container_sockets import ContainerSockets
+from probes.jobs import job_of, may_hold_jobs
 from probes.tenant_names import NameFiles, Names
-from probes.tenant_patterns import Identity, parse_best
+from probes.tenant_patterns import Identity, parse_best, slurm_job
 from probes.text import clean
 
 ROOT_CGROUP_ID = 1
@@ -56,6 +58,8 @@ class _Found:
 @dataclass(slots=True)
 class _Nameless:
     identity: Identity
+    tgid: int
+    """A process of it."""
     tries: int
     next_try: float
 
@@ -128,7 +132,7 @@ class Tenants:
         start = start_time(tgid, self._root)
         identity, may_change = self._identify(tgid, cgroup_id)
         if identity.id not in self._tenants:
-            self._add(identity, cgroup_id)
+            self._add(identity, cgroup_id, tgid)
         return _Owner(identity.id, start, may_change)
 
     def _identify(self, tgid: int, cgroup_id: int) -> tuple[Identity, bool]:
@@ -139,6 +143,9 @@ class Tenants:
         legacy = member.legacy if member else ()
         may_change = member is not None and (bool(legacy) or not counted_in)
         found = parse_best([unified, *legacy])
+        if found is not None and found.runtime == "systemd" and may_hold_jobs(found.id.partition(":")[2]):
+            # Its processes are of several jobs, and only they can say of which.
+            return self._job(tgid) or found, True
         if found is not None:
             uid = found.uid if found.uid is not None or found.kind != "job" else user_id(tgid, self._root)
             return replace(found, uid=uid), may_change
@@ -154,6 +161,12 @@ class Tenants:
         if cgroup_id > ROOT_CGROUP_ID and not counted_in:
             return Identity(f"cgroup:{cgroup_id}", f"cgroup {cgroup_id}", "unit", ""), False
         return Identity("process:ended", "ended processes", "process", ""), False
+
+    def _job(self, tgid: int) -> Identity | None:
+        job = None
+        with contextlib.suppress(Exception):  # whatever it says: it is called what its cgroup is called
+            job = self._aside.call(lambda: job_of(tgid, self._root), PATIENCE_SECONDS)
+        return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job is not None else None
 
     def _path(self, cgroup_id: int, presumed: str) -> str:
         """Path of the cgroup, or empty for the root and for one that is not known."""
@@ -189,7 +202,7 @@ class Tenants:
 
     # What it is called
 
-    def _add(self, identity: Identity, cgroup_id: int) -> None:
+    def _add(self, identity: Identity, cgroup_id: int, tgid: int) -> None:
         own_path = identity.cgroup_path
         counted_in = self._tree.path(cgroup_id) if self._tree is not None else None
         self._tenants[identity.id] = Tenant(
@@ -208,7 +221,7 @@ class Tenants:
         else:  # by its user, save for root's processes: those are called what they call themselves
             to_name = identity.uid is not None and (identity.kind, identity.uid) != ("process", 0)
         if to_name:
-            self._name(identity.id, _Nameless(identity, 0, 0.0))
+            self._name(identity.id, _Nameless(identity, tgid, 0, 0.0))
 
     def _name(self, tenant: str, nameless: _Nameless) -> None:
         """Look for the name; where it is not there yet, remember to look again."""
@@ -218,7 +231,7 @@ class Tenants:
             nameless.next_try = self._clock() + 1.0
             return
         try:
-            found = self._aside.call(lambda: self._look_up(identity), PATIENCE_SECONDS)
+            found = self._aside.call(lambda: self._look_up(identity, nameless.tgid), PATIENCE_SECONDS)
         except Exception:  # whatever a state file holds: a name is never worth a row
             found = None
         if found is not None:
@@ -239,11 +252,14 @@ class Tenants:
         if named or nameless.tries >= NAME_TRIES:
             del self._nameless[tenant]
 
-    def _look_up(self, identity: Identity) -> _Found:
+    def _look_up(self, identity: Identity, tgid: int) -> _Found:
         """Runs aside, since it reads files and asks daemons."""
         if identity.kind not in ("container", "pod"):
             user = self._files.user(identity.uid or 0)
-            return _Found(f"{user} {identity.name}".strip(), user)
+            job = job_of(tgid, self._root) if identity.kind == "job" else None
+            if job is None or identity.id.partition("/")[0] != f"slurm:job_{job.id}":
+                return _Found(f"{user} {identity.name}".strip(), user)
+            return _Found(f"{user} {identity.name} {job.name}".strip(), user, Names(labels=job.labels))
         user = self._files.user(identity.uid) if identity.uid else ""
         names = self._files.look_up(identity.container_id, identity.pod, identity.uid)
         if identity.runtime in _ASKED and not (names.container and names.labels):
