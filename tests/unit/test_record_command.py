@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -194,6 +196,12 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
     assert options.command == "record"
     assert options.to == Path("/var/lib/stalltop/recording.stalltop")
     assert unit["Service"]["StateDirectory"] == "stalltop"
+
+
+def test_the_daemon_set_gives_arguments_that_are_taken() -> None:
+    [arguments] = re.findall(r"args: (\[.*\])", (UNIT.parent / "stalltop-daemonset.yaml").read_text())
+    options = parsed(json.loads(arguments))
+    assert (options.command, options.to) == ("record", Path("/var/lib/stalltop/recording.stalltop"))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
