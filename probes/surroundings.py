@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model.call_cost import CallCost
 from model.device import Devices
 from probes.devices import DeviceReader
 from probes.host_files import host_files
@@ -23,6 +24,8 @@ from probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
 """How long the look for CUDA libraries in processes may take."""
+COSTING_LOOKS, COSTING_SECONDS = 10, 0.3
+"""Looks at the GPUs that their costs are told from, and how far apart they are."""
 DEVICE_SECONDS = 5.0
 """How long the driver may take to open and answer; some seconds are usual where nothing else uses a GPU."""
 
@@ -157,6 +160,19 @@ def _devices() -> Devices:
     reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
     try:
         return reader.read()
+    finally:
+        reader.close()
+
+
+def nvml_costs() -> tuple[CallCost, ...]:
+    """What the calls of NVML take on this host, from some looks at its GPUs; none where there are none."""
+    reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
+    try:
+        for _ in range(COSTING_LOOKS):
+            if not reader.read().devices:
+                return ()
+            time.sleep(COSTING_SECONDS)
+        return reader.costs(DEVICE_SECONDS)
     finally:
         reader.close()
 

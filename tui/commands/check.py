@@ -12,20 +12,31 @@ from model.errors import CannotTrace
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--verbose", action="store_true", help="also measure what each call of NVML costs here (3 s)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; 0 where this host can be traced, 3 where it cannot."""
     from model.finding import can_trace
+    from outputs import call_costs
     from outputs.readiness import document, text
     from probes.readiness import check
-    from probes.surroundings import this_host
+    from probes.surroundings import nvml_costs, this_host
     from tui.commands.printing import style
 
     findings = check(this_host())
+    costs = nvml_costs() if options.verbose else ()
     if options.json:
-        json.dump(document(findings), sys.stdout, indent=1)
+        told = document(findings)
+        if options.verbose:
+            told["nvml_calls"] = call_costs.document(costs)
+        json.dump(told, sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(text(findings, **style()._asdict()))
+        shape = style()
+        sys.stdout.write(text(findings, **shape._asdict()))
+        if options.verbose:
+            sys.stdout.write(call_costs.text(costs, width=shape.width, unicode=shape.unicode))
     return 0 if can_trace(findings) else CannotTrace.exit_code

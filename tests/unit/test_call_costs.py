@@ -1,0 +1,71 @@
+"""What the calls of NVML cost, as ``stalltop check --verbose`` tells it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from model.call_cost import CallCost
+from outputs.call_costs import document, text
+from tests.unit.nvml_standin import library, run
+
+COSTS = (
+    CallCost("nvmlDeviceGetPcieThroughput", 40, 0, 20_100_000, 21_000_000, 25_000_000, 10.0),
+    CallCost("nvmlDeviceGetPowerUsage", 80, 3, 90_000, 400_000, 1_200_000, 0.0),
+    CallCost("nvmlInit", 1, 0, 2_000_000_000, 2_000_000_000, 2_000_000_000),
+)
+
+
+def test_text() -> None:
+    told = text(COSTS)
+    assert told.splitlines()[-4:] == [
+        "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION",
+        "  20.1ms  21.0ms  25.0ms     40      -  every 10s  nvmlDeviceGetPcieThroughput",
+        "  90.0µs   400µs  1.20ms     80      3  each look  nvmlDeviceGetPowerUsage",
+        "   2.00s   2.00s   2.00s      1      -  as needed  nvmlInit",
+    ]
+    assert text(COSTS, unicode=False).isascii()
+    assert text(()) == "\nNVML was not asked: no GPU can be read.\n"
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 200])
+def test_what_explains_it_fits(width: int) -> None:
+    *above, _ = text(COSTS, width=width).partition("  MEDIAN")[0].splitlines()
+    assert all(len(line) <= max(width, 40) for line in above)
+
+
+def test_document() -> None:
+    told = json.loads(json.dumps(document(COSTS)))
+    assert told[2] == {
+        "name": "nvmlInit",
+        "calls": 1,
+        "failures": 0,
+        "every_seconds": None,
+        **dict.fromkeys(("median_ns", "p99_ns", "max_ns"), 2_000_000_000),
+    }
+
+
+CHECK = """
+import sys
+from probes import surroundings
+surroundings.COSTING_SECONDS = 0.0
+surroundings.DEVICE_SECONDS = 60.0
+surroundings._trace_for_a_moment = lambda: "left out here"
+from tui.cli import main
+sys.exit(0 if main(["check", "--json", "--verbose"]) in (0, 3) else 1)
+"""
+
+
+@pytest.mark.parametrize("devices", [0, 2])
+def test_the_command_measures_them(devices: int) -> None:
+    scenario = f"devices={devices}\ndelay.nvmlDeviceGetPowerUsage=7\nfail.nvmlDeviceGetEccMode=3\n"
+    told = json.loads(run(CHECK, library(), scenario))
+    costs = {cost["name"]: cost for cost in told["nvml_calls"]}
+    if not devices:
+        assert costs == {}
+        return
+    assert costs["nvmlDeviceGetPowerUsage"]["median_ns"] >= 7_000_000
+    assert costs["nvmlDeviceGetPowerUsage"]["every_seconds"] == 10.0
+    assert costs["nvmlDeviceGetEccMode"]["failures"] == 2
+    assert costs["nvmlDeviceGetUtilizationRates"]["calls"] >= 20
