@@ -214,10 +214,7 @@ def explain(
 
 def _normal(normals: Normals, window: Window) -> Normal:
     """What is known of a window's rows, and of the calls that are open at its end."""
-    calls = (
-        RowKey(window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
-        for call in window.open_calls
-    )
+    calls = (RowKey(window.host, *call.row) for call in window.open_calls)
     return normals.of(dict.fromkeys((*window.rows.keys, *calls)), window.tenants)
 
 

@@ -155,7 +155,7 @@ class Facts:
     def longest_ns(self, call: OpenCall) -> int | None:
         """How long calls like an open one took at most in the last minutes, or normally take; of the same
         process, and of the same family where none of the same operation came back. None: nothing is known."""
-        key = RowKey(self.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+        key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}
         for other, longest_ns in self._longest_ns.items():
             if other.pid == call.pid:

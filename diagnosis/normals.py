@@ -80,7 +80,9 @@ class Normals:
         places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
         figures = _figures(rows, facts.seconds)
         # Several processes of one workload count by their calls; its rate is that of one of them.
-        place, of_row, processes = np.unique(places, return_inverse=True, return_counts=True)
+        place, of_row = np.unique(places, return_inverse=True)
+        who = {(at, row.key.tenant, row.key.pid) for at, row in zip(of_row.tolist(), rows, strict=True)}
+        processes = np.bincount([at for at, *_ in who])
         calls = np.array([float(row.calls) for row in rows])
         weights = calls / np.bincount(of_row, weights=calls)[of_row]
         weights_of = np.repeat(weights[:, None], _COLUMNS, axis=1)

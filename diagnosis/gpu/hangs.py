@@ -205,7 +205,7 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
         fix = Fix(
             "look for errors of devices and links", "dmesg -T | grep -i -E 'NVRM|Xid' | tail", look=True
         )
-    key = RowKey(facts.window.host, oldest.tenant, oldest.pid, oldest.process, oldest.layer, oldest.operation)
+    key = RowKey(facts.window.host, *oldest.row)
     return Suspicion(
         cause="nccl_hang",
         tenant=oldest.tenant,
@@ -229,6 +229,6 @@ def _row(facts: Facts, rank: Rank) -> RowKey | None:
     """The row that a waiting rank waits in: its open call, else its longest call."""
     for call in facts.window.open_calls:
         if call.pid == rank.pid and not call.nested and not call.ended:
-            return RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+            return RowKey(facts.window.host, *call.row)
     rows = facts.calls_of(rank.pid)
     return max(rows, key=lambda row: row.total_ns).key if rows else None

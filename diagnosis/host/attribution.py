@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from diagnosis.facts import Facts, Row
 from diagnosis.host import block, memory, processors
 from diagnosis.host.sockets import loses_segments
+from model.device_label import UNKNOWN
 from model.evidence import HOST_GAP, HOST_LAYER
 from model.families import Family, kind_of
 from model.window import RowKey
@@ -119,10 +120,10 @@ class Attribution:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._blamed: defaultdict[tuple[int, str, str, str], dict[Who, float]] = defaultdict(dict)
-        """Process, layer, operation, part: who it is charged to."""
+        self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
+        """Process, layer, operation, device, part: who it is charged to."""
         for charge in facts.window.evidence.charges:
-            by = self._blamed[charge.pid, charge.layer, charge.operation, charge.kind]
+            by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
         self._losses: dict[tuple[int, str], Loss] = {}
@@ -152,13 +153,29 @@ class Attribution:
                 if row.split_ns.get(part) and (ns := row.beyond_usual(part) * self._facts.within(row)) > 0:
                     self._wait(row, part, ns)
 
-    def _charged(self, key: RowKey, part: str) -> Mapping[Who, float]:
-        return self._blamed.get((key.pid, key.layer, key.operation, part), {})
+    def _charged(self, row: Row, part: str) -> Mapping[Who, float]:
+        """Who is charged with that part of a row's time, ns."""
+        key = row.key
+        own: Mapping[Who, float] = {}
+        if key.device:
+            own = self._blamed.get((key.pid, key.layer, key.operation, key.device, part), {})
+        # What is not told apart by device is divided among the rows of the operation as their waits are.
+        of_all = self._blamed.get((key.pid, key.layer, key.operation, UNKNOWN, part), {})
+        if not of_all:
+            return own
+        alike = [
+            other.split_ns.get(part, 0)
+            for other in self._facts.rows_of(key.pid)
+            if other.key._replace(device=key.device) == key
+        ]
+        # A call that goes on is charged already, and is in no row yet.
+        share = row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
+        return {who: own.get(who, 0.0) + share * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
     def _waits_for_cpu(self, row: Row) -> None:
         """Time without a CPU. It is charged as it happens, and in the row when a call or gap ends: whichever
         is more, so that long steps do not hide it."""
-        by = self._charged(row.key, "runqueue")
+        by = self._charged(row, "runqueue")
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
         if ns > 0:
@@ -171,7 +188,7 @@ class Attribution:
                 self._unexplained(row, wait, ns)
             return
         left = ns
-        for who, lost in _scaled(self._charged(row.key, part), ns).items():
+        for who, lost in _scaled(self._charged(row, part), ns).items():
             # A thread that hands over by a futex is known, also where that is no fault.
             if who.pid and (self._woken(row, wait, who, lost) or part == "lock"):
                 left -= lost
@@ -239,7 +256,7 @@ class Attribution:
         turns = 0.0
         for part in ("running", "runqueue", "disk", "memory", *WAKEABLE):
             part_ns = work.split_ns.get(part, 0) * within
-            by = _scaled(self._charged(work.key, part), part_ns)
+            by = _scaled(self._charged(work, part), part_ns)
             if part in WAKEABLE:
                 in_turn = sum(lost for who, lost in by.items() if who.pid in nearer)
                 turns += in_turn

@@ -114,7 +114,7 @@ def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
 
 
 def _hung(facts: Facts, call: OpenCall) -> Suspicion:
-    key = RowKey(facts.window.host, call.tenant, call.pid, call.process, call.layer, call.operation)
+    key = RowKey(facts.window.host, *call.row)
     name = facts.name(call.tenant)
     longest_ns = facts.longest_ns(call)
     before = f"; such calls took {longest_ns / 1e9:.3g} s at most" if longest_ns is not None else ""

@@ -52,6 +52,7 @@ def row(
     bytes_: int = 0,
     errors: int = 0,
     longest_ms: float | None = None,
+    device: str = "",
     **split_ms: float,
 ) -> Spent:
     """``calls`` of an operation that took ``split_ms`` and ``spent_ms``. Its name gives the layer."""
@@ -60,7 +61,7 @@ def row(
         layer = HOST_LAYER if host else "nccl" if operation.startswith("nccl") else "driver"
         if operation.startswith("cuda"):
             layer = "runtime"
-    key = RowKey(HOST, tenant, pid, program, layer, operation, nested)
+    key = RowKey(HOST, tenant, pid, program, layer, operation, nested, device)
     return Spent(key, calls, {**(spent_ms or {}), **split_ms}, bytes_, errors, longest_ms)
 
 

@@ -265,6 +265,16 @@ def test_processes_of_one_name_are_learned_by_their_calls() -> None:
     assert of_nested[8] == pytest.approx(4e6)
 
 
+def test_a_process_on_two_devices_is_one_process_of_its_workload() -> None:
+    normals = Normals()
+    first, second = (row("cudaLaunchKernel", 300, running=3, device=device) for device in ("0", "1"))
+    for at in range(KNOWN_WINDOWS):
+        normals.learn(Facts(window([first, second], start=float(at))))
+    ((*_, rate, _running), *none) = (entry[:9] for entry in normals.to_plain()["workloads"])
+    assert not none
+    assert rate == pytest.approx(600)
+
+
 def test_a_usual_wait_is_no_fault_and_an_unusual_one_is() -> None:
     def tick(start: float, lock_ms: float) -> Window:
         gap = row(running=990 - lock_ms, lock=lock_ms)

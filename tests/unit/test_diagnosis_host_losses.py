@@ -115,6 +115,17 @@ def shares(chain: Chain) -> dict[tuple[str, int], float]:
     return {(link.tenant, link.pid): round(link.share or 0.0, 2) for link in chain.culprits}
 
 
+@pytest.mark.parametrize("devices", [("",), ("0",), ("0", "1"), ("0", "1", "0:1", "")])
+def test_what_a_culprit_took_is_divided_among_the_devices_of_an_operation(devices: tuple[str, ...]) -> None:
+    part = 600.0 / len(devices)
+    rows = [row("cudaStreamSynchronize", 100, running=1, runqueue=part, device=device) for device in devices]
+    taken = charge("runqueue", 300, 900, operation="cudaStreamSynchronize")
+    made = window([LAUNCHES, *rows], charges=[taken], cpus=(100, 100))
+    (chain,) = faults(explain(made))
+    assert round(chain.lost_ms_per_s) == 300
+    assert sum(link.ns_per_s or 0 for link in chain.culprits) == pytest.approx(300e6)
+
+
 def test_processes_of_a_tenant_lose_to_different_culprits() -> None:
     (chain,) = faults(explain(two_ranks(same_culprit=False)))
     assert round(chain.lost_ms_per_s) == 1_190
