@@ -66,7 +66,7 @@ class DeviceWork:
 
     def devices(self, key: RowKey) -> tuple[str, ...]:
         """Labels of the devices on which the calls of a row may have run."""
-        found = (key.device,) if key.device else tuple(str(one) for one in self._placement.devices(key))
+        found = self._placement.devices(key)
         if found or not self.only or key.host != self.window.host:
             return found
         return (self.only,)

@@ -16,6 +16,7 @@ from model.allocation import Allocation
 from model.device import Device, DeviceProcess, MigInstance
 from model.device_label import UNKNOWN, holds
 from model.device_work import DeviceWork, Done
+from model.tenant import Tenant
 from model.window import Window
 
 Way = Literal["unused", "exclusive", "time-sliced", "mps", "mig", "vgpu", "unknown"]
@@ -290,27 +291,25 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
 def _given(window: Window, tenant: str, allocations: Iterable[Allocation]) -> bool | None:
     """Whether a device was given to a tenant, of which ``allocations`` tell. None where no scheduler tells
     anything on this host, or where it is not sure that none of these is the tenant's."""
-    if not window.allocations:
+    if not window.allocations or not tenant:
         return None
     allocations = list(allocations)
-    if any(one.tenant == tenant for one in allocations if tenant):
+    if any(one.tenant == tenant for one in allocations):
         return True
-    if not tenant or any(_may_be(window, one, tenant) for one in allocations):
-        return None
-    return False
-
-
-def _may_be(window: Window, allocation: Allocation, tenant: str) -> bool:
-    """Whether an allocation whose tenant is not known may be this one's."""
-    if allocation.tenant:
-        return False
     found = window.tenants.get(tenant)
-    if found is None or not (found.pod or found.pod_uid):
-        return found is None or found.kind == "pod"
-    if allocation.pod_uid and found.pod_uid:
-        return allocation.pod_uid == found.pod_uid
-    # A pod that is only known by its UID may be any of them.
-    return found.pod in (allocation.pod, found.pod_uid)
+    # A pod that is known by its UID only may be so new that what it was given is not told yet.
+    if found is None or (found.pod_uid and found.pod == found.pod_uid):
+        return None
+    return None if any(_may_be(one, found) for one in allocations) else False
+
+
+def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
+    """Whether an allocation of which the tenant is not sure may be this one's."""
+    if allocation.tenant or not tenant.pod:
+        return False
+    if allocation.pod_uid and tenant.pod_uid:
+        return allocation.pod_uid == tenant.pod_uid
+    return (allocation.namespace, allocation.pod) == (tenant.namespace, tenant.pod)
 
 
 def _holdings(allocations: Iterable[Allocation], sharers: Iterable[Sharer]) -> list[Holding]:

@@ -293,6 +293,13 @@ def test_who_was_given_a_device_is_told_by_uid(
     assert sharing_of(made, device).sharers[0].given is given
 
 
+def test_a_pod_that_is_known_by_its_uid_only_may_have_been_given_a_device() -> None:
+    device, new = gpu(client(400, POD.id)), replace(POD, pod=POD.pod_uid, namespace="")
+    made = on(device, allocations=(pod("other", SERVE),))
+    assert sharing_of(replace(made, tenants={**made.tenants, POD.id: new}), device).sharers[0].given is None
+    assert sharing_of(made, device).sharers[0].given is None  # nothing is known of it
+
+
 def test_devices_of_several_hosts_keep_their_own_tenants() -> None:
     one, two = gpu(client(100, "a/x", "C")), gpu(client(100, "b/y", "C"))
     rows = [
