@@ -16,6 +16,7 @@
 #include "gaps.h"
 #include "switches.h"
 #include "objects.h"
+#include "activity.h"
 #include "kernels.h"
 #include "kept.h"
 
@@ -167,6 +168,7 @@ int call_returns(struct pt_regs *ctx)
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
 	u64 sp = SP_AT_RETURN(ctx), ns;
 	u32 cookie, depth, off;
+	struct function *function;
 	struct frame *frame;
 	struct slot *slot;
 
@@ -189,6 +191,11 @@ int call_returns(struct pt_regs *ctx)
 	}
 	depth = forgotten(thread, depth);
 	frame = frame_at(thread, depth - 1);
+	place_call(thread, frame);
+	/* Before the call is over, so that the monitor knows of it at any time, as open or by this. */
+	function = functions.lookup(&cookie);
+	if (function && function->uses_device)
+		was_active(thread, frame, now);
 	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;

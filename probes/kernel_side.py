@@ -12,6 +12,7 @@ import numpy as np
 
 from model.errors import CannotTrace
 from probes import layout
+from probes.activity import Activities
 from probes.allocations import Allocations
 from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from probes.attach_perf import PerfAttacher
@@ -23,7 +24,7 @@ from probes.kept_calls import KeptCalls
 from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import RING_BYTES, Programs, check_host, explained, load
-from probes.raw import RawCharge, RawHeld, RawKeptCall, RawRank
+from probes.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
 from probes.slots import Counts, SlotKey, Slots
 from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
@@ -142,6 +143,7 @@ class KernelSide:
             self._charges = _charges(self._programs)
             self._allocations = Allocations(self._programs)
             self._communicators = Communicators(self._programs)
+            self._activities = Activities(self._programs, self.functions)
             self._tracepoints.append(attach_raw_tracepoint(self._programs.ends, "sched_process_exit"))
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
             self._follow_next = task is not None
@@ -262,6 +264,17 @@ class KernelSide:
         with self._reading:
             return [] if self._closed else self._communicators.read()
 
+    def look(self) -> None:
+        """Between reads that are far apart: take in what the kernel does not remember for long."""
+        with self._reading:
+            if not self._closed and self._activities.due:
+                self._activities.look()
+
+    def activities(self) -> RawActivities:
+        """When processes were active on devices since the previous call of this."""
+        with self._reading:
+            return RawActivities(0, 0, []) if self._closed else self._activities.read()
+
     def unknown_communicators(self) -> set[int]:
         """Processes with collectives of communicators that are older than the probes: not compared."""
         return self._communicators.unknown()
@@ -278,6 +291,7 @@ class KernelSide:
                 if self._charges is not None:
                     self._charges.release(tgid)
                 self._communicators.release(tgid)
+                self._activities.release(tgid)
                 self._allocations.release(tgid)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
@@ -354,6 +368,7 @@ class KernelSide:
             entry["a"], entry["b"], entry["c"] = function.a, function.b, function.c
             entry["direction"], entry["d"] = function.direction, function.d
             entry["object"], entry["object_at"] = function.object, function.object_at
+            entry["uses_device"] = function.uses_device
             entry["waits_for_gpu"] = function.layer in (RUNTIME, DRIVER)
             put(self._programs.functions, np.uint32(function.id).tobytes(), entry.tobytes())
 

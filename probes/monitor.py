@@ -201,11 +201,12 @@ class Monitor:
 
     def _look(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            libraries = self._libraries
-            if libraries is None:
+            libraries, kernel = self._libraries, self._kernel
+            if libraries is None or kernel is None:
                 return
             try:
                 libraries.update()
+                kernel.look()
                 if libraries.library_rows():
                     self._evidence.begin()
             except Exception as error:

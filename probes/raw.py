@@ -63,6 +63,28 @@ class RawHeld(NamedTuple):
     held_bytes: int
 
 
+class RawActivity(NamedTuple):
+    """When a process was active on one of its devices, since the previous read."""
+
+    tgid: int
+    cgroup_id: int
+    device: int
+    """As the kernel has it: 0 where it is not known, else the ordinal in its program + 1."""
+    ticks: int
+    """Bit n stands for the nth tick since then: see ``probes.activity``."""
+
+
+class RawActivities(NamedTuple):
+    """When all of them were, since the previous read."""
+
+    first_tick: int
+    """Of this time, and the first after it, counted as CLOCK_MONOTONIC counts."""
+    end_tick: int
+    active: list[RawActivity]
+    late_ns: int = 0
+    """Of how much of this time nothing is known: it was looked at too late."""
+
+
 class RawRank(NamedTuple):
     """One process's place in one NCCL communicator, compared with the other ranks on this host."""
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * When processes were active on devices: the ticks in which a thread of theirs was in a call that gives the device
+ * work or waits for it. Written when such a call returns; of calls that are still open the monitor knows itself.
+ * Nothing here needs an atomic operation: threads that write the same element write the same.
+ */
+#ifndef STALLTOP_ACTIVITY_H
+#define STALLTOP_ACTIVITY_H
+
+#include "maps.h"
+#include "threads.h"
+
+INLINE struct activity *new_activity(struct thread *thread, struct process_device *key, u32 *index)
+{
+	struct activity *activity;
+	u32 *winner;
+
+	if (free_activities.pop(index))
+		return NULL;
+	activity = activities.lookup(index);
+	if (!activity)
+		return NULL;
+	activity->cgroup_id = thread->cgroup_id;
+	activity->device = key->device;
+	BARRIER();
+	activity->tgid = key->tgid;
+	if (!activity_of.insert(key, index))
+		return activity;
+	/* Another thread of the process was first: its record is the one. */
+	activity->tgid = 0;
+	free_activities.push(index, 0);
+	winner = activity_of.lookup(key);
+	if (!winner)
+		return NULL;
+	*index = *winner;
+	return activities.lookup(index);
+}
+
+/* The record of the thread's process on `device`; NULL where all are in use. The thread remembers the last one. */
+INLINE struct activity *find_activity(struct thread *thread, u32 device)
+{
+	struct process_device key = {.tgid = thread->tgid, .device = device};
+	struct activity *activity = activities.lookup(&thread->activity);
+	u32 *found, index;
+
+	if (activity && activity->tgid == key.tgid && activity->device == device)
+		return activity;
+	found = activity_of.lookup(&key);
+	if (found) {
+		index = *found;
+		activity = activities.lookup(&index);
+	} else {
+		activity = new_activity(thread, &key, &index);
+	}
+	if (activity)
+		thread->activity = index;
+	return activity;
+}
+
+/* Ticks are counted by their lower 32 bits: seven weeks of them. The bounds are in assembly, as in frame_at(). */
+INLINE u16 *lap_at(struct activity *activity, u64 tick)
+{
+	__asm__ volatile("%0 &= %1" : "+r"(tick) : "i"(TICKS - 1));
+	return &activity->laps[tick];
+}
+
+INLINE u16 *span_at(struct activity *activity, u64 tick)
+{
+	u64 span = tick / SPAN;
+
+	__asm__ volatile("%0 &= %1" : "+r"(span) : "i"(TICKS / SPAN - 1));
+	return &activity->spans[span];
+}
+
+#define LAP_OF(tick) ((u16)(LAP | (tick) / TICKS))
+#define MOST_STEPS (2 * SPAN + TICKS / SPAN)
+
+/* The thread was until `now` in a call of the kind that makes its process active. */
+INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now)
+{
+	struct activity *activity = find_activity(thread, frame->operation >> DEVICE_SHIFT);
+	u32 tick = frame->start_ns >> TICK_SHIFT, last = now >> TICK_SHIFT, i;
+
+	if (!activity) {
+		LOSE(no_activity, 1);
+		return;
+	}
+	/* Mostly so: a short call, in a tick that has one already. */
+	if (tick == last && *lap_at(activity, last) == LAP_OF(last))
+		return;
+	activity->cgroup_id = thread->cgroup_id;
+	if (last - tick >= TICKS)
+		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
+	for (i = 0; i < MOST_STEPS; i++) {
+		tick = forgotten(thread, tick);
+		if (last - tick >= TICKS) /* below zero */
+			break;
+		if (tick % SPAN || last - tick < SPAN - 1) {
+			*lap_at(activity, tick) = LAP_OF(tick);
+			tick++;
+		} else {
+			*span_at(activity, tick) = LAP_OF(tick);
+			tick += SPAN;
+		}
+	}
+}
+
+#endif

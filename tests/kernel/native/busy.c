@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that last from one moment to another. A line of stdin holds such pairs, in ns of CLOCK_MONOTONIC, each with
+ * the name of the function first; it is answered with "ok" and the moments before and after each call by this
+ * program's own clock. Moments that are over are not waited for.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default"), noinline))
+
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void until(int64_t ns)
+{
+	struct timespec time = { ns / 1000000000, ns % 1000000000 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+		;
+}
+
+EXPORT int busy(int64_t end_ns)
+{
+	until(end_ns);
+	return 0;
+}
+
+EXPORT int idle(int64_t end_ns)
+{
+	until(end_ns);
+	return 0;
+}
+
+int main(void)
+{
+	static char line[1 << 20];
+
+	setvbuf(stdin, NULL, _IONBF, 0);
+	printf("ok\n");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		fputs("ok", stdout);
+		for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
+			int64_t begin = atoll(strtok(NULL, " \n")), end = atoll(strtok(NULL, " \n"));
+
+			until(begin);
+			begin = now();
+			if (strcmp(word, "busy"))
+				idle(end);
+			else
+				busy(end);
+			printf(" %lld %lld", (long long)begin, (long long)now());
+		}
+		fputs("\n", stdout);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,196 @@
+"""When processes are active on devices: in the ticks in which they are in a call, by their own clock."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from demo.cgroups import Cgroups, container_id, container_path
+from probes.activity import TICK_NS
+from probes.kernel_side import KernelSide
+from probes.layout import TICKS
+from probes.operations import Function
+from tests.kernel.relays import Relay
+from tests.kernel.traced_program import NATIVE, lost, points, wait_until
+
+FUNCTIONS = (
+    Function(1, "busy", 10, "driver", uses_device=True),
+    Function(2, "idle", 20, "driver"),
+)
+MS = 1_000_000
+SOON_NS = 200 * MS
+"""When a schedule begins: whoever is late for it makes its calls shorter."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("busy") / "busy"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic"]
+    subprocess.run(["gcc", *flags, "-o", made, NATIVE / "busy.c"], check=True, timeout=60)
+    return made
+
+
+@pytest.fixture(scope="module")
+def side(program: Path) -> Iterator[KernelSide]:
+    kernel = KernelSide(slots=256, threads=256, functions=FUNCTIONS)
+    assert not kernel.attach(str(program), points(program, FUNCTIONS)).failed
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def kernel(side: KernelSide) -> KernelSide:
+    side.read()
+    side.activities()
+    side.losses()
+    return side
+
+
+@dataclass
+class Seen:
+    """What a kernel side has told so far, in ticks of CLOCK_MONOTONIC."""
+
+    kernel: KernelSide
+    ticks: dict[int, set[int]] = field(default_factory=dict)
+    cgroups: dict[int, set[int]] = field(default_factory=dict)
+    end: int = 0
+    late_ns: int = 0
+
+    def look(self) -> None:
+        told = self.kernel.activities()
+        assert not self.end or told.first_tick == self.end
+        self.end = told.end_tick
+        self.late_ns += told.late_ns
+        for active in told.active:
+            assert active.ticks < 1 << (told.end_tick - told.first_tick)
+            ticks = self.ticks.setdefault(active.tgid, set())
+            ticks |= {told.first_tick + n for n in range(active.ticks.bit_length()) if active.ticks >> n & 1}
+            self.cgroups.setdefault(active.tgid, set()).add(active.cgroup_id)
+
+    def look_until(self, ns: int) -> None:
+        """Look again and again, until what happened by ``ns`` is told."""
+        while self.end * TICK_NS <= ns:
+            self.look()
+            time.sleep(0.05)
+
+
+def around(calls: list[int]) -> set[int]:
+    """The ticks of calls, by the caller's clock: the probes' times lie within."""
+    pairs = zip(calls[::2], calls[1::2], strict=True)
+    return {tick for begin, end in pairs for tick in range(begin // TICK_NS, end // TICK_NS + 1)}
+
+
+def spent(kernel: KernelSide) -> dict[int, tuple[int, int]]:
+    """Calls that use the device, and their time in ns, by process."""
+    counts = kernel.read().take(lambda key: key.operation == 10)
+    return {
+        key.tgid: (calls, total)
+        for key, calls, total in zip(
+            counts.keys, counts.calls.tolist(), counts.total_ns.tolist(), strict=True
+        )
+    }
+
+
+def schedule(*calls: tuple[int, int], name: str = "busy", start: int) -> str:
+    return " ".join(f"{name} {start + begin * MS} {start + end * MS}" for begin, end in calls)
+
+
+def every(period: int, begin: int, end: int, times: int = 5) -> list[tuple[int, int]]:
+    return [(period * turn + begin, period * turn + end) for turn in range(times)]
+
+
+CASES = {
+    "in turns": (every(200, 0, 95), every(200, 100, 195)),
+    "together": (every(200, 0, 100), every(200, 0, 100)),
+    "half": (every(200, 0, 100), every(200, 50, 150)),
+    "three, short calls and a long one": (every(20, 0, 1, 50), every(200, 0, 100), [(0, 1000)]),
+}
+
+
+@pytest.mark.parametrize("calls", CASES.values(), ids=CASES)
+def test_ticks_are_those_of_the_calls(
+    kernel: KernelSide, program: Path, calls: tuple[list[tuple[int, int]], ...]
+) -> None:
+    seen = Seen(kernel)
+    with contextlib.ExitStack() as stack:
+        cgroups = stack.enter_context(contextlib.closing(Cgroups()))
+        groups = [cgroups.make(container_path("docker", container_id())) for _ in calls]
+        inodes = [group.stat().st_ino for group in groups]
+        programs = [stack.enter_context(Relay(program, cgroup=group)) for group in groups]
+        start = time.monotonic_ns() + SOON_NS
+        for each, own in zip(programs, calls, strict=True):
+            each.send(schedule(*own, start=start))
+        seen.look_until(start + 1000 * MS)
+        said = [each._answer() for each in programs]
+        seen.look_until(max(max(moments) for moments in said))
+    made = spent(kernel)
+    for each, own, moments, inode in zip(programs, calls, said, inodes, strict=True):
+        ticks = seen.ticks[each.pid]
+        number, total_ns = made[each.pid]
+        assert number == len(own)
+        assert ticks <= around(moments)
+        # A call touches at most two ticks that it does not fill.
+        assert total_ns // TICK_NS <= len(ticks) <= total_ns // TICK_NS + 2 * number
+        assert seen.cgroups[each.pid] == {inode}
+        kernel.release(each.pid)
+    assert not seen.late_ns
+    assert not lost(kernel)
+
+
+def test_a_call_that_is_open_for_long_is_told_at_every_look(kernel: KernelSide, program: Path) -> None:
+    seen = Seen(kernel)
+    start = time.monotonic_ns() + SOON_NS
+    with Relay(program) as one, Relay(program) as other:
+        one.send(schedule((0, 6000), start=start))  # longer than the programs remember
+        other.send(schedule((0, 6000), start=start, name="idle"))
+        seen.look_until(start + 3000 * MS)
+        assert len(seen.ticks[one.pid]) > 1000
+        said = one._answer()
+        other._answer()
+        seen.look_until(said[1])
+        number, total_ns = spent(kernel)[one.pid]
+        assert number == 1
+        assert total_ns // TICK_NS <= len(seen.ticks[one.pid]) <= total_ns // TICK_NS + 2
+        assert max(seen.ticks[one.pid]) - min(seen.ticks[one.pid]) + 1 == len(seen.ticks[one.pid])
+        assert seen.ticks[one.pid] <= around(said)
+        assert other.pid not in seen.ticks
+    assert not seen.late_ns
+
+
+def test_what_nobody_looked_at_in_time_is_told_as_such(kernel: KernelSide, program: Path) -> None:
+    with Relay(program) as one:
+        before = kernel.activities()
+        start = time.monotonic_ns()
+        said = one(schedule(*every(1000, 0, 500, 6), start=start))
+        told = kernel.activities()
+        assert told.first_tick == before.end_tick
+        assert told.late_ns >= said[-1] - start - (TICKS + 2) * TICK_NS
+        ((ticks),) = [active.ticks for active in told.active if active.tgid == one.pid]
+        found = {told.first_tick + n for n in range(ticks.bit_length()) if ticks >> n & 1}
+        assert found <= around(said)
+        assert min(found) * TICK_NS >= start + told.late_ns - SOON_NS
+
+
+def test_a_process_that_is_killed_was_active_until_then(kernel: KernelSide, program: Path) -> None:
+    seen = Seen(kernel)
+    start = time.monotonic_ns()
+    with Relay(program) as one:
+        one.send(schedule((0, 60_000), start=start))
+        wait_until(lambda: any(call.tgid == one.pid for call in kernel.open_calls()), "the call begun")
+        seen.look_until(time.monotonic_ns() + 50 * MS)
+        killed = time.monotonic_ns()
+        one.end()
+    gone = time.monotonic_ns()
+    seen.look_until(gone + 50 * MS)
+    ticks = seen.ticks[one.pid]
+    assert killed // TICK_NS - 1 <= max(ticks) <= gone // TICK_NS
+    assert max(ticks) - min(ticks) + 1 == len(ticks)
+    kernel.release(one.pid)
+    seen.look()
+    assert max(seen.ticks[one.pid]) == max(ticks)
