@@ -15,7 +15,9 @@ from model.chain import Chain, worst_first
 from model.evidence import Evidence
 from model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
 from model.pivot import PERCENTS, bounded
+from model.sharing import sharings
 from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
+from outputs.sharing_document import sharing_document
 
 SCHEMA = "stalltop.window/1"
 """Name and version of the format."""
@@ -45,7 +47,10 @@ def document(window: Window) -> dict[str, Any]:
         **_evidence(window.evidence),
         "driver": window.devices.driver,
         "devices_unavailable": window.devices.unavailable,
-        "devices": [_finite(asdict(device)) for device in window.devices.devices],
+        "devices": [
+            _finite(asdict(device) | {"sharing": sharing_document(sharing, window)})
+            for device, sharing in zip(window.devices.devices, sharings(window), strict=True)
+        ],
         "allocations": [_finite(asdict(allocation)) for allocation in window.allocations],
         "system": None if window.system is None else _finite(asdict(window.system)),
     }
