@@ -65,6 +65,12 @@ COLUMNS: Final = (
     ),
     *(Column(f"{name}_ns", "count", f"part of total_ns: {name}") for name in SPLITS),
     Column("simulated", "flag", "no such tenants were traced"),
+    Column(
+        "device",
+        "text",
+        "number of the GPU on its host, or 0:3 for MIG device 3 of GPU 0; empty: not measured",
+    ),
+    Column("pod_uid", "text", "of the pod: another pod of the same name has another"),
 )
 """All of them, in their order. Names are a contract: columns may be added, never renamed."""
 
@@ -120,6 +126,8 @@ def _who(keys: Sequence[RowKey], tenants: Mapping[str, Tenant]) -> dict[str, Seq
         "layer": of_key(lambda key: key.layer),
         "operation": of_key(lambda key: key.operation),
         "inside": [key.nested for key in keys],
+        "device": of_key(lambda key: key.device),
+        "pod_uid": of_owner(lambda owner: owner.pod_uid),
     }
 
 

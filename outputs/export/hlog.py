@@ -28,7 +28,7 @@ from outputs.hdr_payload import payloads
 INDEX: Final = "index.csv"
 HEADS: Final = (
     *("file", "host", "container", "tenant", "process", "pid", "layer", "operation", "inside"),
-    *("intervals", "calls", "errors", "max_ns", "total_ns"),
+    *("intervals", "calls", "errors", "max_ns", "total_ns", "device"),
 )
 """Columns of the index."""
 SUFFIX: Final = ".hlog"
@@ -91,6 +91,7 @@ def write(windows: Iterable[Window], span: tuple[float, float], folder: Path) ->
                     *(text_cell(name) for name in (key.layer, key.operation)),
                     int(key.nested),
                     *(log.intervals, log.calls, log.errors, log.max_ns, log.total_ns),
+                    text_cell(key.device),
                 ]
             )
 
@@ -143,7 +144,8 @@ def _new(key: RowKey, window: Window, taken: set[str]) -> _Log:
     tenant = window.tenants.get(key.tenant, Tenant(key.tenant, ""))
     container = tenant.name or key.tenant
     names = [container, f"{key.process[:_PART]}-{key.pid}", key.layer, key.operation]
-    stem = ".".join(_safe(name) for name in [*names, *(["inside"] if key.nested else [])])
+    names += [f"gpu{key.device}"] * bool(key.device) + ["inside"] * key.nested
+    stem = ".".join(map(_safe, names))
     name, number = stem + SUFFIX, 1
     # Some file systems take large and small letters for the same.
     while name.casefold() in taken:
@@ -160,7 +162,8 @@ def _safe(name: str) -> str:
 
 def _head(log: _Log, key: RowKey, begin: float) -> str:
     when = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(begin))
-    names = (key.host, log.container, f"{key.process} {key.pid}", key.layer, key.operation)
+    names = [key.host, log.container, f"{key.process} {key.pid}", key.layer, key.operation]
+    names += [f"GPU {key.device}"] * bool(key.device)
     return (
         f"#[stalltop: {printable(' / '.join(names))}; values in nanoseconds]\n"
         "#[Histogram log format version 1.3]\n"

@@ -243,6 +243,7 @@ class _Trace:
             end,
             duration_ns=call.duration_ns,
             kernel=printable(call.kernel),
+            device=printable(call.device),
             arguments=printable(call.arguments),
             bytes=call.bytes or None,
             returned=call.returned,
@@ -292,6 +293,7 @@ class _Trace:
             seen.began_ns,
             seen.seen_ns,
             ended="its thread ended inside of it" if seen.ended else "had not returned when it was last seen",
+            device=printable(call.device),
             began_unix_s=seen.began_ns / 1e9 if seen.began_ns < self.base_ns else None,
         )
 

@@ -26,6 +26,7 @@ from model.window import Window
 from outputs.export import formats
 from outputs.export.formats import FORMATS, narrowed
 from outputs.files import opened
+from store import schema
 from store.reading import Recorded
 from store.saving import save
 from tests.unit.exported import several
@@ -278,7 +279,9 @@ def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
     read = Recorded.windows
     with contextlib.closing(sqlite3.connect(recording, isolation_level=None)) as recorder:
         recorder.execute("PRAGMA journal_mode = WAL")
-        recorder.execute("PRAGMA user_version = 2")  # a log that is not empty: it is being recorded
+        recorder.execute(
+            f"PRAGMA user_version = {schema.VERSION}"
+        )  # a log that is not empty: it is being recorded
 
         def windows(self: Recorded, start: float, end: float) -> Iterator[Window]:
             for at, window in enumerate(read(self, start, end)):

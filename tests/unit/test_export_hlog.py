@@ -54,6 +54,7 @@ def key_of(line: dict[str, str]) -> RowKey:
         line["layer"],
         line["operation"],
         line["inside"] == "1",
+        line["device"],
     )
 
 
@@ -94,7 +95,7 @@ def test_every_interval_is_read_back_where_the_clock_was_set(tmp_path: Path, ste
 
 def test_what_is_documented_is_what_is_written(tmp_path: Path) -> None:
     hlog.write([full_window()], span_of([full_window()]), tmp_path)
-    text = (tmp_path / "train.python3-100.runtime.cudaLaunchKernel.hlog").read_text(encoding="utf-8")
+    text = (tmp_path / "train.python3-100.runtime.cudaLaunchKernel.gpu0.hlog").read_text(encoding="utf-8")
     assert text in DOCUMENT.read_text(encoding="utf-8")
 
 

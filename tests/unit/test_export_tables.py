@@ -57,6 +57,7 @@ def test_a_line_has_the_figures_of_its_row() -> None:
         assert [int(row[name]) for name in ("p50_ns", "p95_ns", "p99_ns")] == percentiles[at].tolist()
         assert sum(int(row[f"{name}_ns"]) for name in SPLITS) == one.rows.total_ns[at]
         assert row["inside"] == str(int(key.nested))
+        assert (row["device"], row["pod_uid"]) == (key.device, one.tenants[key.tenant].pod_uid)
     assert sum(float(row["share"]) for row in rows if row["inside"] == "0") == pytest.approx(1.0)
 
 
