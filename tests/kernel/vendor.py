@@ -18,6 +18,7 @@ def _first(*patterns: str) -> Path | None:
 CUDART12 = _first("cudart12/nvidia/*/lib/libcudart.so.12")
 CUDART13 = _first("cudart13/nvidia/*/lib/libcudart.so.13")
 LIBCUDA = _first("libcuda/usr/lib/**/libcuda.so.*")
+LIBNVML = _first("libnvml/usr/lib/**/libnvidia-ml.so.*")
 HEADERS = tuple(
     header.parent
     for header in (_first(f"{name}/nvidia/*/include/cuda.h") for name in ("cudart12", "cudart13"))

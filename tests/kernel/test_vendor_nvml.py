@@ -1,0 +1,54 @@
+"""NVIDIA's own libnvidia-ml.so.1 where its driver is not loaded: one clear line says so; all else works."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.vendor import LIBNVML
+
+pytestmark = [
+    pytest.mark.skipif(LIBNVML is None, reason="libnvidia-ml was not fetched"),
+    pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="the driver is loaded here"),
+]
+SAID = "the NVIDIA driver is not loaded"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """One in which the library is found as the driver's packages put it there."""
+    assert LIBNVML is not None
+    (tmp_path / "libnvidia-ml.so.1").symlink_to(LIBNVML)
+    return {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+
+
+def stalltop(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tui", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_check_says_so(environment: dict[str, str]) -> None:
+    told = json.loads(stalltop(environment, "check", "--json", "--verbose"))
+    [gpu] = [finding for finding in told["findings"] if finding["name"] == "gpu"]
+    assert (gpu["verdict"], gpu["seen"]) == ("warn", SAID)
+    assert gpu["remedy"]
+    assert told["nvml_calls"] == []
+
+
+def test_once_says_so(environment: dict[str, str]) -> None:
+    told = json.loads(stalltop(environment, "once", "--json", "--seconds", "1"))
+    assert told["devices"] == []
+    assert told["devices_unavailable"] == SAID
