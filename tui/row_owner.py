@@ -5,7 +5,7 @@ from __future__ import annotations
 from model.device import Device, DeviceProcess
 from model.evidence import ProcessUse, TenantUse
 from model.tenant import Tenant
-from model.window import LOSSES, UNCOUNTED
+from model.window import LOSSES, UNCOUNTED, Window
 from outputs import figures
 from outputs.chain_text import name_of
 from tui.keys import key
@@ -37,9 +37,13 @@ def owner(facts: RowFacts, frame: Frame) -> Section:
     kind = ", ".join(dict.fromkeys(part for part in (tenant.kind, tenant.runtime) if part))
     lines = [heading("Whose it is"), pair("name", f"{tenant.name or tenant.id} ({kind})")]
     told = (
+        ("user", tenant.user),
+        ("container", tenant.container if tenant.pod else ""),
         ("container id", tenant.container_id),
-        ("pod", tenant.pod),
+        ("pod", _pod(tenant)),
         ("namespace", tenant.namespace),
+        ("labels", ", ".join(f"{name}={value}" for name, value in tenant.labels)),
+        ("was given", _given(tenant_id, window)),
         ("cgroup", _cgroup(tenant)),
     )
     lines += [pair(name, text) for name, text in told if text]
@@ -47,6 +51,17 @@ def owner(facts: RowFacts, frame: Frame) -> Section:
         lines.append(pair("container id", f"{frame.missing()} not known", "dim"))
     lines += _limits(use, frame) if use is not None else [pair("use", "not measured in this window", "dim")]
     return Section("owner", tuple(lines))
+
+
+def _pod(tenant: Tenant) -> str:
+    return f"{tenant.pod} (UID {tenant.pod_uid})" if tenant.pod_uid not in ("", tenant.pod) else tenant.pod
+
+
+def _given(tenant: str, window: Window) -> str:
+    """What a scheduler gave it, used or not."""
+    return "; ".join(
+        f"{one.resource}: {', '.join(one.devices)}" for one in window.allocations if one.tenant == tenant
+    )
 
 
 def _cgroup(tenant: Tenant) -> str:

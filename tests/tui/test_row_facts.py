@@ -218,9 +218,26 @@ def test_whose_it_is_and_what_its_cgroup_was_denied() -> None:
     assert "throttled in 5 of 20 periods, 120ms" in lines
     assert "858MiB of 1.00GiB by /kubepods/prod/bb" in lines
     assert "9 allocations met the limit" in lines
+    assert "nvidia.com/gpu.shared: GPU-5f2c::2" in lines
     both = text(row_owner.owner(facts(full_window(), ()), FRAME))
     assert both[0].startswith("Whose it is: 2 tenants")
     assert {line.split()[0] for line in both[1:]} == {"serve", "train"}
+
+
+def test_whose_it_is_with_all_that_is_known_of_its_pod() -> None:
+    one = full_window()
+    (tenant,) = facts(one, SERVE).tenants
+    known = replace(
+        one.tenants[tenant],
+        container="server",
+        pod_uid="6f1c-99",
+        user="anna",
+        labels=(("app", "llm"), ("v", "2")),
+    )
+    one = replace(one, tenants={**one.tenants, tenant: known})
+    lines = "\n".join(text(row_owner.owner(facts(one, SERVE), FRAME)))
+    for said in ("user", "anna", "server", "llm-0 (UID 6f1c-99)", "app=llm, v=2"):
+        assert said in lines, said
 
 
 def test_devices_and_who_shares_them() -> None:
