@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,10 +29,14 @@ _SHT_SYMTAB: Final = 2
 _SHT_DYNSYM: Final = 11
 _PT_LOAD: Final = 1
 _PF_X: Final = 1
+_STT_OBJECT: Final = 1
 _STT_FUNC: Final = 2
+_ET_DYN: Final = 3
 
 _MAX_SYMBOLS: Final = 16_000_000
 """Far above any real library (libtorch_cuda.so has some hundred thousand)."""
+_MAX_EXPORTED_BYTES: Final = 4 << 20
+"""Of the table that one variable is looked for in; that of a C library or a program is far smaller."""
 _MAX_NAME_BYTES: Final = 128
 """Longer names are none of ours."""
 _MAX_SYMBOL_BYTES: Final = 4096
@@ -131,6 +135,29 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
     size = os.fstat(fd).st_size
     phoff, phentsize, phnum = *struct.unpack_from("<Q", header, 32), *struct.unpack_from("<HH", header, 54)
     return list(_mapped(fd, size, phoff, phentsize, phnum))
+
+
+def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
+    """The address of a variable that the file at ``fd`` defines for others under one of ``names``.
+
+    With it, whether that counts from where the file begins in a process. None where it defines none. Raises
+    as `function_symbols`.
+    """
+    _, tables = _parts(fd, platform.machine())
+    for symbols, texts in tables:
+        if symbols.kind != _SHT_DYNSYM:
+            continue
+        if symbols.size > _MAX_EXPORTED_BYTES:
+            raise Unreadable("too many exported symbols")
+        table = np.frombuffer(
+            _read(fd, symbols.offset, symbols.size - symbols.size % _SYMBOL.itemsize), _SYMBOL
+        )
+        kept = (table["info"] & 15 == _STT_OBJECT) & (table["section"] != 0) & (table["name"] < texts.size)
+        for symbol in table[kept]:
+            if symbol_name(fd, texts.offset + int(symbol["name"])) in names:
+                (kind,) = struct.unpack("<H", os.pread(fd, 2, 16))
+                return int(symbol["value"]), kind == _ET_DYN
+    return None
 
 
 def symbol_name(fd: int, at: int) -> bytes:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final, Protocol
 
+from model.device_label import UNKNOWN
 from model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from model.tenant import Tenant
 from model.window import SPLITS
 from probes import operations
 from probes.block_io import BlockIoNames
 from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
-from probes.layout import NESTED
+from probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
 from probes.owners import Owner, Owners
 from probes.pressure import Pressed, Pressures
 from probes.process_names import ProcessNames
@@ -41,6 +42,14 @@ PRESSED: Final = tuple(
 """What a tenant's cgroups say and nobody else."""
 
 
+Label = Callable[[int, int], str]
+"""Gives the label of a device of a process, as `probes.process_devices.ProcessDevices.label` does."""
+
+
+def _nowhere(pid: int, device: int) -> str:
+    return UNKNOWN
+
+
 class KernelSource(Protocol):
     """What the kernel side tells; each call tells what happened since its previous one."""
 
@@ -66,7 +75,15 @@ class KernelSource(Protocol):
 class EvidenceReader:
     """Reads all evidence of one host, once a window. Used from one thread, but for `begin`."""
 
-    def __init__(self, tenants: Tenants, names: ProcessNames, host: HostEvents | None = None) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        names: ProcessNames,
+        host: HostEvents | None = None,
+        *,
+        label: Label = _nowhere,
+    ) -> None:
+        self._label = label
         self._names = names
         self._owners = Owners(tenants, names)
         self._host = host or HostEvents()
@@ -168,7 +185,7 @@ class EvidenceReader:
         return set(self._culprits)
 
     def _charges(self, charges: Iterable[RawCharge]) -> tuple[Charge, ...]:
-        found: dict[tuple[Owner, int, int, Owner], tuple[int, int]] = {}
+        found: dict[tuple[Owner, int, int, Owner, str], tuple[int, int]] = {}
         owners: dict[tuple[int, int], Owner] = {(0, 0): Owner("", 0, KERNEL)}
 
         def owner(pid: int, cgroup_id: int) -> Owner:
@@ -181,18 +198,22 @@ class EvidenceReader:
             return known
 
         for raw in charges:
+            operation = raw.operation & (NESTED - 1)
             key = (
                 owner(raw.tgid, raw.cgroup_id),
-                raw.operation & (NESTED - 1),
+                operation,
                 raw.part,
                 owner(raw.culprit_tgid, raw.culprit_cgroup_id),
+                UNKNOWN if operation == HOST_WORK else self._label(raw.tgid, raw.operation >> DEVICE_SHIFT),
             )
             ns, times = found.get(key, (0, 0))
             found[key] = ns + raw.ns, times + raw.times
         named = {number: operations.operation(number) for number in {key[1] for key in found}}
         return tuple(
-            Charge(*victim, named[operation].layer, named[operation].name, SPLITS[part], *culprit, ns, times)
-            for (victim, operation, part, culprit), (ns, times) in found.items()
+            Charge(
+                *victim, named[number].layer, named[number].name, SPLITS[part], *culprit, ns, times, device
+            )
+            for (victim, number, part, culprit, device), (ns, times) in found.items()
         )
 
     def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from model.hdr import COUNTERS, lowest_ns
 from model.histograms import Histograms
-from probes.layout import HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
+from probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
 from probes.programs import Programs
 from probes.raw import RawKeptCall
 from probes.slots import split_up
@@ -145,6 +145,7 @@ class KeptCalls:
                 None if splits is None else tuple(splits[row]),
                 tuple(arguments),
                 born_ns,
+                operation >> DEVICE_SHIFT,
             )
             for row, (
                 tgid,

@@ -20,6 +20,7 @@ from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
+from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program
 from probes.kept_calls import KeptCalls
 from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
@@ -58,6 +59,8 @@ class RawOpenCall(NamedTuple):
     """CLOCK_MONOTONIC."""
     ended_ns: int = 0
     """When its thread ended inside of it, by the same clock; 0 while it is open."""
+    device: int = 0
+    """As in ``probes.slots.SlotKey``."""
 
 
 class KernelSide:
@@ -174,6 +177,11 @@ class KernelSide:
     def kernels_in_use(self) -> int:
         """Records that count launches by kernel."""
         return self._kernels.in_use()
+
+    def program_of(self, tgid: int) -> CudaProgram:
+        """What is known of the devices of the program that process ``tgid`` runs, or ran when it ended."""
+        with self._reading:
+            return NO_PROGRAM if self._closed else cuda_program(self._programs.cuda_programs, tgid)
 
     def inherited_name(self, tgid: int, function: int) -> int:
         """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it.
@@ -413,6 +421,7 @@ def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawO
         operation & layout.NESTED != 0,
         int(frame["start_ns"]),
         ended_ns,
+        operation >> layout.DEVICE_SHIFT or int(thread["device"]),
     )
 
 

@@ -18,7 +18,16 @@ from model.histograms import Histograms
 from model.kernels import BUCKETS as KNOWN_BUCKETS
 from model.kernels import bucket_highest_ns, bucket_lowest_ns
 from probes.bpf_calls import delete_all, fill_queue, get
-from probes.layout import BUCKETS, FUNCTION_KEY, KERNELS, NAME_BYTES, NESTED, REGISTERED, TOLD_PROGRAM
+from probes.layout import (
+    BUCKETS,
+    DEVICE_SHIFT,
+    FUNCTION_KEY,
+    KERNELS,
+    NAME_BYTES,
+    NESTED,
+    REGISTERED,
+    TOLD_PROGRAM,
+)
 from probes.programs import Programs, pid_namespace
 from probes.slots import SlotKey
 
@@ -197,7 +206,11 @@ def _born_ns(programs: Programs, tgid: int) -> int:
 def _key(owner: np.void) -> SlotKey:
     operation = int(owner["operation"])
     return SlotKey(
-        int(owner["cgroup_id"]), int(owner["tgid"]), operation & (NESTED - 1), operation & NESTED != 0
+        int(owner["cgroup_id"]),
+        int(owner["tgid"]),
+        operation & (NESTED - 1),
+        operation & NESTED != 0,
+        operation >> DEVICE_SHIFT,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from model.window import Library, Missing
 from probes.file_identity import FileIdentity
+from probes.operations import DRIVER, RUNTIME
 from probes.probed_file import Attach, ProbedFile, Version
 from probes.process_maps import Mapping, libraries_of, program_of
 from probes.processes import Processes
@@ -61,6 +62,8 @@ class Libraries:
         self._unopened: dict[int, Missing] = {}
         self._waiting: dict[int, int] = {}
         """Processes to look at again, with the number of tries left."""
+        self._watched: set[int] = set()
+        """Processes that were seen with a probed runtime, before they had a driver."""
         self._unseen_programs: set[int] = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
@@ -89,6 +92,13 @@ class Libraries:
     def traced_pids(self) -> set[int]:
         """Processes whose calls are counted."""
         return set(self._traced)
+
+    def watched_from_begin(self, pid: int) -> bool:
+        """Whether the process had CUDA's runtime, with probes, before it had CUDA's driver.
+
+        So it had not made CUDA ready yet: the runtime loads the driver for that. May say no where it is so.
+        """
+        return pid in self._watched
 
     def close(self) -> None:
         """Remove all probes. May be called twice, and while ``update`` runs.
@@ -121,6 +131,7 @@ class Libraries:
                 looks.libraries |= self._users.keys() | self._unopened.keys()
             # A traced process that runs another program has lost its libraries.
             looks.libraries |= looks.programs & self._users.keys()
+            self._watched -= looks.programs
             for pid in looks.libraries:
                 self._waiting[pid] = _TRIES
             self._unseen_programs |= looks.programs - looks.gone
@@ -193,6 +204,8 @@ class Libraries:
                 users[file] = mapping
         self._set_users(pid, users)
         self._check_placed(pid, users)
+        if _has_runtime_only(pid, users):
+            self._watched.add(pid)
         return pid not in self._unopened
 
     def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
@@ -262,6 +275,7 @@ class Libraries:
         known = pid in self._users or pid in self._unopened
         self._set_users(pid, {})
         self._programs.pop(pid, None)
+        self._watched.discard(pid)
         self._unplaced.pop(pid, None)
         self._unopened.pop(pid, None)
         self._waiting.pop(pid, None)
@@ -331,6 +345,19 @@ class Libraries:
                 "keep the program's symbols, or link it with -cudart shared",
                 pids[0],
             )
+
+
+def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
+    """Whether the process has one of these files with CUDA's runtime, which is probed, and no driver yet.
+
+    What it has mapped is looked at once more: it may have changed since its files were.
+    """
+    if not any(file.probed and RUNTIME in file.functions for file in users):
+        return False
+    try:
+        return not any(DRIVER in mapping.layers for mapping in libraries_of(pid))
+    except OSError:
+        return False
 
 
 def _version(status: os.stat_result) -> Version:

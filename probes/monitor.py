@@ -16,6 +16,7 @@ import numpy as np
 
 from model.calls import Calls
 from model.device import Devices
+from model.device_label import UNKNOWN
 from model.errors import CannotTrace
 from model.evidence import HOST_LAYER, Evidence
 from model.histograms import Histograms
@@ -24,6 +25,7 @@ from model.merging import longest_ended
 from model.tenant import Tenant
 from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from probes import operations
+from probes.cuda_programs import NO_PROGRAM, CudaProgram
 from probes.device_owners import with_owners
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
@@ -33,7 +35,9 @@ from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.kernels import RawKernel
 from probes.kubelet.reader import KubeletReader
+from probes.layout import HOST_WORK
 from probes.libraries import Libraries
+from probes.process_devices import ProcessDevices
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
 from probes.tenants import Tenants, process_name
@@ -55,7 +59,7 @@ class MonitorOptions:
     attach: Literal["auto", "multi", "perf"] = "auto"
     """``multi``: uprobe_multi links; ``perf``: a perf event each (before Linux 6.6); ``auto``: either."""
     slots: int = 4096
-    """Histograms in the kernel, 16 KiB each: one for every operation of every process."""
+    """Histograms in the kernel, 16 KiB each: one for each operation of a process on each of its devices."""
     threads: int = 8192
     """Threads that may be traced at once."""
     host_root: Path = field(default_factory=host_files)
@@ -79,7 +83,8 @@ class Monitor:
         self._kubelet = KubeletReader(options.host_root)
         self._watch = ProcessWatch()
         self._names = ProcessNames()
-        self._evidence = EvidenceReader(self._tenants, self._names)
+        self._places = ProcessDevices(self._program_of, self._uninitialized)
+        self._evidence = EvidenceReader(self._tenants, self._names, label=self._places.label)
         self._keys: dict[int, dict[SlotKey, RowKey]] = {}
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
@@ -116,6 +121,9 @@ class Monitor:
         self._tenants.refresh()
         self._names.begin()
         ended: set[int] = set()
+        # First: they tell what the ordinals of processes stand for.
+        devices = with_owners(self._devices.read(), lambda pid: self._tenants.find(pid, 0).id, process_name)
+        self._places.begin(devices)
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
@@ -150,7 +158,6 @@ class Monitor:
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
         seconds = max(clock - self._clock, 1e-6)
-        devices = with_owners(self._devices.read(), lambda pid: self._tenants.find(pid, 0).id, process_name)
         probed = sum(
             calls
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
@@ -241,11 +248,18 @@ class Monitor:
     def _row_key(self, key: SlotKey, name: str, tenant: str) -> RowKey:
         known = self._keys.setdefault(key.tgid, {})
         row = known.get(key)
-        if row is None or row.process != name or row.tenant != tenant:
+        device = UNKNOWN if key.operation == HOST_WORK else self._places.label(key.tgid, key.device)
+        if row is None or row.process != name or row.tenant != tenant or row.device != device:
             operation = operations.operation(key.operation)
-            row = RowKey(self.host, tenant, key.tgid, name, operation.layer, operation.name, key.nested)
-            known[key] = row
+            what = operation.layer, operation.name, key.nested
+            row = known[key] = RowKey(self.host, tenant, key.tgid, name, *what, device)
         return row
+
+    def _program_of(self, tgid: int) -> CudaProgram:
+        return NO_PROGRAM if self._kernel is None else self._kernel.program_of(tgid)
+
+    def _uninitialized(self, tgid: int) -> bool:
+        return self._libraries is not None and self._libraries.watched_from_begin(tgid)
 
     def _tenant(self, tgid: int, cgroup_id: int) -> Tenant:
         self._callers.add((tgid, cgroup_id))
@@ -271,6 +285,7 @@ class Monitor:
             age_ns=max((call.ended_ns or time.monotonic_ns()) - call.start_ns, 0),
             nested=call.nested,
             ended=call.ended_ns > 0,
+            device=self._places.label(call.tgid, call.device),
         )
 
     def _let_go(self, ended: Iterable[int]) -> None:
@@ -286,6 +301,7 @@ class Monitor:
                 self._kernel.release(tgid)
                 self._names.forget(tgid)
                 self._evidence.forget(tgid)
+                self._places.forget(tgid)
             self._keys.pop(tgid, None)
         self._callers = {caller for caller in self._callers if caller[0] not in gone}
 

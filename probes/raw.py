@@ -14,7 +14,7 @@ class RawCharge(NamedTuple):
     tgid: int
     cgroup_id: int
     operation: int
-    """Of the outermost call, or that of a host gap or of host work."""
+    """Of the outermost call, a host gap or host work; above it lies the device: ``layout.DEVICE_SHIFT``."""
     part: int
     """Column of ``model.window.SPLITS``."""
     culprit_tgid: int
@@ -48,6 +48,8 @@ class RawKeptCall(NamedTuple):
     """The first ones, as whole registers."""
     born_ns: int
     """Of an outermost launch: when its program was first seen, as in ``probes.kernels.RawKernel``."""
+    device: int = 0
+    """As in ``probes.slots.SlotKey``."""
 
 
 class RawHeld(NamedTuple):

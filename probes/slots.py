@@ -20,7 +20,7 @@ from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 from model.histograms import Histograms
 from model.window import U64
 from probes.bpf_calls import delete_all, fill_queue
-from probes.layout import HOST_GAP, HOST_WORK, NESTED, SPLITS
+from probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
 from probes.programs import Programs
 
 _ROWS_AT_ONCE = 32
@@ -38,6 +38,9 @@ class SlotKey(NamedTuple):
     """Made inside another traced call of the same thread, be it of another layer (a driver call inside a
     runtime call) or an alias of the function itself that is traced too. Totals leave nested calls out, since
     their time is part of the outer call's."""
+    device: int = 0
+    """The ordinal + 1 of the device that the calls ran on, as the process counts its devices; 0: its thread
+    never chose one while it was watched; ``layout.UNKNOWN_DEVICE``: it did, but it is not known which."""
 
     @property
     def between_calls(self) -> bool:
@@ -255,6 +258,7 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
             owner["tgid"].tolist(),
             (operation & (NESTED - 1)).tolist(),
             ((operation & NESTED) != 0).tolist(),
+            (operation >> DEVICE_SHIFT).tolist(),
             strict=True,
         )
     ]

@@ -33,7 +33,7 @@ def told_calls(
     """
     kept = []
     for call in raw:
-        row = row_of(SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested))
+        row = row_of(SlotKey(call.cgroup_id, call.tgid, call.operation, call.nested, call.device))
         at = _KERNEL_AT.get(call.function)
         kept.append(
             KeptCall(

@@ -1,0 +1,145 @@
+"""Which devices a CUDA program sees under which ordinals, by its environment. Pure functions.
+
+The rules are those of the CUDA C++ Programming Guide ("CUDA Environment Variables") and of the MIG User Guide
+("CUDA Device Enumeration"). Where they leave open what the driver does, the answer is None: not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from model.device import Device
+from model.device_label import parts_of
+
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+ORDER: Final = "CUDA_DEVICE_ORDER"
+GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
+"""What the container runtime was told to give a container."""
+
+Labels = tuple[str, ...]
+"""Labels of devices (``model.device_label``) by ordinal; empty where one is not known."""
+
+
+class MigDevice(NamedTuple):
+    """One MIG device of a GPU."""
+
+    label: str
+    uuid: str
+    gpu_instance: int | None
+    compute_instance: int | None
+
+
+class Gpu(NamedTuple):
+    """One GPU of the host."""
+
+    label: str
+    uuid: str
+    name: str
+    mig: bool
+    instances: tuple[MigDevice, ...]
+
+
+def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
+    """What matters here of devices, in the order of their PCI bus ids: that of NVML."""
+    return tuple(
+        Gpu(
+            device.label,
+            device.uuid,
+            device.name,
+            bool(device.mig or device.instances),
+            tuple(
+                MigDevice(part.label, part.uuid, part.gpu_instance, part.compute_instance)
+                for part in device.instances
+            ),
+        )
+        for device in sorted(devices, key=lambda device: device.index)
+    )
+
+
+def labels_by_uuid(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """Labels by UUID, in lower case and without its kind: of GPUs without MIG, and of MIG devices."""
+    found = {_plain(gpu.uuid): gpu.label for gpu in gpus if not gpu.mig}
+    return found | {_plain(part.uuid): part.label for gpu in gpus for part in gpu.instances}
+
+
+def visible_devices(
+    environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool = False
+) -> Labels | None:
+    """The devices of a program by ordinal, or None where that is not known.
+
+    ``gpus`` are those that it can open; ``contained`` says that it is in a container, so that what the
+    container was given may be told by its environment.
+    """
+    every = _every(environment, gpus, contained=contained)
+    chosen = environment.get(VISIBLE)
+    if chosen is None:
+        return every
+    found: list[str] = []
+    for word in (part.strip() for part in chosen.split(",")):
+        if word.isdecimal():
+            if every is None:
+                return None
+            if int(word) >= len(every):
+                break  # the driver ignores it, and what follows
+            label = every[int(word)]
+        else:
+            matches = _named(word, gpus)
+            if matches is None:
+                return None
+            if len(matches) != 1:
+                break
+            label = matches[0]
+        found.append(label)
+    known = [label for label in found if label]
+    return None if len(set(known)) < len(known) else tuple(found)
+
+
+def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:
+    """What a program without a choice of its own sees."""
+    if any(gpu.mig for gpu in gpus):
+        # It sees one MIG device: which one depends on those that its container may open.
+        given = _given(environment.get(GIVEN, ""), gpus) if contained else None
+        if given is None and len(gpus) == 1 and len(gpus[0].instances) == 1:
+            return (gpus[0].instances[0].label,)
+        return given
+    if environment.get(ORDER, "").upper() != "PCI_BUS_ID" and len({gpu.name for gpu in gpus}) > 1:
+        return None  # the fastest come first, and how the driver compares models is its own affair
+    return tuple(gpu.label for gpu in gpus)
+
+
+def _given(words: str, gpus: Sequence[Gpu]) -> Labels | None:
+    """The one MIG device that a container was given; None where it is not exactly one, or not known."""
+    parts = [word.strip() for word in words.split(",")]
+    if len(parts) != 1:
+        return None
+    if parts_of(parts[0]) is not None:
+        found = [part.label for gpu in gpus for part in gpu.instances if part.label == parts[0]]
+    else:
+        found = _named(parts[0], gpus) or []
+    return (found[0],) if len(found) == 1 else None
+
+
+def _named(word: str, gpus: Sequence[Gpu]) -> list[str] | None:
+    """Labels of the devices that a UUID, or its beginning, stands for; None where it is not known which."""
+    lower = word.lower()
+    if lower.startswith("mig-gpu-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>
+        uuid, _, place = lower.removeprefix("mig-").partition("/")
+        return [
+            part.label
+            for gpu in gpus
+            for part in gpu.instances
+            if gpu.uuid.lower() == uuid and f"{part.gpu_instance}/{part.compute_instance}" == place
+        ]
+    if lower.startswith("mig-"):
+        return [part.label for gpu in gpus for part in gpu.instances if part.uuid.lower().startswith(lower)]
+    if not lower.startswith("gpu-"):
+        return []
+    matches = [gpu for gpu in gpus if gpu.uuid.lower().startswith(lower)]
+    if len(matches) == 1 and matches[0].mig:
+        return [part.label for part in matches[0].instances] if len(matches[0].instances) == 1 else None
+    return [gpu.label for gpu in matches]
+
+
+def _plain(uuid: str) -> str:
+    return uuid.lower().removeprefix("mig-").removeprefix("gpu-")
