@@ -6,7 +6,13 @@ tenant gave it work (launches, copies, collectives) or waited for it, and which 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Final, NamedTuple
+
+MOST_TENANTS: Final = 64
+"""Tenants of a device whose overlaps are told: those that were active most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +23,7 @@ class DeviceActivity:
     """Its label (see ``model.device_label``); empty where it is not known which one."""
     tenant: str
     active_ns: int
-    """In whole milliseconds."""
+    """As coarse as it is measured: a millisecond counts whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +34,42 @@ class DeviceOverlap:
     tenant: str
     other: str
     ns: int
-    """In whole milliseconds."""
+    """As coarse."""
 
 
 def overlap(device: str, one: str, two: str, ns: int) -> DeviceOverlap:
     """That of two tenants, in whichever order they are named."""
     return DeviceOverlap(device, min(one, two), max(one, two), ns)
+
+
+class ToldActivity(NamedTuple):
+    """What is told of one stretch of time."""
+
+    activity: tuple[DeviceActivity, ...]
+    overlaps: tuple[DeviceOverlap, ...]
+    left_out: Mapping[str, int]
+    """By device, tenants whose overlaps are not told."""
+
+
+def told_activity(active: Mapping[tuple[str, str], int], tick_ns: int) -> ToldActivity:
+    """What is told where ``active`` says, by device and tenant, in which ticks it was active.
+
+    A set of ticks is an integer whose bit n stands for the nth tick of ``tick_ns``. Where the device is not
+    known, no overlaps are told: two tenants may mean two devices.
+    """
+    by_device: dict[str, list[tuple[int, str, int]]] = {}
+    for (device, tenant), ticks in active.items():
+        if ticks:
+            by_device.setdefault(device, []).append((-ticks.bit_count(), tenant, ticks))
+    activity, overlaps, left_out = [], [], {}
+    for device, tenants in sorted(by_device.items()):
+        tenants.sort()
+        activity += [DeviceActivity(device, tenant, -count * tick_ns) for count, tenant, _ in tenants]
+        if not device:
+            continue
+        if len(tenants) > MOST_TENANTS:
+            left_out[device] = len(tenants) - MOST_TENANTS
+        for (_, one, ticks), (_, two, others) in combinations(tenants[:MOST_TENANTS], 2):
+            if both := (ticks & others).bit_count():
+                overlaps.append(overlap(device, one, two, both * tick_ns))
+    return ToldActivity(tuple(activity), tuple(overlaps), left_out)

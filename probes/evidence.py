@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final, Protocol
 
+from model.activity import MOST_TENANTS, ToldActivity, told_activity
 from model.device_label import UNKNOWN
 from model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from model.tenant import Tenant
 from model.window import SPLITS
 from probes import operations
+from probes.activity import TICK_NS
 from probes.block_io import BlockIoNames
 from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
 from probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
@@ -19,7 +21,7 @@ from probes.owners import Owner, Owners
 from probes.pressure import Pressed, Pressures
 from probes.process_names import ProcessNames
 from probes.process_use import ProcessUses, SwapReader, Use
-from probes.raw import OTHERS, RawCharge, RawHeld, RawRank
+from probes.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
 from probes.socket_owners import SocketOwners
 from probes.tenants import Tenants
 
@@ -64,6 +66,9 @@ class KernelSource(Protocol):
 
     def ranks(self) -> list[RawRank]:
         """Places in NCCL communicators."""
+
+    def activities(self) -> RawActivities:
+        """When processes were active on devices."""
 
     def unknown_communicators(self) -> set[int]:
         """Processes with communicators that are older than the probes."""
@@ -125,6 +130,9 @@ class EvidenceReader:
             unknown += (
                 f"collectives of {len(older)} processes: their communicators are older than the probes",
             )
+        activities = kernel.activities()
+        told = self._activity(activities)
+        unknown += _unknown_activity(activities, told)
         culprits = self._followed_culprits(charges, links)
         uses = self._uses.look(links.keys() | culprits)
         # A culprit that has ended is told of once more: in the window in which it was charged.
@@ -144,6 +152,8 @@ class EvidenceReader:
             swap_in_bytes=swapped.in_bytes,
             swap_out_bytes=swapped.out_bytes,
             unknown=unknown,
+            activity=told.activity,
+            overlaps=told.overlaps,
         )
 
     def forget(self, pid: int) -> None:
@@ -215,6 +225,13 @@ class EvidenceReader:
             )
             for (victim, number, part, culprit, device), (ns, times) in found.items()
         )
+
+    def _activity(self, raw: RawActivities) -> ToldActivity:
+        active: defaultdict[tuple[str, str], int] = defaultdict(int)
+        for each in raw.active:
+            tenant = self._owners.of(each.tgid, each.cgroup_id).tenant
+            active[self._label(each.tgid, each.device), tenant] |= each.ticks
+        return told_activity(active, TICK_NS)
 
     def _pressed(self, owners: Iterable[Owner]) -> dict[str, Pressed]:
         pids: defaultdict[str, list[int]] = defaultdict(list)
@@ -291,6 +308,16 @@ class EvidenceReader:
             pid=owner.pid,
             process=owner.process,
         )
+
+
+def _unknown_activity(raw: RawActivities, told: ToldActivity) -> tuple[str, ...]:
+    lines = [
+        f"overlaps of {tenants} tenants of GPU {device}: those of the {MOST_TENANTS} most active are told"
+        for device, tenants in told.left_out.items()
+    ]
+    if raw.late_ns:
+        lines.append(f"activity on devices for {raw.late_ns / 1e9:.1f} s: it was looked at too late")
+    return tuple(lines)
 
 
 def _process_uses(

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from model.activity import overlap
 from model.evidence import HOST_GAP, Evidence
 from probes import layout
+from probes.activity import TICK_NS
 from probes.evidence import KERNEL, SEVERAL, EvidenceReader
 from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
 from probes.operations import FUNCTIONS
 from probes.process_names import ProcessNames
-from probes.raw import OTHERS, RawCharge, RawHeld, RawRank
+from probes.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
 from probes.tenants import Tenants
 
 OWN = os.getpid()
@@ -35,6 +37,7 @@ class Kernel:
     places: list[RawRank] = field(default_factory=list)
     owners: set[int] = field(default_factory=set)
     older: set[int] = field(default_factory=set)
+    active: RawActivities = field(default_factory=lambda: RawActivities(0, 0, []))
 
     def charges(self) -> list[RawCharge]:
         told, self.charged = self.charged, []
@@ -48,6 +51,9 @@ class Kernel:
 
     def ranks(self) -> list[RawRank]:
         return self.places
+
+    def activities(self) -> RawActivities:
+        return self.active
 
     def tgids(self) -> set[int]:
         return self.owners
@@ -96,6 +102,38 @@ def other() -> Iterator[int]:
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process.pid
         process.kill()
+
+
+def test_activity_is_that_of_tenants_on_devices(other: int) -> None:
+    labels = {(OWN, 1): "0", (OWN, 2): "1", (other, 1): "0"}
+    tenants = Tenants()
+    reader = EvidenceReader(tenants, ProcessNames(), Told(), label=lambda *key: labels.get(key, ""))
+    kernel = Kernel()
+    kernel.active = RawActivities(
+        1000,
+        1200,
+        [
+            RawActivity(OWN, 1, 1, 0b1111_0000),
+            RawActivity(OWN, 1, 2, 0b1),
+            RawActivity(other, 1, 1, 0b0011_1000),
+            RawActivity(other, 1, 0, 0b1_0000),
+        ],
+        late_ns=300 * MS,
+    )
+    try:
+        evidence = reader.read(kernel, [(OWN, 1)], wall=1000.0, clock=50.0)
+        mine, theirs = (tenants.find(pid, 1).id for pid in (OWN, other))
+    finally:
+        reader.close()
+        tenants.close()
+    assert {(each.device, each.tenant): each.active_ns // TICK_NS for each in evidence.activity} == {
+        ("0", mine): 4,
+        ("1", mine): 1,
+        ("0", theirs): 3,
+        ("", theirs): 1,
+    }
+    assert evidence.overlaps == (overlap("0", mine, theirs, 2 * TICK_NS),)
+    assert "activity on devices for 0.3 s: it was looked at too late" in evidence.unknown
 
 
 def test_charges_have_names(reading: Reading, other: int) -> None:
