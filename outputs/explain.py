@@ -8,6 +8,7 @@ from typing import Any, Final
 from model.chain import Chain, worst_first
 from model.window import Window
 from outputs import chain_text, document, figures
+from outputs.sharing_lines import sharing_lines
 from outputs.style import BOLD, DIM, YELLOW, Style
 from outputs.text import LEAST_WIDTH
 
@@ -51,6 +52,7 @@ def explain_text(
     ordered = sorted(chains, key=worst_first)
     parts += [chain_text.explained(chain, window, style) for chain in ordered]
     parts.append(_conclusion(window, ordered, style))
+    parts += sharing_lines(window, style)
     if window.evidence.unknown:
         lines = [line for text in window.evidence.unknown for line in style.folded("  ", text)]
         parts.append([style.paint("not measured here", BOLD), *lines])

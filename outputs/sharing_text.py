@@ -86,6 +86,13 @@ def _divided(sharing: Sharing, gpu: str) -> str:
     return f"{said}; {users} {len(used)} of them."
 
 
+def worth_telling(sharing: Sharing) -> bool:
+    """Whether a device is anything but one tenant's own, or given and used otherwise than it was given."""
+    odd = [holding for holding in sharing.holdings if holding.use in ("idle", "absent")]
+    ungiven = [one for one in sharing.sharers if one.given is False]
+    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven)
+
+
 def help_text(sharing: Sharing) -> str:
     """What would tell more, or keep tenants apart; empty where nothing is to be said."""
     if not sharing.shared:

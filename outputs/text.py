@@ -14,6 +14,7 @@ from model.device import Device
 from model.pivot import Dimension, Groups, pivot
 from model.window import LOSSES, SPLITS, Missing, OpenCall, Window
 from outputs import chain_text, figures
+from outputs.sharing_lines import sharing_lines
 from outputs.style import BOLD, DIM, RED, YELLOW, Style
 
 MOST_ROWS = 20
@@ -89,9 +90,9 @@ def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> 
 
 
 def remarks(window: Window, style: Style) -> list[list[str]]:
-    """What is to be said besides tables and chains: who took whose time, calls that hang, what is not traced,
-    not measured or lost. Each is a title and its lines, or nothing."""
-    parts = [_culprits(window, style)]
+    """What is to be said besides tables and chains: who shares devices, who took whose time, calls that hang,
+    what is not traced, not measured or lost. Each is a title and its lines, or nothing."""
+    parts = [*sharing_lines(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
     return [*parts, _missing(window, style), _unknown(window, style), _losses(window, style)]
 

@@ -1,0 +1,63 @@
+"""Who shares the devices, as printed text: in ``once``, ``explain`` and reports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from model.sharing import Sharing, sharings
+from model.window import Window
+from outputs import sharing_table, sharing_text
+from outputs.figures import printable
+from outputs.style import BOLD, DIM, YELLOW, Style
+
+MOST_TENANTS: Final = 20
+"""Tenants of a device that are listed; how many more there are is said."""
+MOST_GIVEN: Final = 20
+
+
+def sharing_lines(window: Window, style: Style) -> list[list[str]]:
+    """Each device that several tenants use, or that is used otherwise than it was given: a title, and its
+    lines."""
+    return [_device(one, window, style) for one in sharings(window) if sharing_text.worth_telling(one)]
+
+
+def _device(one: Sharing, window: Window, style: Style) -> list[str]:
+    lines = [style.paint(f"who shares GPU {one.label}", BOLD)]
+    lines += style.folded("", printable(sharing_text.statement(one, window, unicode=style.unicode)))
+    for part in one.parts:
+        lines += _part(part, window, style)
+    if not one.parts:
+        lines += _tenants(one, window, style)
+    for holding in one.holdings[:MOST_GIVEN]:
+        what, use = sharing_text.given(holding)
+        lines += style.folded("given to ", printable(f"{what}: {use}"), "  ")
+    return [*lines, *_more(len(one.holdings) - MOST_GIVEN)]
+
+
+def _part(part: Sharing, window: Window, style: Style) -> list[str]:
+    """One MIG instance."""
+    used = "" if part.sharers else ": nobody uses it"
+    lines = [style.fit(printable(f"MIG {part.label} {part.profile}".rstrip() + used), style.width).rstrip()]
+    if part.shared:
+        lines += style.folded("", printable(sharing_text.statement(part, window, unicode=style.unicode)))
+    return [*lines, *_tenants(part, window, style)]
+
+
+def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
+    if not one.sharers:
+        return []
+    layout = sharing_table.layout(style.width)
+    lines = [style.paint(layout.head, BOLD)]
+    for sharer in one.sharers[:MOST_TENANTS]:
+        name, shown = sharing_table.cells(sharer, window, layout, unicode=style.unicode)
+        lines.append(name + shown)
+        for text, wrong in sharing_table.notes(sharer, one, window, unicode=style.unicode):
+            code = YELLOW if wrong else DIM
+            lines += [style.paint(line, code) for line in style.folded("  ", printable(text))]
+    lines += _more(len(one.sharers) - MOST_TENANTS)
+    traced = any(user.memory_traced for user in one.sharers)
+    return [*lines, *(style.folded("", sharing_table.TRACED) if traced else [])]
+
+
+def _more(number: int) -> list[str]:
+    return [f"and {number} more"] if number > 0 else []

@@ -1,0 +1,177 @@
+"""How it is said who shares a device: one sentence that claims nothing, and figures beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from model.activity import DeviceActivity, DeviceOverlap
+from model.allocation import Allocation
+from model.device import Device, MigInstance
+from model.evidence import Evidence
+from model.sharing import Sharer, Sharing, sharing_of
+from model.window import Window
+from outputs import sharing_table, sharing_text
+from outputs.document import document
+from outputs.sharing_lines import sharing_lines
+from outputs.style import Style
+from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
+from tests.unit.test_model_sharing import client, divided, gpu, on
+from tests.unit.windows import window as empty
+
+NAMED = empty()
+
+
+def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
+    users = tuple(Sharer(f"docker:{number}") for number in range(tenants))
+    return Sharing("0", "GPU-0", way, sharers=users, **others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (sharing("unused"), "No process uses GPU 0."),
+        (sharing("unused", busy_percent=0.0), "No process uses GPU 0; the device is 0% busy."),
+        (
+            sharing("unknown", watched=False),
+            "Who uses GPU 0 is not known. "
+            "The driver does not list its processes: who is not traced is missing.",
+        ),
+        (
+            sharing("exclusive", 1, busy_percent=97.0),
+            "Only docker:0 uses GPU 0; the device is 97% busy.",
+        ),
+        (
+            sharing("mps", 4, busy_percent=93.0),
+            "4 tenants share GPU 0 at once, through MPS; the device is 93% busy; "
+            "a split is not measurable here.",
+        ),
+        (sharing("mps", 1), "Only docker:0 uses GPU 0, through MPS."),
+        (
+            sharing("time-sliced", 2, busy_percent=100.0),
+            "2 tenants share GPU 0 in turns (time slicing); the device is 100% busy; "
+            "a split is not measurable here.",
+        ),
+        (
+            sharing("vgpu", 2, busy_percent=5.5),
+            "GPU 0 is a vGPU: other virtual machines may use the same board, and cannot be seen from here; "
+            "2 tenants use it here; the device is 5.5% busy.",
+        ),
+        (sharing("mig"), "GPU 0 is in MIG mode, and has no instance: no program can use it."),
+        (
+            sharing("mig", parts=(sharing("unused"),) * 7),
+            "GPU 0 is divided by MIG into 7 instances, each with compute and memory of its own; "
+            "nobody uses them.",
+        ),
+        (
+            sharing("mig", parts=(sharing("exclusive", 1), sharing("unused"))),
+            "GPU 0 is divided by MIG into 2 instances, each with compute and memory of its own; "
+            "1 tenant uses 1 of them.",
+        ),
+    ],
+)  # fmt: skip
+def test_one_sentence_says_how_a_device_is_shared(one: Sharing, said: str) -> None:
+    assert sharing_text.statement(one, NAMED) == said
+
+
+def test_what_would_tell_more_is_said_where_it_can_be_done() -> None:
+    assert sharing_text.help_text(sharing("mps", 2, divisible=True)).startswith(
+        "MIG instances, or a device each,"
+    )
+    assert sharing_text.help_text(sharing("mps", 2)).startswith("a device each would")
+    assert sharing_text.help_text(sharing("exclusive", 1, divisible=True)) == ""
+
+
+def shared() -> tuple[Window, Device]:
+    """Two tenants with activity, and a third one that nobody gave the device."""
+    device = gpu(client(100, TRAIN), client(200, SERVE), client(300, BATCH), utilization_percent=93.0)
+    low, high = sorted((TRAIN, SERVE))
+    made = on(
+        device,
+        rows=[row("cudaLaunchKernel", 900, running=3), row("cudaDeviceSynchronize", 9, gpu=450)],
+        evidence=Evidence(
+            activity=(DeviceActivity("0", TRAIN, 600_000_000), DeviceActivity("0", SERVE, 150_000_000)),
+            overlaps=(DeviceOverlap("0", low, high, 150_000_000),),
+        ),
+        allocations=(
+            Allocation("lab", "train-0", "main", "nvidia.com/gpu", ("GPU-0::0", "GPU-0::1"), "u1", TRAIN),
+            Allocation("lab", "idle-0", "main", "nvidia.com/gpu", ("GPU-0::2",), "u2", "cri:idle"),
+            Allocation("lab", "serve-0", "main", "nvidia.com/gpu", ("GPU-0::3",), "u3", SERVE),
+        ),
+    )
+    return made, device
+
+
+def test_figures_and_notes_of_tenants() -> None:
+    made, device = shared()
+    one = sharing_of(made, device)
+    lines = {
+        name.strip(): (figures.split(), [text for text, _ in sharing_table.notes(user, one, made)])
+        for user in one.sharers
+        for name, figures in [sharing_table.cells(user, made, sharing_table.layout(100))]
+    }
+    assert lines["trainer"] == (
+        ["909", "900", "450ms", "0B", "1.00GiB", "60.0%"],
+        ["of its active time, active as well: server 25%"],
+    )
+    assert lines["server"] == (
+        ["0", "0", "0ns", "0B", "1.00GiB", "15.0%"],
+        ["of its active time, active as well: trainer 100%"],
+    )
+    assert lines["batch-job"] == (
+        ["0", "0", "0ns", "0B", "1.00GiB", "–"],
+        ["no scheduler gave it this device"],
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_printed_lines_fit_and_tell_what_was_given(width: int, unicode: bool) -> None:
+    made, _ = shared()
+    ((title, *lines),) = sharing_lines(made, Style(width, False, unicode))
+    assert title == "who shares GPU 0"
+    assert max(map(cell_len, lines)) <= width
+    text = " ".join(" ".join(lines).split())
+    assert "3 tenants share GPU 0 at once, through MPS; the device is 93% busy" in text
+    assert "given to lab/train-0, container main: 2 nvidia.com/gpu: used" in text
+    assert "lab/idle-0, container main: 1 nvidia.com/gpu: not used: none of its processes" in text
+    assert unicode or text.isascii()
+
+
+def test_a_device_of_one_tenant_is_not_worth_a_word() -> None:
+    device = gpu(client(100, TRAIN, "C"))
+    style = Style(80, False, True)
+    assert sharing_lines(on(device), style) == []
+    given = Allocation("lab", "other", "main", "nvidia.com/gpu", ("GPU-0",), "u", "cri:gone")
+    assert sharing_lines(on(device, allocations=(given,)), style)
+    instance = MigInstance(0, 0, "MIG-0", "7g.80gb", processes=(client(1, TRAIN), client(2, SERVE)))
+    (lines,) = sharing_lines(on(gpu(mig=True, instances=(instance,))), style)
+    assert "2 tenants share GPU 0:0 at once, through MPS; a split is not measurable here." in lines
+
+
+def test_json_says_the_same_and_no_part_of_the_whole() -> None:
+    made, _ = shared()
+    (found,) = document(made)["devices"]
+    told = found["sharing"]
+    assert (told["way"], told["watched"], len(told["tenants"])) == ("mps", True, 3)
+    train = next(one for one in told["tenants"] if one["tenant"] == TRAIN)
+    assert (train["launches"], train["waited_ns"], train["given"]) == (900, 450_000_000, True)
+    assert train["overlaps"] == [{"tenant": SERVE, "ns": 150_000_000}]
+    assert {one["sample_percent"] for one in told["tenants"]} == {None}
+    assert [(one["pod"], one["use"]) for one in told["given"]] == [
+        ("idle-0", "absent"),
+        ("serve-0", "idle"),
+        ("train-0", "used"),
+    ]
+    (parted,) = document(on(divided(True)))["devices"]
+    assert [part["device"] for part in parted["sharing"]["instances"]] == [f"0:{n}" for n in range(7)]
+
+
+def test_names_from_elsewhere_steer_no_terminal() -> None:
+    device = gpu(client(100, TRAIN), client(200, SERVE))
+    made = on(device)
+    evil = replace(made.tenants[TRAIN], name="\x1b[2Jtrain")
+    made = replace(made, tenants={**made.tenants, TRAIN: evil})
+    assert all(line.isprintable() for part in sharing_lines(made, Style(80, False, True)) for line in part)
