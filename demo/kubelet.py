@@ -35,11 +35,12 @@ from typing import Any, Final
 
 from demo.grpc_server import GrpcServer
 from probes.kubelet import cri, pods_api
+from probes.kubelet.folder import FOLDER
 from probes.kubelet.pod_resources import ALLOCATABLE, LIST, SOCKET
 from probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
-EVERY_SOCKET: Final = (str(SOCKET), pods_api.SOCKET, RUNTIME_SOCKET)
+EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNTIME_SOCKET)
 """Of the kubelet's PodResources, of its list of pods, and of the runtime."""
 
 

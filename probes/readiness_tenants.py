@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from model.finding import Finding
 from probes.container_sockets import NoAnswer, asked
 from probes.kubelet import pod_resources
+from probes.kubelet.folder import FOLDER, FOLDERS, PODS, is_node
 from probes.kubelet.pods import PodReader
 from probes.node_labels import node_labels, sharing
 from probes.surroundings import Surroundings
@@ -37,13 +38,11 @@ RUNTIMES: Final = (
     ),
     Runtime("CRI-O", ("run/crio/crio.sock",), _STORAGE),
     Runtime("Podman", ("run/podman/podman.sock", "run/libpod"), _STORAGE, "run/podman/podman.sock"),
-    Runtime("kubelet", ("var/lib/kubelet/pods",), "var/log/pods"),
+    Runtime("kubelet", tuple(f"{folder}/{PODS}" for folder in FOLDERS), "var/log/pods"),
     Runtime("Slurm", ("var/spool/slurmd", "var/spool/slurm/d", "run/slurmd.pid")),
     Runtime("ECS", ("var/lib/ecs",)),
     Runtime("LXC", ("var/lib/incus/containers", "var/lib/lxd/containers", "var/lib/lxc")),
 )
-_NODE: Final = "var/lib/kubelet/pods"
-"""What only a node of a cluster has."""
 
 
 def runtimes(surroundings: Surroundings) -> Finding:
@@ -82,7 +81,7 @@ def _no_answer(surroundings: Surroundings, socket: str) -> str:
 
 def pods(surroundings: Surroundings) -> Finding:
     """Who tells which pods run on this node."""
-    if not surroundings.of_host(_NODE):
+    if not is_node(surroundings.files):
         return Finding("pods", "ok", "no kubelet on this host")
     found = PodReader(surroundings.files).read()
     silent = "; ".join(f"{name}: {why}" for name, why in found.silent if why != "not there")
@@ -101,9 +100,9 @@ def allocations(surroundings: Surroundings) -> Finding:
     """Whether the kubelet, where there is one, says who was given which GPU."""
     found = pod_resources.read(surroundings.files)
     if found.unavailable:
-        if not surroundings.of_host(_NODE):
+        if not is_node(surroundings.files):
             return Finding("gpu allocations", "ok", found.unavailable)
-        remedy = f"run as root, with the folder of /{pod_resources.SOCKET} visible"
+        remedy = f"run as root, with the folder of /{FOLDER}/{pod_resources.SOCKET} visible"
         return Finding("gpu allocations", "warn", f"not known: {found.unavailable}", remedy)
     given_to = {(one.namespace, one.pod) for one in found.allocations}
     given = sum(len(one.devices) for one in found.allocations)

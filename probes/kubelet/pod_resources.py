@@ -13,12 +13,13 @@ from typing import Final
 
 from model.allocation import Allocation
 from probes.kubelet.call import CallFailed, call
+from probes.kubelet.folder import kubelet_folder
 from probes.kubelet.pod import object_name
 from probes.kubelet.protobuf import messages, text, texts
 from probes.unix_socket import NOT_THERE, why_no_socket
 
-SOCKET: Final = Path("var/lib/kubelet/pod-resources/kubelet.sock")
-"""Below the root of the host's files. Into a container its folder has to be mounted, not the socket: the
+SOCKET: Final = "pod-resources/kubelet.sock"
+"""In the kubelet's folder. Into a container its own folder has to be mounted, not the socket: the
 kubelet makes a new one when it starts again."""
 LIST: Final = "/v1.PodResourcesLister/List"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
@@ -45,7 +46,7 @@ class PodResources:
 def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
     """Ask the kubelet below ``root``; also for what there is to give away, unless that is not wanted. Never
     raises; takes ``2 * SECONDS`` at most."""
-    path = root / SOCKET
+    path = kubelet_folder(root) / SOCKET
     if why := why_no_socket(path):
         none = "no socket of a kubelet on this host"
         return PodResources(unavailable=none if why == NOT_THERE else f"{path}: {why}")

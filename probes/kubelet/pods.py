@@ -16,13 +16,13 @@ from typing import Final
 
 from probes.kubelet import cri, pods_api
 from probes.kubelet.call import CallFailed
+from probes.kubelet.folder import PODS, kubelet_folder
 from probes.kubelet.pod import Pod, PodContainer
 from probes.text import clean
 
 LOGS: Final = "var/log/pods"
 LINKS: Final = "var/log/containers"
-FOLDERS: Final = "var/lib/kubelet/pods"
-"""Below the root of the host's files. The last has a folder by UID for each pod that is not cleaned away."""
+"""Below the root of the host's files."""
 _CONTAINERS_ID: Final = 64
 
 
@@ -50,7 +50,7 @@ class PodReader:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        api = pods_api.PodsApi(root / pods_api.SOCKET)
+        api = pods_api.PodsApi(kubelet_folder(root) / pods_api.SOCKET)
         self._sources: list[tuple[str, Callable[[], tuple[Pod, ...]]]] = [
             ("the kubelet", api.read),
             *(self._runtime(name, path) for name, path in cri.SOCKETS),
@@ -77,7 +77,7 @@ class PodReader:
         return name, ask
 
     def _logged(self) -> tuple[Pod, ...]:
-        alive = set(os.listdir(self._root / FOLDERS))
+        alive = set(os.listdir(kubelet_folder(self._root) / PODS))
         containers: dict[str, list[PodContainer]] = {}
         for link in _listed(self._root / LINKS):  # POD_NAMESPACE_CONTAINER-ID.log
             container, _, identity = link.removesuffix(".log").rpartition("_")[2].rpartition("-")

@@ -16,8 +16,8 @@ from probes.kubelet.protobuf import messages, text
 from probes.text import clean
 from probes.unix_socket import why_no_socket
 
-SOCKET: Final = "var/lib/kubelet/pods-api/pods-api.sock"
-"""Below the root of the host's files."""
+SOCKET: Final = "pods-api/pods-api.sock"
+"""In the kubelet's folder."""
 METHODS: Final = ("/v1beta1.Pods/ListPods", "/v1alpha1.Pods/ListPods", "/v1.Pods/ListPods")
 """One service by the versions it may have: the answers read are the same."""
 SECONDS: Final = 2.0

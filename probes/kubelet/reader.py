@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from model.allocation import Allocation
 from model.tenant import Tenant
 from model.window import Missing
+from probes.kubelet.folder import kubelet_folder
 from probes.kubelet.joining import Binder, Known, known, with_pod, with_tenants
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ STALE_SECONDS: Final = 30.0
 """An answer that is older is told to be so."""
 FORGOTTEN_SECONDS: Final = 300.0
 """An older one is not shown, unless its pods are known to be there still."""
-_SIGN: Final = "var/lib/kubelet"
-"""What only a node has, below the root of the host's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class _Poll:
 
     def look(self, last: _Answer) -> _Answer:
         """What is known now. Never raises."""
-        if not (self._root / _SIGN).exists():
+        if not kubelet_folder(self._root).exists():
             self.pause, self._before = IDLE_SECONDS, None
             return last if last == _Answer() else _Answer()
         try:

@@ -183,6 +183,33 @@ def test_strange_answers(tmp_path: Path, state: object) -> None:
         assert ContainerSockets(tmp_path).look_up(A).container in ("", "[2Jx")
 
 
+def test_a_daemon_that_hangs_holds_up_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_sockets, "SECONDS", 60.0)
+    go_on = threading.Event()
+
+    def answer(one: socket.socket) -> None:
+        go_on.wait(60.0)
+        one.sendall(ANSWER + json.dumps(INSPECTED).encode())
+
+    now = 0.0
+    host = FakeHost(tmp_path)
+    with saying(tmp_path / DOCKER, answer):
+        found = Tenants(tmp_path, lambda: now)
+        cgroup = host.cgroup(f"/system.slice/docker-{A}.scope")
+        other = host.cgroup(f"/system.slice/docker-{'b2' * 32}.scope")
+        assert found.find(7, cgroup).name == A[:12]  # it has not answered, and nobody waits for it
+        assert found.find(8, other).name == "b2" * 6
+        go_on.set()
+        monkeypatch.setattr(tenants, "PATIENCE_SECONDS", 30.0)
+        end = time.monotonic() + 60.0
+        while found.find(7, cgroup).name != "train-a":
+            assert time.monotonic() < end
+            now += 1.0
+            found.refresh()
+            time.sleep(0.01)
+        found.close()
+
+
 def test_tenants_are_named_by_a_socket_where_no_file_tells(
     tmp_path: Path, daemon: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from demo.kubelet import EVERY_SOCKET, Node
 from model.allocation import Allocation
 from probes.kubelet import pod_resources
 from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
-from probes.kubelet.pod_resources import LIST, SOCKET, PodResources, read
+from probes.kubelet.pod_resources import LIST, PodResources, read
 from probes.kubelet.protobuf import encoded, fields, messages, text, texts
 from probes.readiness_tenants import allocations
 from probes.surroundings import this_host
@@ -60,7 +60,7 @@ def kubelet(node: Path, pods: str, sockets: Sequence[str] = EVERY_SOCKET[:1]) ->
 @contextlib.contextmanager
 def server(node: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
     """Something at the kubelet's socket that is none."""
-    path = node / SOCKET
+    path = node / EVERY_SOCKET[0]
     path.parent.mkdir(parents=True)
     with listening_at(path) as listening:
 
@@ -86,6 +86,13 @@ def saying(words: bytes) -> Callable[[socket.socket], None]:
             pass
 
     return serve
+
+
+def drip(connected: socket.socket) -> None:
+    """Always something, and never an answer: empty SETTINGS frames of HTTP/2."""
+    while True:
+        connected.sendall(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+        time.sleep(0.05)
 
 
 def test_who_was_given_what(node: Path) -> None:
@@ -138,13 +145,13 @@ def test_names_cannot_steer_a_terminal(node: Path) -> None:
 
 def test_an_unknown_method_is_told(node: Path) -> None:
     with kubelet(node, ONE), pytest.raises(CallFailed, match="unknown method") as failed:
-        call(node / SOCKET, "/v1.PodResourcesLister/Get", seconds=5, most_bytes=1 << 20)
+        call(node / EVERY_SOCKET[0], "/v1.PodResourcesLister/Get", seconds=5, most_bytes=1 << 20)
     assert failed.value.status == UNIMPLEMENTED
 
 
 def test_an_answer_that_is_too_large_is_refused(node: Path) -> None:
     with kubelet(node, ONE), pytest.raises(CallFailed, match="larger than"):
-        call(node / SOCKET, LIST, seconds=5, most_bytes=10)
+        call(node / EVERY_SOCKET[0], LIST, seconds=5, most_bytes=10)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +161,9 @@ def test_an_answer_that_is_too_large_is_refused(node: Path) -> None:
         (saying(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9), "no answer within"),
         (saying(bytes(range(256)) * 99), "does not speak gRPC"),
         (lambda connected: time.sleep(3), "no answer within"),
+        (drip, "no answer within"),
     ],
-    ids=["nothing", "HTTP/1", "garbage", "hangs"],
+    ids=["nothing", "HTTP/1", "garbage", "hangs", "drips"],
 )
 def test_what_is_no_kubelet_is_told(
     node: Path, monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None], said: str
@@ -166,8 +174,8 @@ def test_what_is_no_kubelet_is_told(
 
 
 def test_a_file_in_its_place_is_told(node: Path) -> None:
-    (node / SOCKET).parent.mkdir(parents=True)
-    (node / SOCKET).write_text("")
+    (node / EVERY_SOCKET[0]).parent.mkdir(parents=True)
+    (node / EVERY_SOCKET[0]).write_text("")
     assert "no socket" in read(node).unavailable
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from demo.grpc_server import GrpcServer, listening_at
 from demo.kubelet import EVERY_SOCKET, Node
 from probes.kubelet import cri, pods, pods_api
+from probes.kubelet.folder import FOLDER, FOLDERS, PODS, is_node
 from probes.kubelet.pod import Pod, PodContainer
 from probes.kubelet.pods import PodReader, Pods
 from probes.kubelet.protobuf import encoded
@@ -73,12 +74,12 @@ def test_the_kubelet_is_asked_before_the_runtime_and_both_before_folders(tmp_pat
 def folders(root: Path, *names: str) -> None:
     for name in names:
         (root / pods.LOGS / name).mkdir(parents=True, exist_ok=True)
-        (root / pods.FOLDERS / name.rpartition("_")[2]).mkdir(parents=True, exist_ok=True)
+        (root / FOLDER / PODS / name.rpartition("_")[2]).mkdir(parents=True, exist_ok=True)
 
 
 def test_folders_of_logs(tmp_path: Path) -> None:
     folders(tmp_path, f"research_trainer-0_{UID}", f"serving_chat_{NEXT}")
-    (tmp_path / pods.FOLDERS / NEXT).rmdir()  # cleaned away: only its logs are left
+    (tmp_path / FOLDER / PODS / NEXT).rmdir()  # cleaned away: only its logs are left
     (tmp_path / pods.LINKS).mkdir(parents=True)
     link = tmp_path / pods.LINKS / f"trainer-0_research_train-{A}.log"
     link.symlink_to(f"/var/log/pods/research_trainer-0_{UID}/train/0.log")
@@ -87,10 +88,19 @@ def test_folders_of_logs(tmp_path: Path) -> None:
     assert found.pods == (Pod(UID, "research", "trainer-0", (), (PodContainer("train", A),)),)
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_place_of_a_kubelet(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder / PODS / UID).mkdir(parents=True)
+    (tmp_path / pods.LOGS / f"research_trainer-0_{UID}").mkdir(parents=True)
+    assert PodReader(tmp_path).read().pods == (Pod(UID, "research", "trainer-0"),)
+    assert is_node(tmp_path)
+
+
 def test_a_host_that_is_no_node(tmp_path: Path) -> None:
     found = PodReader(tmp_path).read()
     assert found.pods == ()
     assert not found.source
+    assert not is_node(tmp_path)
     assert len(found.silent) == 2 + len(cri.SOCKETS)
 
 

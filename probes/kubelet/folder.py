@@ -1,0 +1,32 @@
+"""Where a kubelet keeps its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = "var/lib/kubelet"
+"""The usual place, below the root of the host's files."""
+FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/lib/kubelet")
+"""That, and those of k0s and MicroK8s."""
+PODS: Final = "pods"
+"""In it, a folder by UID for each pod that is not cleaned away."""
+
+
+def kubelet_folder(root: Path) -> Path:
+    """The kubelet's folder on a host whose files are below ``root``; the usual one where there is none."""
+    for folder in FOLDERS:
+        try:
+            if (root / folder).is_dir():
+                return root / folder
+        except OSError:
+            continue
+    return root / FOLDER
+
+
+def is_node(root: Path) -> bool:
+    """Whether a kubelet keeps pods on this host."""
+    try:
+        return (kubelet_folder(root) / PODS).is_dir()
+    except OSError:
+        return False
