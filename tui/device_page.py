@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.device import Device
+from model.device import Device, DeviceProcess
 from model.window import Window
 from outputs import figures
 from outputs.chain_text import name_of
+from tui.device_parts import aged, facts, held
 from tui.gauges import GAUGES, hundred, share
 from tui.sections import Frame, Section, heading, more, note, pair
+from widgets.devices import is_hot
 from widgets.page import PageLine
 
 MOST_LISTED = 16
 """Processes that are listed; how many more there are is said."""
 _NOT_GIVEN = "the driver gives none"
 """In place of a figure that no note tells of."""
-_HOT_CELSIUS = 85.0
-"""From here on a temperature is marked: data-centre cards begin to slow down at 83 to 90 C (their boards tell
-each its own limit, which is not read)."""
 
 
 def title(device: Device) -> Section:
@@ -36,6 +35,7 @@ def title(device: Device) -> Section:
             indent=4,
         )
     ]
+    lines += facts(device)
     if device.lost:
         lines.append(note("it no longer answers: " + "; ".join(device.notes), "bad"))
     return Section("title", tuple(lines))
@@ -53,13 +53,21 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
         if gauge.most is not hundred:
             part = share(value, most)
             said += f" of {gauge.text(most, frame)}" + (f" ({part:.0f}%)" if part is not None else "")
-        hot = gauge.name == "temperature" and value >= _HOT_CELSIUS
-        lines.append(pair(gauge.name, said, "warn" if hot else "text"))
-        if gauge.about:
-            lines[-1] = PageLine((*lines[-1].parts, ("  " + gauge.about, "dim")), lines[-1].indent)
+        heat = gauge.name == "temperature"
+        line = pair(gauge.name, said, "warn" if heat and is_hot(device) else "text")
+        about = _limits(device) if heat else gauge.about
+        if about:
+            line = PageLine((*line.parts, ("  " + about, "dim")), line.indent)
+        lines.append(aged(line, device, *gauge.fields))
     lines += [*_held(device, frame), *_link(device, frame), *_errors(device, frame)]
     driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
     return Section("now", (*_together(lines), driver))
+
+
+def _limits(device: Device) -> str:
+    """Where temperature becomes a matter."""
+    limits = (("slows down at", device.slowdown_celsius), ("turns off at", device.shutdown_celsius))
+    return ", ".join(f"{what} {celsius:.0f}C" for what, celsius in limits if celsius)
 
 
 def _together(lines: Sequence[PageLine]) -> list[PageLine]:
@@ -99,7 +107,8 @@ def _held(device: Device, frame: Frame) -> list[PageLine]:
             lines.append(pair("  " + name, _why(device, frame, asked), "dim"))
         else:
             lines.append(pair("  " + name, f"{frame.duration(ns)} of this window", "warn" if ns else "text"))
-    return lines
+    others = [f"{name} {frame.duration(ns)}" for name, ns in held(device, frame)]
+    return [*lines, pair("  others", ", ".join(others), "warn")] if others else lines
 
 
 def _link(device: Device, frame: Frame) -> list[PageLine]:
@@ -164,19 +173,31 @@ def processes(device: Device, window: Window, frame: Frame) -> Section:
     if not device.processes:
         why = _why(device, frame, "compute processes", "graphics processes").lstrip(frame.missing()).strip()
         return Section("processes", (*lines, note(f"not known: {why}" if unread else "none")))
-    lines.append(PageLine(((f"  {'PID':>7} {'KIND':5} {'MEMORY':>7}  NAME AND TENANT", "dim"),)))
+    sampled = any(one.sample_age_seconds is not None for one in device.processes)
+    head = f"  {'PID':>7} {'KIND':5} {'MEMORY':>7} " + (f"{'SAMPLE':>12} " if sampled else "")
+    parts_of = {one.pid: part.label for part in device.instances for one in part.processes}
+    head += f"{'MIG':>5} " if parts_of else ""
+    lines.append(PageLine(((f"{head} NAME AND TENANT", "dim"),)))
     order = sorted(device.processes, key=lambda one: (-(one.memory_bytes or 0), one.pid))
     for one in order[:MOST_LISTED]:
-        front = (
-            f"  {one.pid:>7} {one.kind.ljust(5)} {figures.memory(one.memory_bytes, unicode=frame.unicode)}  "
-        )
+        front = f"  {one.pid:>7} {one.kind.ljust(5)} "
+        front += figures.memory(one.memory_bytes, unicode=frame.unicode) + " "
+        front += f"{_sample(one, frame):>12} " if sampled else ""
+        front += f"{parts_of.get(one.pid, frame.missing()):>5} " if parts_of else ""
         name = names.get((one.tenant, one.pid), "")
         tenant = name_of(one.tenant, window) if one.tenant else "tenant not known"
         told = f"{name or 'not traced'}  "
         lines.append(
-            PageLine(((front, "text"), (told, "text" if name else "dim"), (tenant, "label")), indent=4)
+            PageLine(((f"{front} ", "text"), (told, "text" if name else "dim"), (tenant, "label")), indent=4)
         )
     return Section("processes", (*lines, *more(len(order) - MOST_LISTED)))
+
+
+def _sample(process: DeviceProcess, frame: Frame) -> str:
+    """What the driver last sampled of it, and how old that is."""
+    if process.sample_age_seconds is None or process.sm_percent is None:
+        return frame.missing()
+    return f"{process.sm_percent:.0f}% {process.sample_age_seconds:.0f}s ago"
 
 
 def unread(device: Device) -> Section:

@@ -12,13 +12,14 @@ from model.device import Device
 from model.packing import Packed
 from model.window import Window
 from outputs import figures
-from tui import device_page, device_past
+from tui import device_page, device_parts, device_past
 from tui.device_sharers import sharers
 from tui.keys import bindings
 from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
 from tui.table_screen import TableScreen
 from widgets.charts import LEAST_LINES, Charts
+from widgets.devices import is_hot
 from widgets.sparkline import sparkline
 from widgets.table import HEAD_LINES, Table
 from widgets.table_data import Cell, Column, Role, TableData, TableRow
@@ -59,6 +60,7 @@ class DeviceScreen(LivePage):
         now = device_page.now(device, window, half)
         rest = (
             sharers(device, window, half),
+            device_parts.parts(device, window, half),
             device_page.processes(device, window, half),
             device_page.unread(device),
         )
@@ -197,7 +199,9 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
         Cell(figures.memory(device.memory_used_bytes, unicode=unicode)),
         Cell(figures.memory(device.memory_total_bytes, unicode=unicode), "dim"),
         whole(device.power_watts, "W"),
-        whole(device.temperature_celsius, "C"),
+        Cell(f"{device.temperature_celsius:.0f}C", "warn")
+        if is_hot(device)
+        else whole(device.temperature_celsius, "C"),
         whole(device.sm_clock_mhz, "MHz"),
         held,
         Cell(str(len(device.processes))),

@@ -22,6 +22,8 @@ class Gauge:
     text: Callable[[float | None, Frame], str]
     asked: tuple[str, ...]
     """What the notes of a device call it, where it could not be read."""
+    fields: tuple[str, ...]
+    """Fields of the device that it is from."""
     about: str = ""
     """What it means, where the name does not say it."""
 
@@ -55,6 +57,7 @@ GAUGES: Final = (
         hundred,
         _percent,
         ("utilization",),
+        ("utilization_percent",),
         "time in which any kernel ran",
     ),
     Gauge(
@@ -63,6 +66,7 @@ GAUGES: Final = (
         lambda device: device.memory_total_bytes,
         _memory,
         ("memory",),
+        ("memory_used_bytes",),
     ),
     Gauge(
         "memory busy",
@@ -70,6 +74,7 @@ GAUGES: Final = (
         hundred,
         _percent,
         ("utilization",),
+        ("memory_utilization_percent",),
         "time in which memory was read or written",
     ),
     Gauge(
@@ -78,14 +83,23 @@ GAUGES: Final = (
         lambda device: device.power_limit_watts,
         _unit("W"),
         ("power", "power limit"),
+        ("power_watts",),
     ),
-    Gauge("temperature", lambda device: device.temperature_celsius, hundred, _unit("C"), ("temperature",)),
+    Gauge(
+        "temperature",
+        lambda device: device.temperature_celsius,
+        hundred,
+        _unit("C"),
+        ("temperature",),
+        ("temperature_celsius",),
+    ),
     Gauge(
         "SM clock",
         lambda device: device.sm_clock_mhz,
         lambda device: device.sm_clock_max_mhz,
         _unit("MHz"),
         ("SM clock", "highest SM clock"),
+        ("sm_clock_mhz",),
     ),
 )
 """All of them, in the order of the page."""

@@ -21,14 +21,36 @@ PAST_CELLS = 40
 
 FULL_PERCENT = 97.0
 """Part of a device's memory in use from which allocations fail or wait for others to free some."""
+HOT_CELSIUS = 85.0
+"""From here on a temperature is marked, where the board does not tell its own limit: data-centre cards begin
+to slow down at 83 to 90 C."""
+_NEAR_CELSIUS = 3.0
+"""The same, below the board's own limit."""
+_SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
+"""Fields of a device whose age its line tells."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """What holds clocks down in a word, by a part of the reason's name."""
+
+
+def is_hot(device: Device) -> bool:
+    """Whether its temperature is near what slows it down."""
+    limit = HOT_CELSIUS if device.slowdown_celsius is None else device.slowdown_celsius - _NEAR_CELSIUS
+    return device.temperature_celsius is not None and device.temperature_celsius >= limit
 
 
 def held_by(reasons: Sequence[str]) -> str:
     """What holds clocks down, each thing once and in a word where there is one: ``heat, power``."""
     words = (next((word for part, word in _HELD if part in reason), reason) for reason in reasons)
     return ", ".join(dict.fromkeys(words))
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds:.0f}s" if seconds < 100 else f"{seconds / 60:.0f}m"
+
+
+def _divided(device: Device) -> str:
+    """How many MIG devices it is divided into."""
+    return f"{len(device.instances)} by MIG, " if device.mig else ""
 
 
 def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
@@ -93,11 +115,12 @@ class DeviceRows(Lines):
         parts.append((" " + figures.memory(used, unicode=unicode), None))
         parts.append(("/" + figures.memory(total, unicode=unicode).strip(), paint.dim))
         parts.append((_whole(device.power_watts, 5, "W", unicode=unicode), None))
-        hot = device.temperature_celsius is not None and device.temperature_celsius >= 85
+        hot = is_hot(device)
         parts.append(
             (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
         )
-        held = bool(device.throttle_reasons)
+        old = max((seconds for name, seconds in device.ages if name in _SHOWN), default=0.0)
+        held = bool(device.throttle_reasons) and not old
         parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, unicode=unicode).rjust(PAST_CELLS) if len(past) > 1 else ""
@@ -107,9 +130,11 @@ class DeviceRows(Lines):
             parts.append(
                 ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)
             )
+        elif old:
+            parts.append((f"  {_age(old)} old", paint.warn))
         elif width >= 110:
             count = len(device.processes)
-            parts.append((f"  {count} process{'' if count == 1 else 'es'}", paint.dim))
+            parts.append((f"  {_divided(device)}{count} process{'' if count == 1 else 'es'}", paint.dim))
         room = width - 1 - sum(cell_len(text) for text, _ in parts)
         if drawn and room >= len(drawn) + 1:
             parts.append((" " * (room - len(drawn)), None))
