@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from demo import simulated_host as host
 from demo.cgroups import pod_uid
 from demo.habits import HABITS, OTHERS, Act, Habit, Person
+from demo.simulated_activity import simulated_activity
 from demo.simulated_calls import kept_calls
 from demo.simulated_devices import allocations, simulated_devices
 from demo.simulated_kernels import kernels_of
 from model.device import System
+from model.device_label import label_of
 from model.hdr import COUNTERS, HIGHEST_NS
 from model.histograms import Histograms
 from model.tenant import Tenant
@@ -79,6 +81,7 @@ class SimulatedSource:
             raise ValueError("at least one tenant and one operation are needed")
         self._random = np.random.default_rng(seed)
         self._kept_random = Random(seed)
+        self._active_random = np.random.default_rng(seed)
         self._clock = clock
         self._reason = reason
         self._plot = plot
@@ -116,6 +119,8 @@ class SimulatedSource:
         rows = self._between(self._counted(age, seconds, now_on), seconds, now_on)
         calls = int(rows.calls[: len(self._keys)].sum())
         assert rows.split_ns is not None
+        active = simulated_activity(rows, seconds, self._device, self._active_random)
+        evidence = host.evidence(rows.keys, rows.calls, rows.split_ns, seconds, self._cast, now_on)
         coverage = replace(
             self._coverage(), cost_percent=100.0 * calls * PROBE_NS / (seconds * 1e9), tracing=self._reason
         )
@@ -129,7 +134,7 @@ class SimulatedSource:
             devices=simulated_devices(age, self._plot, self._holders, self._random),
             allocations=allocations(self._plot, tuple(self._tenants.values())),
             system=self._system(age, now_on),
-            evidence=host.evidence(rows.keys, rows.calls, rows.split_ns, seconds, self._cast, now_on),
+            evidence=replace(evidence, activity=active.activity, overlaps=active.overlaps),
             loss=dict.fromkeys(LOSSES, 0),
             coverage=coverage,
             simulated=True,
@@ -139,6 +144,10 @@ class SimulatedSource:
 
     def close(self) -> None:
         """Nothing to leave behind."""
+
+    def _device(self, key: RowKey) -> str:
+        """The label of the device that a row's process is on: see ``simulated_devices``."""
+        return label_of(key.pid % self._plot.gpus)
 
     def _add(self, number: int, operations: int) -> None:
         person = self._plot.people[number % len(self._plot.people)]

@@ -143,6 +143,23 @@ def test_splits_add_up_and_charges_stay_within_them() -> None:
         assert {record.tenant for record in window.evidence.block_io} <= set(window.tenants)
 
 
+def test_tenants_are_active_where_they_are_and_overlap_within_that() -> None:
+    for window in windows(4, step=2.0)[1:]:
+        here = {
+            (device.label, process.tenant)
+            for device in window.devices.devices
+            for process in device.processes
+        }
+        active = {(each.device, each.tenant): each.active_ns for each in window.evidence.activity}
+        assert active.keys() == here
+        assert all(0 < ns <= 2_000_000_000 for ns in active.values())
+        assert window.evidence.overlaps
+        for pair in window.evidence.overlaps:
+            one, two = active[pair.device, pair.tenant], active[pair.device, pair.other]
+            assert 0 < pair.ns <= min(one, two)
+            assert pair.ns >= one + two - 2_000_000_000
+
+
 def test_whoever_is_charged_has_used_as_much() -> None:
     charged_cpu = False
     for window in windows(90):
