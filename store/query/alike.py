@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 _SQL: Final = {
     "window_start": "w.start AS window_start",
     "kernel_name": "k.kernel_name",
-    **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op")},
+    **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
 }
 """Columns of calls that stand elsewhere than in their table."""
 

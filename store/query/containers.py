@@ -27,6 +27,10 @@ class _Told:
     namespace: str
     cgroup_id: int
     cgroup_path: str
+    container: str
+    pod_uid: str
+    user: str
+    labels: str
 
     @property
     def short_id(self) -> str:
@@ -39,7 +43,8 @@ def make(connection: sqlite3.Connection) -> None:
     key_of: dict[int, tuple[str, str]] = {}
     rows = connection.execute(
         "SELECT t.tenant_id, t.described, t.id, h.name, t.name, t.kind, t.runtime, t.container_id, t.pod,"
-        " t.namespace, t.cgroup_id, t.cgroup_path FROM main.tenants t JOIN main.hosts h USING (host_id)"
+        " t.namespace, t.cgroup_id, t.cgroup_path, t.container, t.pod_uid, t.user, t.labels"
+        " FROM main.tenants t JOIN main.hosts h USING (host_id)"
         " ORDER BY t.described, t.tenant_id"
     )
     for number, _described, identity, host, *rest in rows:
@@ -49,11 +54,12 @@ def make(connection: sqlite3.Connection) -> None:
     told = list(found.values())
     numbers = dict(zip(found, _numbers(told), strict=True))
     connection.executemany(
-        "INSERT INTO temp.containers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO temp.containers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 *(number, label, one.name or label, one.kind, one.runtime, one.full_id, one.pod),
                 *(one.namespace, one.host, one.id, one.cgroup_path, one.cgroup_id),
+                *(one.container, one.pod_uid, one.user, one.labels),
             )
             for number, label, one in zip(numbers.values(), _labels(told), told, strict=True)
         ],

@@ -7,7 +7,8 @@ from typing import Final
 
 from model.kernels import LAUNCHING
 from store.query import containers
-from store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS, View
+from store.query.view import View
+from store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
 
 _EVENTS: Final = (
     "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"
@@ -22,16 +23,17 @@ _STATEMENTS: Final = (
     'CREATE TEMP TABLE "~tenants" (tenant_id INTEGER PRIMARY KEY, cgroup_id INTEGER)',
     "CREATE TEMP TABLE containers (cgroup_id INTEGER PRIMARY KEY, container_id TEXT, name TEXT, kind TEXT,"
     " runtime TEXT, full_id TEXT, pod TEXT, namespace TEXT, host TEXT, tenant TEXT, cgroup_path TEXT,"
-    " real_cgroup_id INTEGER)",
+    " real_cgroup_id INTEGER, pod_container TEXT, pod_uid TEXT, user TEXT, labels TEXT)",
     'CREATE TEMP TABLE "~series" (series_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
-    " process TEXT, layer TEXT, op TEXT, nested INTEGER, events TEXT, launches INTEGER)",
+    " process TEXT, layer TEXT, op TEXT, device TEXT, nested INTEGER, events TEXT, launches INTEGER)",
     'CREATE TEMP TABLE "~kernels" (kernel_id INTEGER PRIMARY KEY, kernel_name TEXT)',
     'CREATE TEMP TABLE "~processes" (process_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
     " process TEXT)",
 )
 _FILL: Final = (
     'INSERT INTO temp."~series" SELECT s.series_id, t.cgroup_id, s.pid, s.process, s.layer, s.operation,'
-    f' s.nested, {_EVENTS}, {_LAUNCHES} FROM main.series s LEFT JOIN temp."~tenants" t USING (tenant_id)',
+    f" nullif(s.device, ''), s.nested, {_EVENTS}, {_LAUNCHES} FROM main.series s"
+    ' LEFT JOIN temp."~tenants" t USING (tenant_id)',
     f"INSERT INTO temp.\"~kernels\" SELECT kernel_id, CASE name WHEN '' THEN '{UNKNOWN}' ELSE name END"
     " FROM main.kernels",
     f"INSERT INTO temp.\"~kernels\" VALUES ({NO_KERNEL}, '{UNKNOWN}')",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from store.query import ready
-from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS, View
+from store.query.view import View
+from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS
 
 _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 

@@ -6,51 +6,21 @@ still there as ``main.NAME``. Names that begin with ``~`` are for this package a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from model.window import SPLITS
+from store.query.device_views import DEVICE_VIEWS
+from store.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, View
 
 UNKNOWN: Final = "(unknown)"
 """``kernel_name`` of a launch of which the kernel is not known; of what is no launch it is NULL."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A view, or a table that looks like one."""
-
-    name: str
-    about: str
-    columns: tuple[tuple[str, str], ...]
-    """(name, what it is)"""
-    select: str = ""
-    """What it is made of; empty for what is made otherwise."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of its columns."""
-        return tuple(name for name, _ in self.columns)
-
-
-_WINDOW: Final = (
-    ("window_id", "the window that it belongs to: a row of windows"),
-    ("window_start", "when that began, Unix time in s"),
-)
-_WHO: Final = (
-    ("cgroup_id", "whose: a row of containers"),
-    ("pid", "process id on its host"),
-    ("process", "name of the process"),
-)
-_WHAT: Final = (
-    ("layer", "runtime, driver, nccl or host"),
-    ("op", "the operation, such as cudaLaunchKernel"),
-)
 _SPLITS: Final = tuple((f"{name}_ns", f"of the time: {name}") for name in SPLITS)
 
 EVENT_COLUMNS: Final = (
-    *_WINDOW,
-    *_WHO,
-    *_WHAT,
+    *WINDOW,
+    *WHO,
+    *WHAT,
+    *WHERE,
     ("kernel_name", f"of a launch: the kernel, or {UNKNOWN}; NULL where it is no launch"),
     ("duration_ns", "how long the call took"),
     ("bytes", "moved, allocated or sent by it"),
@@ -60,7 +30,7 @@ EVENT_COLUMNS: Final = (
     ("kept", "1: kept one by one, all its figures are its own"),
 )
 """Of a view of single calls."""
-OF_WINDOW: Final = tuple(name for name, _ in _WINDOW)
+OF_WINDOW: Final = tuple(name for name, _ in WINDOW)
 """Of these, what tells one window from another."""
 PER_CALL: Final = ("start_ns", "tid", "kept")
 """Of these, what only single calls have: no sum stands for it."""
@@ -82,11 +52,9 @@ EVENTS: Final = {
     "nested_events": "each call made inside another traced call, such as a driver's inside the runtime's",
 }
 """Views of single calls: a row is one call, also where only their number and sums are stored."""
-IN_WINDOW: Final = "JOIN main.windows w ON w.window_id = n.window_id"
 BY_SERIES: Final = 'CROSS JOIN temp."~series" s ON s.series_id = n.series_id LEFT ' + IN_WINDOW
 _BY_PROCESS: Final = 'CROSS JOIN temp."~processes" p ON p.process_id = n.process_id LEFT ' + IN_WINDOW
-WINDOW_SQL: Final = "n.window_id, w.start AS window_start"
-WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op"
+WHO_SQL: Final = "s.cgroup_id, s.pid, s.process, s.layer, s.op, s.device"
 SERIES_SQL: Final = f"{WINDOW_SQL}, {WHO_SQL}"
 _PROCESS_SQL: Final = f"{WINDOW_SQL}, p.cgroup_id, p.pid, p.process"
 
@@ -118,6 +86,10 @@ VIEWS: Final = (
             ("tenant", "key of it in other outputs of stalltop"),
             ("cgroup_path", "below the root of its hierarchy"),
             ("real_cgroup_id", "cgroup v2 id; 0 where it is unknown"),
+            ("pod_container", "name of the container within its pod"),
+            ("pod_uid", "of the pod: another pod of the same name has another"),
+            ("user", "whose job or session it is"),
+            ("labels", "JSON list of [name, value]: of the container or pod"),
         ),
     ),
     *(View(name, about, EVENT_COLUMNS) for name, about in EVENTS.items()),
@@ -125,10 +97,11 @@ VIEWS: Final = (
         "operations",
         "what each process counted of each operation in each window, with its histogram",
         (
-            *_WINDOW,
+            *WINDOW,
             ("window_seconds", "how long that lasted"),
-            *_WHO,
-            *_WHAT,
+            *WHO,
+            *WHAT,
+            *WHERE,
             ("nested", "1: calls made inside other traced calls: leave them out of totals"),
             ("calls", "calls that returned"),
             ("errors", "of these, with an error"),
@@ -139,7 +112,7 @@ VIEWS: Final = (
             ("histogram", "for p(histogram, 99) and hmerge(histogram)"),
         ),
         "SELECT n.window_id, w.start AS window_start, w.seconds AS window_seconds, s.cgroup_id, s.pid,"
-        " s.process, s.layer, s.op, s.nested, n.calls, n.errors, n.bytes, n.total_ns, n.max_ns, "
+        " s.process, s.layer, s.op, s.device, s.nested, n.calls, n.errors, n.bytes, n.total_ns, n.max_ns, "
         + ", ".join(f"n.{name}" for name, _ in _SPLITS)
         + f", h.payload AS histogram FROM main.counts n {BY_SERIES}"
         " LEFT JOIN main.histograms h ON h.window_id = n.window_id AND h.place = n.place",
@@ -148,9 +121,10 @@ VIEWS: Final = (
         "launches",
         "launches by kernel, as far as kernels were told apart",
         (
-            *_WINDOW,
-            *_WHO,
-            *_WHAT,
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
             ("kernel_name", f"the kernel, or {UNKNOWN}"),
             ("calls", "launches"),
             ("errors", "of these, with an error"),
@@ -164,9 +138,10 @@ VIEWS: Final = (
         "kept_calls",
         "slow calls, and a few taken at random, one by one as they were",
         (
-            *_WINDOW,
-            *_WHO,
-            *_WHAT,
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
             ("nested", "1: made inside another traced call"),
             ("kernel_name", "of a launch"),
             ("tid", "thread id"),
@@ -189,9 +164,10 @@ VIEWS: Final = (
         "open_calls",
         "calls that had not returned when their window ended, or never will",
         (
-            *_WINDOW,
-            *_WHO,
-            *_WHAT,
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
             ("tid", "thread id"),
             ("age_ns", "since it began"),
             ("ended", "1: its thread ended inside of it"),
@@ -202,14 +178,14 @@ VIEWS: Final = (
         "chains",
         "what was wrong in each window, and what had ended before it (open is 0): cause, who loses, how much",
         (
-            *_WINDOW,
+            *WINDOW,
             ("chain_id", "the same as long as it is open and when it opens again"),
             ("cause", "docs/causes.md lists them"),
             ("severity", "critical, high, medium, low or info"),
             ("title", "the cause in a few words"),
             ("summary", "one line: who loses what to whom"),
-            *_WHO,
-            *_WHAT,
+            *WHO,
+            *WHAT,
             ("lost_ms_per_s", "what it cost; NULL where it was over by then"),
             ("lost_ms", "the same over the window"),
             ("confidence", "0 to 1"),
@@ -232,9 +208,10 @@ VIEWS: Final = (
         "culprits",
         "time off the CPU of an operation, and which process was the cause",
         (
-            *_WINDOW,
-            *_WHO,
-            *_WHAT,
+            *WINDOW,
+            *WHO,
+            *WHAT,
+            *WHERE,
             ("waited_for", "runqueue: the culprit had the CPU; else it gave the wake-up"),
             ("culprit_cgroup_id", "whose fault: a row of containers"),
             ("culprit_pid", "process id; 0: the kernel, or nobody that is known"),
@@ -247,7 +224,7 @@ VIEWS: Final = (
         ' LEFT JOIN temp."~processes" p ON p.process_id = n.culprit_id',
     ),
     _plain(
-        *("block_io", "requests of one process to one block device", (*_WINDOW, *_WHO), _PROCESS_SQL),
+        *("block_io", "requests of one process to one block device", (*WINDOW, *WHO), _PROCESS_SQL),
         *(
             _BY_PROCESS,
             "device: such as nvme0n1",
@@ -260,7 +237,7 @@ VIEWS: Final = (
         "max_ns: the longest, from submission to its end",
     ),
     _plain(
-        *("tenant_use", "what a container used, and what it was denied", (*_WINDOW, _WHO[0])),
+        *("tenant_use", "what a container used, and what it was denied", (*WINDOW, WHO[0])),
         f"{WINDOW_SQL}, t.cgroup_id",
         f'CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
         *("cpu_ns: CPU time", "throttled_ns: time stopped by its CPU quota"),
@@ -275,7 +252,7 @@ VIEWS: Final = (
         "memory_used_bytes: at the end of the window",
     ),
     _plain(
-        *("process_use", "what a process used", (*_WINDOW, *_WHO), _PROCESS_SQL, _BY_PROCESS),
+        *("process_use", "what a process used", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("cpu_ns: CPU time", "minor_faults: page faults without I/O", "major_faults: page faults with I/O"),
         *("retransmits_v4: TCP segments sent again", "retransmits_v6: the same, over IPv6"),
         *("allocations: of device memory", "frees: of device memory"),
@@ -283,7 +260,7 @@ VIEWS: Final = (
         *("rss_bytes: resident memory", "swap_bytes: swapped out", "held_bytes: device memory not freed yet"),
     ),
     _plain(
-        *("ranks", "processes' places in NCCL communicators", (*_WINDOW, *_WHO), _PROCESS_SQL, _BY_PROCESS),
+        *("ranks", "processes' places in NCCL communicators", (*WINDOW, *WHO), _PROCESS_SQL, _BY_PROCESS),
         *("communicator: hash of its id", "rank: in the communicator", "ranks: of the whole communicator"),
         *("collectives: entered", "joined: of these compared with other local ranks"),
         *("late_ns: sum over these: how long after the first local rank it entered",),
@@ -293,39 +270,14 @@ VIEWS: Final = (
         ),
     ),
     _plain(
-        *("events", "what happened at one moment: oom_kill, xid, gpu_lost …", (*_WINDOW, *_WHO)),
+        *("events", "what happened at one moment: oom_kill, xid, gpu_lost …", (*WINDOW, *WHO)),
         *(_PROCESS_SQL, _BY_PROCESS, "time: Unix time, s", "kind: what", "text: one line for a person"),
     ),
-    View(
-        "devices",
-        "what each GPU showed at the end of each window",
-        (
-            *_WINDOW,
-            ("gpu", "its index on the host"),
-            ("uuid", "the driver's id of it"),
-            ("model", "its name"),
-            ("utilization_percent", "time in which a kernel ran"),
-            ("memory_used_bytes", ""),
-            ("memory_total_bytes", ""),
-            ("power_watts", ""),
-            ("temperature_celsius", ""),
-            ("sm_clock_mhz", ""),
-            ("sm_clock_max_mhz", ""),
-            ("power_held_ns", "how long clocks were held down by the power cap"),
-            ("thermal_held_ns", "the same, by temperature"),
-            ("pcie_replays", "within the window"),
-            ("ecc_uncorrected", "within the window"),
-            ("lost", "1: it no longer answers"),
-        ),
-        f"SELECT {WINDOW_SQL}, g.number AS gpu, g.uuid, g.name AS model, n.utilization_percent,"
-        " n.memory_used_bytes, g.memory_total_bytes, n.power_watts, n.temperature_celsius, n.sm_clock_mhz,"
-        " g.sm_clock_max_mhz, n.power_held_ns, n.thermal_held_ns, n.pcie_replays, n.ecc_uncorrected, n.lost"
-        f" FROM main.devices n LEFT JOIN main.gpus g ON g.gpu_id = n.gpu_id LEFT {IN_WINDOW}",
-    ),
+    *DEVICE_VIEWS,
     View(
         "losses",
         "what was lost, by counter (docs/json.md says what each one means)",
-        (*_WINDOW, ("name", "of the counter"), ("count", "how many")),
+        (*WINDOW, ("name", "of the counter"), ("count", "how many")),
         f"SELECT {WINDOW_SQL}, n.name, n.count FROM main.losses n LEFT {IN_WINDOW}",
     ),
     View(

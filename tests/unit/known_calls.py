@@ -65,7 +65,7 @@ _OPERATIONS = (
 
 def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
     """Calls of three tenants in a few windows, of any durations; some are kept, some kernels are not told."""
-    random = Random(seed)
+    random, device = Random(seed), Random(seed)
     scales = {operation: random.choice((90, 4_000, 1e6, 3e9, 9e10)) for _, operation, _ in _OPERATIONS}
     told = random.random() < 0.8
     found = []
@@ -85,6 +85,7 @@ def random_calls(seed: int, most: int = 120, windows: int = 3) -> list[Call]:
                 error=random.random() < 0.1,
                 bytes=random.choice((0, 4096, 1_000_003)) if "Memcpy" in operation else 0,
                 kept=random.random() < 0.1,
+                device=device.choice(("", "0", "0:3")) if layer != "host" else "",
             )
         )
     return found

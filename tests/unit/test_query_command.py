@@ -117,7 +117,7 @@ def test_what_there_is_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ([], 2, "which file?"),
         (["FILE", "SELECT 1", "--named", "nccl"], 2, "not both"),
         (["FILE", "--named", "launch"], 2, "did you mean launches"),
-        (["FILE", "--named", "zzz"], 2, "there are: block-io"),
+        (["FILE", "--named", "zzz"], 2, "there are: allocations, block-io"),
         (["FILE", "SELECT missing FROM containers"], 2, "there is no column"),
         (["/nowhere/at/all", "SELECT 1"], 2, "cannot read"),
         (

@@ -1,0 +1,12 @@
+-- what a scheduler gave to whom, beside what was done there
+SELECT a.namespace, a.pod, a.pod_container AS container, a.resource, ifnull(a.device, a.uuid) AS gpu, a.given_s,
+       ifnull(u.active_s, 0) AS active_s, ifnull(k.calls, 0) AS calls
+FROM (SELECT namespace, pod, pod_uid, pod_container, resource, device, uuid, MAX(n.cgroup_id) AS cgroup_id,
+             SUM(window_seconds) AS given_s
+      FROM allocations n JOIN windows USING (window_id)
+      GROUP BY namespace, pod, pod_uid, pod_container, resource, device, uuid) a
+LEFT JOIN (SELECT cgroup_id, device, SUM(active_ns) / 1e9 AS active_s FROM activity GROUP BY cgroup_id, device) u
+       ON u.cgroup_id = a.cgroup_id AND u.device = a.device
+LEFT JOIN (SELECT cgroup_id, SUM(calls) AS calls FROM operations WHERE NOT nested AND layer <> 'host'
+           GROUP BY cgroup_id) k ON k.cgroup_id = a.cgroup_id
+ORDER BY a.namespace, a.pod, container, gpu LIMIT 100;

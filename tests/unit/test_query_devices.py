@@ -1,0 +1,87 @@
+"""What queries see of devices: who is on them, who was given them, and who worked there at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.query import ready
+from store.query.ask import answer
+from store.reading import open_file
+from tests.unit.full_window import full_window
+from tests.unit.recordings import following, record
+from tests.unit.test_store_migrations import make_earlier
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return record(tmp_path / "r.stalltop", following(3))
+
+
+def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with open_file(path) as recorded:
+        return list(answer(recorded, sql, 60).rows)
+
+
+def test_an_allocation_finds_its_device_and_who_runs_in_it(file: Path) -> None:
+    found = asked(
+        file,
+        "SELECT DISTINCT a.pod, a.pod_container, uuid, replica, device, name FROM allocations a"
+        " LEFT JOIN containers c ON c.cgroup_id = a.cgroup_id ORDER BY uuid",
+    )
+    assert found == [
+        ("llm-0", "server", "GPU-5f2c", "2", "0", "serve"),
+        ("train-0", "main", "MIG-aa", None, "0:3", None),
+        ("train-0", "main", "MIG-bb", None, "0:4", None),
+    ]
+
+
+def test_an_overlap_is_seen_from_both_sides(file: Path) -> None:
+    sides = asked(
+        file,
+        "SELECT c.name, o.name, device, SUM(overlap_ns) FROM overlaps v"
+        " JOIN containers c ON c.cgroup_id = v.cgroup_id JOIN containers o ON o.cgroup_id = v.other_cgroup_id"
+        " GROUP BY 1, 2 ORDER BY 1",
+    )
+    assert sides == [("serve", "train", "0", 960_000_000), ("train", "serve", "0", 960_000_000)]
+    assert asked(file, "SELECT device, SUM(active_ns) FROM activity GROUP BY device") == [
+        ("0", 3 * 1_400_000_000),
+        ("0:3", 3 * 700_000_000),
+    ]
+
+
+def test_processes_and_mig_devices_are_listed(file: Path) -> None:
+    assert asked(
+        file,
+        "SELECT DISTINCT name, pid, device, d.kind, memory_bytes FROM device_processes d"
+        " JOIN containers USING (cgroup_id)",
+    ) == [("train", 100, "0", "C", 70_000_000_000)]
+    assert asked(file, "SELECT DISTINCT device, uuid, profile FROM mig_devices ORDER BY device") == [
+        ("0:3", "MIG-aa", "1g.10gb"),
+        ("0:4", "MIG-bb", ""),
+    ]
+
+
+READY = {
+    "allocations": ("prod", "llm-0", "server", "nvidia.com/gpu.shared", "0", 6.0, 4.2, 15),
+    "overlaps": ("0", "serve", 4.2, "train", 0.96, 22.9),
+    "gpu-tenants": ("not measured", "serve", 15, 0),
+}
+
+
+@pytest.mark.parametrize("name", READY)
+def test_ready_queries_say_who_shares_a_gpu(name: str, file: Path) -> None:
+    first = asked(file, ready.query(name))[0]
+    for found, expected in zip(first, READY[name], strict=False):
+        assert found == pytest.approx(expected) if isinstance(expected, float) else found == expected
+
+
+@pytest.mark.parametrize("name", READY)
+def test_a_file_from_before_answers_the_same_queries(name: str, tmp_path: Path) -> None:
+    path = record(tmp_path / "r.stalltop", [replace(full_window())])
+    make_earlier(path, 2)
+    found = asked(path, ready.query(name))
+    assert {row[0] for row in found} == ({"not measured"} if name == "gpu-tenants" else set())
