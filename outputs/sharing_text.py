@@ -97,8 +97,8 @@ def help_text(sharing: Sharing) -> str:
     """What would tell more, or keep tenants apart; empty where nothing is to be said."""
     if not sharing.shared:
         return ""
-    apart = "MIG instances, or a device each," if sharing.divisible else "a device each"
-    return f"{apart} would tell them apart, and keep them from slowing each other down"
+    apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
+    return f"{apart} would tell them apart, and keep them from slowing each other down."
 
 
 def overlaps(sharer: Sharer, window: Window, *, most: int = 4, unicode: bool = True) -> str:

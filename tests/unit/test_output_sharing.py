@@ -80,7 +80,7 @@ def test_what_would_tell_more_is_said_where_it_can_be_done() -> None:
     assert sharing_text.help_text(sharing("mps", 2, divisible=True)).startswith(
         "MIG instances, or a device each,"
     )
-    assert sharing_text.help_text(sharing("mps", 2)).startswith("a device each would")
+    assert sharing_text.help_text(sharing("mps", 2)).startswith("A device each would")
     assert sharing_text.help_text(sharing("exclusive", 1, divisible=True)) == ""
 
 
