@@ -215,7 +215,7 @@ def _sharing(
         busy_percent=device.utilization_percent if isinstance(device, Device) else None,
         profile=profile,
         sharers=sharers,
-        holdings=tuple(_holdings(allocations, sharers)),
+        holdings=tuple(_holdings(work.window, allocations, sharers)),
         parts=parts,
         divisible=isinstance(device, Device) and device.mig is False,
         watched=not unlisted(device),
@@ -312,12 +312,15 @@ def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
     return (allocation.namespace, allocation.pod) == (tenant.namespace, tenant.pod)
 
 
-def _holdings(allocations: Iterable[Allocation], sharers: Iterable[Sharer]) -> list[Holding]:
+def _holdings(window: Window, allocations: Iterable[Allocation], sharers: Iterable[Sharer]) -> list[Holding]:
+    at_hand = {tenant.pod_uid for tenant in window.tenants.values()}
     by_tenant: Mapping[str, Sharer] = {one.tenant: one for one in sharers if one.tenant}
     found = []
     for one in sorted(allocations, key=lambda one: (one.namespace, one.pod, one.container, one.pod_uid)):
         sharer = by_tenant.get(one.tenant)
-        use: Use = "absent" if one.tenant else "unknown"
+        # A pod that is known, and of which nobody calls or holds a device, does nothing with it.
+        nobody = one.pod_uid != "" and one.pod_uid not in at_hand
+        use: Use = "absent" if one.tenant or nobody else "unknown"
         if sharer is not None:
             use = "used" if sharer.at_work else "idle"
         found.append(Holding(one, use))

@@ -258,6 +258,16 @@ def test_a_device_that_was_given_stands_beside_its_use(use: Use, made: Window) -
     assert (holding.allocation.pod, holding.use) == ("trainer-0", use)
 
 
+@pytest.mark.parametrize(("uid", "use"), [("uid-9", "absent"), ("uid-2", "unknown"), ("", "unknown")])
+def test_a_pod_of_which_nobody_was_seen_does_nothing_with_its_device(uid: str, use: Use) -> None:
+    made = on(gpu(), allocations=(pod("sleeper-0", uid=uid),))
+    made = replace(
+        made, tenants={**made.tenants, POD.id: POD}
+    )  # uid-2: at work, in which container is not sure
+    (holding,) = sharings(made)[0].holdings
+    assert holding.use == use
+
+
 def test_an_instance_that_was_given_is_told_with_it_and_with_its_gpu() -> None:
     device = divided(True)
     made = on(device, allocations=(pod("p", "docker:3", "MIG-3"),))
