@@ -14,6 +14,7 @@ from model.tenant import Tenant
 from model.window import Missing
 from probes.kubelet.folder import kubelet_folder
 from probes.kubelet.joining import Binder, Known, known, with_pod, with_tenants
+from probes.text import clean
 
 if TYPE_CHECKING:
     from probes.kubelet.pods import PodReader, Pods
@@ -135,14 +136,15 @@ class _Poll:
 
     def look(self, last: _Answer) -> _Answer:
         """What is known now. Never raises."""
-        if not kubelet_folder(self._root).exists():
-            self.pause, self._before = IDLE_SECONDS, None
-            return last if last == _Answer() else _Answer()
         try:
+            if not kubelet_folder(self._root).exists():
+                self.pause, self._before = IDLE_SECONDS, None
+                return last if last == _Answer() else _Answer()
             return self._ask(last)
         except Exception as error:  # whatever was answered: it costs the allocations only
             self.pause = ASK_SECONDS
-            return _Answer(last.allocations, last.clock, f"{type(error).__name__}: {error}", last.known)
+            said = clean(f"{type(error).__name__}: {error}")
+            return _Answer(last.allocations, last.clock, said, last.known)
 
     def _ask(self, last: _Answer) -> _Answer:
         # Here: what speaks gRPC takes a while to load, and most hosts are no nodes.
