@@ -98,9 +98,10 @@ class Facts:
         """Its outermost traced calls."""
         return [row for row in self.rows_of(pid) if row.key.outermost]
 
-    def gap_of(self, pid: int) -> Row | None:
-        """The time between its outermost calls."""
-        return next((row for row in self.rows_of(pid) if row.key.operation == HOST_GAP), None)
+    def gaps_of(self, pid: int) -> list[Row]:
+        """The time between its outermost calls: of each device that its threads work with, the most first."""
+        gaps = [row for row in self.rows_of(pid) if row.key.operation == HOST_GAP]
+        return sorted(gaps, key=lambda row: -row.total_ns)
 
     def work_of(self, pid: int) -> Row | None:
         """What it did between the wake-ups that it gave to those who call."""

@@ -72,8 +72,8 @@ class Usage:
         self._known: dict[tuple[Family, ...], Calls] = {}
         self.all = _sum(self._rows)
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
-        gap = facts.gap_of(pid)
-        self.gap = added(facts, (gap,)) if gap is not None else None
+        gaps = facts.gaps_of(pid)
+        self.gap = added(facts, gaps) if gaps else None
         """The time between its calls; None where that was not measured."""
         self.wall_ns = facts.wall_ns(pid)
 

@@ -22,9 +22,9 @@ BUSY_DEVICE_PERCENT: Final = 80.0
 def host_bound(facts: Facts) -> Iterator[Suspicion]:
     """Calling threads compute between their calls for most of their time, and hardly wait for the device."""
     for pid in facts.callers:
-        gap = facts.gap_of(pid)
+        computing_ns = sum(gap.split_ns.get("running", 0) for gap in facts.gaps_of(pid))
         # Most programs end here: the rest is worked out for those that compute much.
-        if gap is None or gap.split_ns.get("running", 0) < BOUND_SHARE * facts.seconds * SECOND_NS:
+        if computing_ns < BOUND_SHARE * facts.seconds * SECOND_NS:
             continue
         if calls := facts.calls_of(pid):
             yield from _bound(Usage(facts, pid, calls))
@@ -43,7 +43,8 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     percent = _utilisation(facts, usage.pid)
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return
-    gap = facts.gap_of(usage.pid)
+    gaps = facts.gaps_of(usage.pid)
+    gap = next(iter(gaps), None)
     name = facts.name(usage.tenant)
     unknown = ["what it computes: no code of the program is looked at"]
     if percent is None:
@@ -80,14 +81,14 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
             Fix("let the device do more for each call: larger batches, torch.compile, CUDA graphs"),
         ),
         effect=gap.key if gap is not None else None,
-        rows=(gap.key,) if gap is not None else (),
+        rows=tuple(one.key for one in gaps),
         pid=usage.pid,
         process=usage.process,
         about=usage.process,
         unknown=tuple(unknown),
         p99_ns=gap.p99_ns if gap is not None else None,
         normal_p99_ns=gap.normal_p99_ns if gap is not None else None,
-        calls=gap.calls if gap is not None else 0,
+        calls=sum(one.calls for one in gaps),
         share=min(computing_ns / usage.wall_ns, 1.0),
     )
 

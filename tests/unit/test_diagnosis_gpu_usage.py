@@ -55,6 +55,37 @@ def test_a_copy_as_fast_as_its_link_is_from_pinned_memory(generation: int, told:
     assert [one.cause for one in found(window(rows, devices=Devices((device,))))] == told
 
 
+def on_two_devices(one: Spent) -> list[Spent]:
+    """The same calls, half of them on another device."""
+    parts = [(one.calls - one.calls // 2, "0"), (one.calls // 2, "0:1")]
+    return [
+        one._replace(
+            key=one.key._replace(device=device),
+            calls=calls,
+            bytes=one.bytes * calls // one.calls,
+            errors=one.errors * calls // one.calls,
+            split_ms={part: ms * calls / one.calls for part, ms in one.split_ms.items()},
+            longest_ms=one.longest_ms if device == "0" else None,
+        )
+        for calls, device in parts
+        if calls
+    ]
+
+
+@pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
+def test_a_program_on_two_devices_is_told_the_same(case: Case) -> None:
+    both = [part for one in case.rows for part in on_two_devices(one)]
+    (fault,) = found(window(both, seconds=case.seconds))
+    (whole,) = found(window(case.rows, seconds=case.seconds))
+    assert fault.cause == whole.cause
+    assert fault.lost_ns_per_s == pytest.approx(whole.lost_ns_per_s, rel=0.05)
+
+
+@pytest.mark.parametrize("rows", HEALTHY.values(), ids=HEALTHY.keys())
+def test_a_healthy_program_on_two_devices_is_healthy(rows: list[Spent]) -> None:
+    assert found(window([part for one in rows for part in on_two_devices(one)])) == []
+
+
 @pytest.mark.parametrize("case", ILL, ids=lambda case: case.name)
 def test_a_hundredth_of_it_is_not_worth_a_word(case: Case) -> None:
     few = [
