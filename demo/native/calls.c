@@ -25,6 +25,7 @@ static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What each argument of a function is, from left to right; what follows is 0:
+ *   D the ordinal of a device, `bytes`, which moves none
  *   . anything   o where a result goes   a where the address of new memory goes   f memory to free
  *   n bytes, or elements if there is a type   w h width and height
  *   c the communicator joined last
@@ -41,7 +42,7 @@ static const struct { const char *name, *shape; } shapes[] = {
     {"cudaMemcpy2D", ".w.wwhk"}, {"cudaMemcpy2DAsync", ".w.wwhk"}, {"cudaMemcpy3D", "m"},
     {"cudaMemcpy3DAsync", "m"}, {"cudaMemset", ".in"}, {"cudaMemsetAsync", ".in"},
     {"cudaMemPrefetchAsync", ".n"}, {"cudaStreamEndCapture", ".o"}, {"cudaGraphInstantiate", "o."},
-    {"cudaGetDevice", "o"},
+    {"cudaGetDevice", "o"}, {"cudaSetDevice", "D"},
     {"cuMemAlloc", "an"}, {"cuMemAllocAsync", "an"}, {"cuMemAllocFromPoolAsync", "an"},
     {"cuMemAllocManaged", "an"}, {"cuMemAllocHost", "on"}, {"cuMemHostAlloc", "on"},
     {"cuMemAllocPitch", "aowh"}, {"cuMemCreate", "an"}, {"cuMemHostRegister", ".n"},
@@ -225,7 +226,7 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
     for (int i = 0; item->shape[i]; i++) {
         switch (item->shape[i]) {
         case 'o': case 'a': argument[i] = (uint64_t)(uintptr_t)result; break;
-        case 'n': case 'w': argument[i] = item->size[0]; break;
+        case 'n': case 'w': case 'D': argument[i] = item->size[0]; break;
         case 'h': argument[i] = item->size[1]; break;
         case 'k': case 't': argument[i] = item->kind; break;
         case 'i': argument[i] = 0; break;

@@ -9,6 +9,8 @@
  */
 #include "standin.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEINITIALIZED 0x321cba00
@@ -58,8 +60,6 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
     symbols(base)
 
 TIMED(ONLY, cuInit);
-TIMED(ONLY, cuDeviceGet);
-TIMED(V2, cuCtxCreate);
 TIMED(V2, cuDeviceTotalMem);
 TIMED(V2, cuMemGetInfo);
 
@@ -125,6 +125,141 @@ TIMED(V2, cuCtxSynchronize);
 TIMED(ONLY, cuModuleLoadData);
 TIMED(ONLY, cuModuleLoadDataEx);
 TIMED(ONLY, cuLibraryLoadData);
+
+/*
+ * Devices and contexts. A thread has a stack of contexts; a device's primary one is the same for all threads. The
+ * UUIDs of devices are those of STALLTOP_DEMO_UUIDS, in the order of their ordinals, parted by commas.
+ */
+#define MAX_DEVICES 16
+#define MAX_CONTEXTS 16
+#define INVALID_VALUE 1
+#define INVALID_DEVICE 101
+#define INVALID_CONTEXT 201
+#define NOT_SUPPORTED 801
+struct context { int device; };
+static struct context primary[MAX_DEVICES];
+static __thread struct context *current[MAX_CONTEXTS];
+static __thread int contexts;
+
+static int is_device(int device)
+{
+    return device >= 0 && device < MAX_DEVICES;
+}
+
+static int push(struct context *context)
+{
+    if (!context || contexts == MAX_CONTEXTS)
+        return INVALID_CONTEXT;
+    current[contexts++] = context;
+    return 0;
+}
+
+static int create(struct context **result, int device)
+{
+    struct context *context;
+    if (!is_device(device))
+        return INVALID_DEVICE;
+    context = malloc(sizeof *context);
+    if (!result || !context)
+        return free(context), INVALID_VALUE;
+    context->device = device;
+    *result = context;
+    return push(context);
+}
+
+IMPLEMENTATION(cuDeviceGet, int *result, int ordinal)
+{
+    int error = take_time(&entry_cuDeviceGet);
+    if (!error && result)
+        *result = ordinal;
+    return error;
+}
+ONLY(cuDeviceGet);
+IMPLEMENTATION(cuDeviceGetUuid, unsigned char *result, int device)
+{
+    const char *text = getenv("STALLTOP_DEMO_UUIDS");
+    int error = take_time(&entry_cuDeviceGetUuid), digits = 0;
+    for (int skipped = 0; text && skipped < device; skipped++)
+        text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL;
+    if (error || !text || !result)
+        return error ? error : NOT_SUPPORTED;
+    for (text += strspn(text, "GPUMI-"); *text && *text != ',' && digits < 32; text++)
+        if (*text != '-' && sscanf(text, digits % 2 ? "%*1x" : "%2hhx", &result[digits / 2]) >= 0)
+            digits++;
+    return digits == 32 ? 0 : INVALID_VALUE;
+}
+V2(cuDeviceGetUuid);
+IMPLEMENTATION(cuCtxCreate, struct context **result, unsigned flags, int device)
+{
+    int error = take_time(&entry_cuCtxCreate);
+    return error ? error : create(result, device);
+}
+V2(cuCtxCreate);
+IMPLEMENTATION(cuCtxCreate_v3, struct context **result, void *parameters, int count, unsigned flags, int device)
+{
+    return create(result, device);
+}
+ONLY(cuCtxCreate_v3);
+IMPLEMENTATION(cuCtxCreate_v4, struct context **result, void *parameters, unsigned flags, int device)
+{
+    return create(result, device);
+}
+ONLY(cuCtxCreate_v4);
+IMPLEMENTATION(cuCtxPushCurrent, struct context *context)
+{
+    return push(context);
+}
+V2(cuCtxPushCurrent);
+IMPLEMENTATION(cuCtxPopCurrent, struct context **result)
+{
+    if (!contexts)
+        return INVALID_CONTEXT;
+    contexts--;
+    if (result)
+        *result = current[contexts];
+    return 0;
+}
+V2(cuCtxPopCurrent);
+IMPLEMENTATION(cuCtxSetCurrent, struct context *context)
+{
+    if (contexts)
+        contexts--;
+    return context ? push(context) : 0;
+}
+ONLY(cuCtxSetCurrent);
+IMPLEMENTATION(cuCtxDestroy, struct context *context)
+{
+    if (!context)
+        return INVALID_CONTEXT;
+    if (contexts && current[contexts - 1] == context)
+        contexts--;
+    free(context);
+    return 0;
+}
+V2(cuCtxDestroy);
+IMPLEMENTATION(cuCtxGetCurrent, struct context **result)
+{
+    *result = contexts ? current[contexts - 1] : NULL;
+    return 0;
+}
+ONLY(cuCtxGetCurrent);
+IMPLEMENTATION(cuCtxGetDevice, int *result)
+{
+    if (!contexts)
+        return INVALID_CONTEXT;
+    *result = current[contexts - 1]->device;
+    return 0;
+}
+ONLY(cuCtxGetDevice);
+IMPLEMENTATION(cuDevicePrimaryCtxRetain, struct context **result, int device)
+{
+    if (!is_device(device))
+        return INVALID_DEVICE;
+    primary[device].device = device;
+    *result = &primary[device];
+    return 0;
+}
+ONLY(cuDevicePrimaryCtxRetain);
 
 /* Kernels that were looked up: a handle points into the table, and is given out again after its module went. */
 #define MAX_KERNELS 256

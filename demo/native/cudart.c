@@ -30,7 +30,8 @@ typedef struct { unsigned x, y, z; } dim3;
     X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuMemcpy2DUnaligned_v2) X(cuMemcpy2DAsync_v2)  \
     X(cuMemcpy3D_v2) X(cuMemcpy3DAsync_v2) X(cuMemsetD8_v2) X(cuMemsetD8Async)            \
     X(cuMemPrefetchAsync) X(cuStreamSynchronize) X(cuStreamSynchronize_ptsz)              \
-    X(cuStreamWaitEvent) X(cuEventSynchronize) X(cuCtxSynchronize) X(cuLibraryGetKernel)
+    X(cuStreamWaitEvent) X(cuEventSynchronize) X(cuCtxSynchronize) X(cuLibraryGetKernel)   \
+    X(cuInit) X(cuDevicePrimaryCtxRetain) X(cuCtxGetCurrent) X(cuCtxSetCurrent)
 
 #define POINTER(symbol) static int (*symbol)();
 DRIVER_FUNCTIONS(POINTER)
@@ -46,11 +47,38 @@ __attribute__((constructor)) static void load_driver(void)
 
 #define DRIVER(symbol, ...) (symbol ? symbol(__VA_ARGS__) : NO_DRIVER)
 
+/* The device that the thread has chosen, and whether its primary context was made current there. */
+static __thread int device;
+static __thread int ready;
+
+/* Make this thread ready for calls: as in CUDA 12, cudaSetDevice does so at once, all others when they need it. */
+static int make_ready(int fresh)
+{
+    static int initialized;
+    void *context = NULL;
+    int error;
+    if (ready && !fresh)
+        return 0;
+    if (!initialized && (error = DRIVER(cuInit, 0)))
+        return error;
+    initialized = 1;
+    if (!fresh && !(error = DRIVER(cuCtxGetCurrent, &context)) && context) {
+        ready = 1; /* the thread has chosen by the driver itself */
+        return 0;
+    }
+    if ((error = DRIVER(cuDevicePrimaryCtxRetain, &context, device)) || (error = DRIVER(cuCtxSetCurrent, context)))
+        return error;
+    ready = 1;
+    return 0;
+}
+
 /* One exported function: its own time, then its driver call (an expression). */
 #define FUNCTION(symbol, base, params, driver_call)                                       \
     EXPORT int symbol params                                                              \
     {                                                                                     \
         int error = take_time(&entry_##base);                                             \
+        if (!error)                                                                       \
+            error = make_ready(0);                                                        \
         return error ? error : (driver_call);                                             \
     }
 #define PLAIN(base, params, driver_call)                                                  \
@@ -192,4 +220,16 @@ PLAIN(cudaDeviceSynchronize, (void), DRIVER(cuCtxSynchronize))
 
 /* Not traced, but programs call them all the time. */
 PLAIN(cudaGetLastError, (void), 0)
-PLAIN(cudaGetDevice, (int *device), device ? (*device = 0) : 1)
+PLAIN(cudaGetDevice, (int *result), result ? (*result = device, 0) : 1)
+
+ENTRY(cudaSetDevice);
+EXPORT int cudaSetDevice(int ordinal)
+{
+    int before = device, error = take_time(&entry_cudaSetDevice);
+    device = ordinal;
+    if (!error)
+        error = make_ready(1);
+    if (error)
+        device = before;
+    return error;
+}

@@ -1,0 +1,235 @@
+"""On which of its devices a thread's calls are counted: what it chose by the runtime, the driver and NCCL."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.build import Built
+from demo.latencies import Latency
+from probes.kernel_side import KernelSide
+from probes.layout import UNKNOWN_DEVICE
+from probes.operations import DRIVER, NCCL, RUNTIME, operation
+from probes.process_watch import is_alive
+from tests.kernel.children import Child
+from tests.kernel.harness import Workplace, probe, wait_until
+
+PROGRAM = """
+import ctypes, threading
+cuda, runtime, nccl = (ctypes.CDLL(path) for path in {libraries!r})
+cuda.cuInit(0)
+def on(function, *arguments):  # in a thread of its own, from its start to its end
+    thread = threading.Thread(target=function, args=arguments)
+    thread.start()
+    thread.join()
+def set_device(ordinal):
+    assert runtime.cudaSetDevice(ordinal) == 0
+def launch(times):
+    for _ in range(times):
+        assert runtime.cudaDeviceSynchronize() == 0
+def drive(times):
+    for _ in range(times):
+        assert cuda.cuCtxSynchronize() == 0
+def made(ordinal, function="cuCtxCreate_v2"):
+    context = ctypes.c_void_p()
+    arguments = {{"cuCtxCreate_v3": (None, 0, 0), "cuCtxCreate_v4": (None, 0)}}.get(function, (0,))
+    assert getattr(cuda, function)(ctypes.byref(context), *arguments, ordinal) == 0
+    return context
+def retained(ordinal):
+    context = ctypes.c_void_p()
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), ordinal) == 0
+    return context
+def pop():
+    assert cuda.cuCtxPopCurrent_v2(None) == 0
+"""
+"""The start of a program that calls CUDA by hand."""
+
+CALLS = {"cudaDeviceSynchronize", "cuCtxSynchronize", "ncclAllReduce"}
+
+
+@pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
+def kernel(request: pytest.FixtureRequest, built: Built) -> Iterator[KernelSide]:
+    side = KernelSide(slots=512, threads=256, way=request.param)
+    for library, layer in ((built.cuda, DRIVER), (built.cudart, RUNTIME), (built.nccl, NCCL)):
+        probe(side, library, layer)
+    yield side
+    side.close()
+
+
+def program(built: Built, text: str) -> str:
+    libraries = [str(library) for library in (built.cuda, built.cudart, built.nccl)]
+    return PROGRAM.format(libraries=libraries) + text
+
+
+def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
+    """Outermost calls since the previous read, by device, as ``SlotKey`` has it."""
+    counts = kernel.read()
+    found = Counter[int]()
+    for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+        if key.tgid in pids and not key.nested and operation(key.operation).name in CALLS:
+            found[key.device] += calls
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("launch(5)", {1: 5}, id="the first device, without a choice"),
+        pytest.param(
+            "launch(1)\nset_device(3)\nlaunch(4)\nset_device(0)\nlaunch(2)", {1: 3, 4: 4}, id="runtime"
+        ),
+        pytest.param("runtime.cudaSetDevice(99)\nlaunch(2)", {1: 2}, id="a device that there is not"),
+        pytest.param(
+            "set_device(2)\non(launch, 3)\nlaunch(1)", {1: 3, 3: 1}, id="each thread chooses for itself"
+        ),
+        pytest.param(
+            "for each in range(8): on(lambda: (set_device(each), launch(each + 1)))",
+            {ordinal + 1: ordinal + 1 for ordinal in range(8)},
+            id="a thread for each device",
+        ),
+        pytest.param(
+            "made(1)\ndrive(2)\nmade(5)\ndrive(3)\npop()\ndrive(4)", {2: 6, 6: 3}, id="pushed and popped"
+        ),
+        pytest.param("made(1, 'cuCtxCreate')\ndrive(2)", {2: 2}, id="cuCtxCreate"),
+        pytest.param("made(3, 'cuCtxCreate_v3')\ndrive(2)", {4: 2}, id="cuCtxCreate_v3"),
+        pytest.param("made(4, 'cuCtxCreate_v4')\ndrive(2)", {5: 2}, id="cuCtxCreate_v4"),
+        pytest.param(
+            "context = made(6)\npop()\non(lambda: (cuda.cuCtxPushCurrent_v2(context), drive(3)))\ndrive(1)",
+            {7: 3, 1: 1},
+            id="a context in another thread",
+        ),
+        pytest.param("cuda.cuCtxSetCurrent(retained(2))\ndrive(3)", {3: 3}, id="primary"),
+        pytest.param(
+            "set_device(1)\ncuda.cuCtxPushCurrent_v2(retained(2))\nlaunch(2)\npop()\nlaunch(3)",
+            {3: 2, 2: 3},
+            id="the runtime follows the driver's context, and back",
+        ),
+        pytest.param(
+            "made(1)\nmade(2)\nfor _ in range(2): cuda.cuCtxSetCurrent(None)\nlaunch(1)",
+            {1: 1},
+            id="none left",
+        ),
+        pytest.param("made(1)\ncuda.cuCtxDestroy_v2(made(2))\ndrive(3)", {2: 3}, id="destroyed"),
+        pytest.param(
+            "for each in range(14): made(each % 7)\nfor _ in range(13): pop()\ndrive(1)", {1: 1}, id="deep"
+        ),
+        pytest.param(
+            "context = made(1)\ndrive(1)\n"
+            "cuda.cuCtxSetCurrent(ctypes.c_void_p(context.value + 16))\ndrive(2)",
+            {2: 1, UNKNOWN_DEVICE: 2},
+            id="a context that nobody saw made",
+        ),
+    ],
+)
+def test_calls_go_to_the_device_that_their_thread_chose(
+    kernel: KernelSide, built: Built, text: str, expected: dict[int, int]
+) -> None:
+    with Child() as child:
+        child.do("run", program(built, text))
+        assert devices(kernel, child.pid) == expected
+
+
+def test_the_time_between_calls_is_of_the_device_too(kernel: KernelSide, built: Built) -> None:
+    with Child() as child:
+        child.do("run", program(built, "set_device(2)\nlaunch(4)\nset_device(1)\nlaunch(3)"))
+        counts = kernel.read()
+    gaps = {
+        key.device: calls
+        for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True)
+        if key.tgid == child.pid and key.between_calls
+    }
+    assert gaps == {3: 3, 2: 3}
+
+
+def test_an_open_call_tells_its_device(kernel: KernelSide, workplace: Workplace, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    caller = workplace.caller(latencies={"cudaDeviceSynchronize": Latency("hold", path=held)})
+    caller.run("cudaSetDevice:1:6")
+    caller.tell("start 1 1 cudaSetDevice:1:4 cudaDeviceSynchronize")
+    found = wait_until(lambda: [call for call in kernel.open_calls() if call.tgid == caller.pid])
+    assert [call.device for call in found] == [5]
+    held.unlink()
+    caller.answer()
+    caller.do("wait")
+
+
+def test_collectives_go_to_the_device_of_their_communicator(kernel: KernelSide, built: Built) -> None:
+    text = """
+comms = (ctypes.c_void_p * 3)()
+nccl.ncclCommInitAll(comms, 3, (ctypes.c_int * 3)(5, 3, 1))
+others = (ctypes.c_void_p * 2)()
+nccl.ncclCommInitAll(others, 2, None)
+class Id(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_char * 128)]
+one, part = ctypes.c_void_p(), ctypes.c_void_p()
+set_device(7)
+nccl.ncclCommInitRank(ctypes.byref(one), 1, Id(b"one"), 0)
+set_device(6)
+nccl.ncclCommSplit(one, 0, 0, ctypes.byref(part), None)
+for times, comm in enumerate([*comms, *others, one.value, part.value], 1):
+    for _ in range(times):
+        nccl.ncclAllReduce(None, None, ctypes.c_size_t(1), 7, 0, ctypes.c_void_p(comm), None)
+"""
+    with Child() as child:
+        child.do("run", program(built, text))
+        assert devices(kernel, child.pid) == {6: 1, 4: 2, 2: 3 + 5, 1: 4, 8: 6 + 7}
+
+
+def test_forked_and_executed_programs_choose_anew(
+    kernel: KernelSide, built: Built, workplace: Workplace
+) -> None:
+    with Child() as child:
+        forked = child.do("fork")
+        child.do("run", program(built, "launch(1)\nset_device(5)\nlaunch(2)"))
+        assert devices(kernel, forked) == {1: 1, 6: 2}
+    caller = workplace.caller()
+    caller.run("cudaSetDevice:1:3 cudaDeviceSynchronize:2")
+    born = kernel.program_of(caller.pid)
+    assert born.watched
+    assert devices(kernel, caller.pid) == {4: 2}
+    caller.do("exec")
+    caller.run("cudaDeviceSynchronize:3")
+    assert devices(kernel, caller.pid) == {1: 3}
+    assert kernel.program_of(caller.pid).born_ns > born.born_ns
+
+
+def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) -> None:
+    with Child() as child:
+        child.do("run", program(built, "import sys\nsys.of_test = made(3)\nset_device(2)\nlaunch(1)"))
+        side = KernelSide(slots=64, threads=64)
+
+        def run(text: str) -> dict[int, int]:
+            again = program(built, "import sys\n").replace("cuda.cuInit(0)", "")
+            child.do("run", again + text)
+            return devices(side, child.pid)
+
+        try:
+            for library, layer in ((built.cuda, DRIVER), (built.cudart, RUNTIME)):
+                probe(side, library, layer)
+            # In a new thread, the runtime makes the first device's context current.
+            assert run("launch(2)\non(launch, 3)") == {0: 2, 1: 3}
+            assert not side.program_of(child.pid).watched
+            assert run("cuda.cuInit(0)\ncuda.cuCtxSynchronize()") == {0: 1}
+            assert run("cuda.cuCtxGetDevice(ctypes.byref(ctypes.c_int()))\nlaunch(2)") == {3: 2}
+            assert run("set_device(4)\nlaunch(2)\ncuda.cuCtxSetCurrent(sys.of_test)\ndrive(1)") == {
+                5: 2,
+                UNKNOWN_DEVICE: 1,
+            }
+        finally:
+            side.close()
+
+
+def test_uuids_that_a_program_asks_for_are_known(kernel: KernelSide, built: Built) -> None:
+    uuids = [str(uuid.UUID(int=0x1234_5678_9ABC_DEF0_1122_3344_5566_7788 + number)) for number in range(3)]
+    given = ",".join(("GPU-", "MIG-", "GPU-")[number] + each for number, each in enumerate(uuids))
+    text = "for each in (2, 1): cuda.cuDeviceGetUuid_v2(ctypes.create_string_buffer(16), each)"
+    with Child(("env", f"STALLTOP_DEMO_UUIDS={given}")) as child:
+        child.do("run", program(built, text))
+        assert kernel.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}
+    wait_until(lambda: not is_alive(child.pid))
+    assert kernel.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}, "what it saw outlives it"
