@@ -52,6 +52,11 @@ class Charge(NamedTuple):
         return False
 
     @property
+    def row(self) -> tuple[str, int, str, str, str, bool, str]:
+        """The row that lost it: its ``RowKey`` without the host."""
+        return (*self[:5], False, self.device)
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """What tells charges apart: all of it but ``ns`` and ``times``."""
         return (*self[:9], self.device)

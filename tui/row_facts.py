@@ -12,6 +12,7 @@ import numpy as np
 from model.calls import KeptCall
 from model.chain import Chain
 from model.device import Device, DeviceProcess
+from model.device_label import UNKNOWN
 from model.evidence import HOST_LAYER, Charge, ProcessUse
 from model.pivot import Groups, pivot
 from model.window import SPLITS, OpenCall, RowKey, Rows, Window
@@ -63,10 +64,12 @@ def facts(window: Window, path: Path) -> RowFacts:
     """What ``window`` knows about the row at ``path``; much may be empty, and the row may not be there."""
     own = below(path, window)
     scoped = scope(window, path)
+    # What is not told apart by device is of each row of the operation, where there are any.
+    counted = {key._replace(nested=False, device=UNKNOWN) for key in scoped.rows.keys}
     charges = tuple(
         charge
         for charge in window.evidence.charges
-        if own(RowKey(window.host, charge.tenant, charge.pid, charge.process, charge.layer, charge.operation))
+        if own(key := RowKey(window.host, *charge.row)) or (not charge.device and key in counted)
     )
     open_calls = tuple(sorted(scoped.open_calls, key=lambda call: (call.ended, -call.age_ns, call.tid)))
     chains = steady(chain for chain in window.chains if any(own(key) for key in keys_of(chain, window)))

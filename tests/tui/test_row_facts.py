@@ -110,6 +110,18 @@ def test_waits_are_those_of_calls_and_of_the_time_between_them() -> None:
     assert waits_ns(facts(window([Calls(key(), [10])]), TRAIN)) == {}
 
 
+def test_charges_of_no_device_are_of_every_row_of_their_operation() -> None:
+    one = window([Calls(key(device=device), [10]) for device in ("0", "1")], split=True)
+    charges = (charge("lock", 7), charge("lock", 5)._replace(device="1"), charge("lock", 3)._replace(pid=101))
+    one = replace(one, evidence=Evidence(charges=charges))
+
+    def of(device: str) -> tuple[Charge, ...]:
+        return facts(one, (*TRAIN, Step("device", f"gpu7/{device}", f"GPU {device}"))).charges
+
+    assert (of("0"), of("1"), of("2")) == (charges[:1], charges[:2], ())
+    assert facts(one, TRAIN).charges == charges
+
+
 # ---- what is said
 
 
