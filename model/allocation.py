@@ -18,7 +18,8 @@ class Allocation:
     resource: str
     """Such as ``nvidia.com/gpu``, ``nvidia.com/gpu.shared``, ``nvidia.com/mig-1g.10gb``."""
     devices: tuple[str, ...]
-    """As the device plugin calls them: UUIDs of GPUs or MIG instances, with ``::N`` for a replica."""
+    """UUIDs of GPUs or MIG instances, with ``::N`` for a replica; or what the device plugin calls them, where
+    that tells no device of this host."""
     pod_uid: str = ""
     """Empty where it is not known which pod of that name it is."""
     tenant: str = ""

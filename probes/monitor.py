@@ -34,6 +34,7 @@ from probes.host_files import host_files
 from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.kernels import RawKernel
+from probes.kubelet.device_ids import with_uuids
 from probes.kubelet.reader import KubeletReader
 from probes.layout import HOST_WORK
 from probes.libraries import Libraries
@@ -179,7 +180,7 @@ class Monitor:
             evidence=evidence,
             kernels=kernels,
             calls=calls,
-            allocations=told.allocations,
+            allocations=with_uuids(told.allocations, devices),
         )
         self._clock = clock
         self._let_go(ended)

@@ -1,0 +1,57 @@
+"""The devices behind the names that device plugins and drivers give them, as UUIDs.
+
+NVIDIA's plugin gives UUIDs, or indexes where it is told to; GKE's gives device files; drivers of dynamic
+resource allocation give names of their own. What cannot be told stays as it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from model.allocation import Allocation
+from model.device import Device, Devices
+
+_REPLICA: Final = re.compile(r"(?P<device>.+?)(?:::|/vgpu)(?P<replica>\d+)")
+"""One of several that share a device: ``GPU-…::2`` of NVIDIA's plugin, ``nvidia0/vgpu2`` of GKE's."""
+_CLAIMED: Final = "gpu.nvidia.com"
+"""NVIDIA's driver of dynamic resource allocation; what it gives is called ``POOL/gpu-0``."""
+
+
+def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[Allocation, ...]:
+    """``allocations`` with the UUIDs of the devices of this host in the place of other names."""
+    names = _names(devices.devices)
+    return tuple(
+        replace(one, devices=tuple(_uuid(device, one.resource, names) for device in one.devices))
+        for one in allocations
+    )
+
+
+def _uuid(called: str, resource: str, names: dict[str, str]) -> str:
+    found = _REPLICA.fullmatch(called)
+    device, replica = (found["device"], f"::{found['replica']}") if found else (called, "")
+    own = device.rpartition("/")[2] if resource == _CLAIMED else device
+    return names[own] + replica if own in names else called
+
+
+def _names(devices: Iterable[Device]) -> dict[str, str]:
+    """UUIDs by every name that tells one device alone."""
+    found: dict[str, str] = {}
+    for name, uuid in (pair for device in devices for pair in _called(device)):
+        found[name] = uuid if found.get(name, uuid) == uuid else ""
+    return {name: uuid for name, uuid in found.items() if uuid}
+
+
+def _called(device: Device) -> Iterable[tuple[str, str]]:
+    file = f"nvidia{device.minor}" if device.minor is not None else ""
+    yield str(device.index), device.uuid
+    if file:
+        yield file, device.uuid
+        yield f"gpu-{device.minor}", device.uuid
+    for one in device.instances:
+        yield one.label, one.uuid
+        yield f"MIG-{device.uuid}/{one.gpu_instance}/{one.compute_instance}", one.uuid  # drivers before 470
+        if file:
+            yield f"{file}/gi{one.gpu_instance}", one.uuid

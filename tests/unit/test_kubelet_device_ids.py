@@ -1,0 +1,62 @@
+"""Whatever a device plugin calls a device, an allocation names it by its UUID."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.allocation import Allocation
+from model.device import Device, Devices, MigInstance
+from probes.kubelet.device_ids import with_uuids
+
+PARTS = (
+    MigInstance(1, 0, "MIG-a", gpu_instance=7, compute_instance=0),
+    MigInstance(1, 1, "MIG-b", gpu_instance=8, compute_instance=0),
+    MigInstance(1, 2, "MIG-c", gpu_instance=8, compute_instance=1),
+)
+HOST = Devices(
+    (
+        Device(0, "GPU-aa", "H100", minor=4),
+        Device(1, "GPU-bb", "H100", minor=5, instances=PARTS),
+        Device(2, "", ""),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("called", "meant"),
+    [
+        ("GPU-aa", "GPU-aa"),
+        ("GPU-aa::3", "GPU-aa::3"),
+        ("MIG-b", "MIG-b"),
+        ("0", "GPU-aa"),
+        ("0::3", "GPU-aa::3"),
+        ("1:1", "MIG-b"),
+        ("1:1::2", "MIG-b::2"),
+        ("nvidia4", "GPU-aa"),
+        ("nvidia4/vgpu3", "GPU-aa::3"),
+        ("nvidia5/gi7", "MIG-a"),
+        ("nvidia5/gi7/vgpu0", "MIG-a::0"),
+        ("MIG-GPU-bb/8/1", "MIG-c"),
+        # Two compute instances are in it; a GPU that is none of this host's, or has no UUID; nonsense.
+        ("nvidia5/gi8", "nvidia5/gi8"),
+        ("nvidia0", "nvidia0"),
+        ("2", "2"),
+        ("pool/gpu-4", "pool/gpu-4"),
+        ("::1", "::1"),
+        ("", ""),
+    ],
+)
+def test_what_a_plugin_calls_it(called: str, meant: str) -> None:
+    (found,) = with_uuids([Allocation("n", "p", "c", "nvidia.com/gpu", (called,))], HOST)
+    assert found.devices == (meant,)
+
+
+def test_what_was_claimed() -> None:
+    (found,) = with_uuids([Allocation("n", "p", "c", "gpu.nvidia.com", ("node-1/gpu-4", "node-1/x"))], HOST)
+    assert found.devices == ("GPU-aa", "node-1/x")
+
+
+def test_without_devices_all_stays() -> None:
+    one = Allocation("n", "p", "c", "nvidia.com/gpu", ("0", "GPU-aa::1"))
+    assert with_uuids([one], Devices()) == (one,)
+    assert with_uuids([], HOST) == ()
