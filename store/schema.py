@@ -464,7 +464,7 @@ RECORDS: Final = (
         "The time in which a tenant gave a GPU work or waited for it.",
         _c("device", TEXT, f"{_WHICH}; empty where that is not known"),
         _TENANT,
-        _c("active_ns", INTEGER, "that time, in whole milliseconds"),
+        _c("active_ns", INTEGER, "that time, to about a millisecond"),
         kind=DeviceActivity,
     ),
     _part(
@@ -473,7 +473,7 @@ RECORDS: Final = (
         _c("device", TEXT, f"{_WHICH}; empty where that is not known"),
         _TENANT,
         _c("other_id", INTEGER, "the other one", "other", refers="tenants"),
-        _c("ns", INTEGER, "that time, in whole milliseconds"),
+        _c("ns", INTEGER, "that time, to about a millisecond"),
         kind=DeviceOverlap,
     ),
     _part(
