@@ -10,6 +10,7 @@ import os
 import re
 import struct
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Final
 
 from probes.elf import Unreadable, data_symbol
@@ -27,16 +28,17 @@ _C_LIBRARY: Final = re.compile(rb"(?:libc\.so|libc-|libc\.musl|ld-musl-)")
 _KEPT_FILES: Final = 256
 
 
-def started_with(pid: int, names: Collection[str]) -> dict[str, str]:
+def started_with(pid: int, names: Collection[str], root: Path = Path("/")) -> dict[str, str]:
     """These variables, where they were set when the process began its program. Raises OSError."""
-    with open(f"/proc/{pid}/environ", "rb") as file:
+    with (root / f"proc/{pid}/environ").open("rb") as file:
         return dict(_chosen(file.read(_MOST_BYTES).split(b"\0"), names))
 
 
 class Environments:
     """Reads what processes have set by now. Remembers where libraries keep it. Used from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
         self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
         """By version of a file: the address of ``environ``, and whether it is relative; None: it has none."""
 
@@ -46,22 +48,24 @@ class Environments:
             place = self._place(pid)
             if place is None:
                 return None
-            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            with (self._root / f"proc/{pid}/mem").open("rb", buffering=0) as memory:
                 return dict(_chosen(_variables(memory.fileno(), place), names))
         except (OSError, OverflowError, struct.error):
             return None
 
     def _place(self, pid: int) -> int | None:
         """Where the process keeps its pointer to its environment. Raises OSError."""
-        with open(f"/proc/{pid}/maps", "rb") as file:
-            maps = file.read()
-        program = os.fsencode(os.readlink(f"/proc/{pid}/exe"))
+        folder = self._root / f"proc/{pid}"
+        maps = (folder / "maps").read_bytes()
+        program = os.fsencode(os.readlink(folder / "exe"))
         files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
         libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
         # A program that names the variable itself may have it instead of its library.
         for path in [program, *libraries]:
             if path in files:
-                at = self._in_file(f"/proc/{pid}/{'exe' if path == program else f'root{os.fsdecode(path)}'}")
+                at = self._in_file(
+                    f"{folder}/exe" if path == program else f"{folder}/root{os.fsdecode(path)}"
+                )
                 if at is not None:
                     return at[0] + (files[path] if at[1] else 0)
         return None

@@ -76,7 +76,7 @@ class ProcessDevices:
         self._program_of = program_of
         self._uninitialized = uninitialized
         self._root = root
-        self._environments = Environments()
+        self._environments = Environments(root)
         self._gpus: tuple[Gpu, ...] = ()
         self._by_uuid: Mapping[str, str] = {}
         self._minors: Mapping[int, str] = {}
@@ -141,7 +141,7 @@ class ProcessDevices:
         alone = len(self._gpus) == 1 and not self._gpus[0].mig
         unread = (self._gpus[0].label,) if alone else None
         try:
-            began = started_with(pid, _VARIABLES)
+            began = started_with(pid, _VARIABLES, self._root)
             now = self._environments.now(pid, _VARIABLES)
             if late and now is not None and now != began:
                 return unread  # it was changed, nobody knows whether before or after CUDA read it

@@ -1,0 +1,82 @@
+"""What a process set since it was started is read from its memory."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from probes.environment import Environments, started_with
+
+NAMES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NOT_SET")
+STARTED = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+%s
+int main(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+    unsetenv("CUDA_DEVICE_ORDER");
+    printf("ready %%d\\n", %s);
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"""
+
+
+def read_of(command: list[str]) -> tuple[dict[str, str], dict[str, str] | None]:
+    """What a program was started with, and what it has set when it says that it is ready."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin", **STARTED}
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        try:
+            return started_with(process.pid, NAMES), Environments().now(process.pid, NAMES)
+        finally:
+            process.kill()
+
+
+def test_a_python_program_that_chooses_its_devices_itself() -> None:
+    program = (
+        "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '3,1'; del os.environ['CUDA_DEVICE_ORDER']; "
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    assert read_of([sys.executable, "-c", program]) == (STARTED, {"CUDA_VISIBLE_DEVICES": "3,1"})
+
+
+@pytest.mark.parametrize("flags", [("-no-pie",), ("-pie",)], ids=["fixed", "moved"])
+@pytest.mark.parametrize("named", [False, True], ids=["in the library", "in the program"])
+def test_where_the_variable_lies(tmp_path: Path, flags: tuple[str, ...], named: bool) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler here")
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM % (("extern char **environ;", "environ != NULL") if named else ("", "1")))
+    kind = ("-fno-pic",) if "-no-pie" in flags else ("-fPIE",)
+    subprocess.run(["gcc", *kind, *flags, "-o", program, source], check=True, timeout=60)
+    assert read_of([str(program)]) == (STARTED, {"CUDA_VISIBLE_DEVICES": "3,1"})
+
+
+def test_a_static_program_tells_only_what_it_was_started_with(tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler here")
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM % ("", "1"))
+    made = subprocess.run(["gcc", "-static", "-o", program, source], timeout=60, capture_output=True)
+    if made.returncode:
+        pytest.skip("no static C library here")
+    assert read_of([str(program)]) == (STARTED, None)
+
+
+def test_a_process_that_is_gone() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    assert Environments().now(process.pid, NAMES) is None
+    with pytest.raises(FileNotFoundError):
+        started_with(process.pid, NAMES)

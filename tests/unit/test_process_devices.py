@@ -1,0 +1,179 @@
+"""Labels of the devices that processes ran on: the surest source first, and nothing that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from model.device import Device, DeviceProcess, Devices, MigInstance
+from probes.cuda_programs import CudaProgram
+from probes.environment import Environments
+from probes.layout import UNKNOWN_DEVICE
+from probes.process_devices import ProcessDevices
+
+PID = 4711
+NO_CHOICE = 0
+
+
+def uuid(index: int) -> str:
+    return f"{index}bcd0000-aaaa-bbbb-cccc-dddd00000000"
+
+
+def device(index: int, *pids: int, name: str = "NVIDIA H100") -> Device:
+    processes = tuple(DeviceProcess(pid, "C") for pid in pids)
+    return Device(index, f"GPU-{uuid(index)}", name, processes=processes)
+
+
+def devices(*found: Device) -> Devices:
+    return Devices(found, driver="580.65")
+
+
+FOUR = devices(*map(device, range(4)))
+
+
+class Host:
+    """Files of a host with one process, and what the kernel saw of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.program = CudaProgram(1, True, {})
+        self.watched = False
+        self.places = ProcessDevices(lambda pid: self.program, lambda pid: self.watched, root)
+        self.start({})
+
+    def start(self, environment: Mapping[str, str], files: tuple[int, ...] = ()) -> None:
+        folder = self.root / f"proc/{PID}"
+        (folder / "root/dev").mkdir(parents=True, exist_ok=True)
+        for minor in files:
+            (folder / f"root/dev/nvidia{minor}").touch()
+        text = "".join(f"{name}={value}\0" for name, value in environment.items())
+        (folder / "environ").write_text(text)
+
+    def driver_tells(self, *indices: int, minors: tuple[int, ...]) -> None:
+        for index, minor in zip(indices, minors, strict=True):
+            folder = self.root / f"proc/driver/nvidia/gpus/0000:0{index}:00.0"
+            folder.mkdir(parents=True)
+            text = f"Model: \t NVIDIA H100\nGPU UUID: \t GPU-{uuid(index)}\nDevice Minor: \t {minor}\n"
+            (folder / "information").write_text(text)
+
+    def labels(self, found: Devices, *codes: int) -> list[str]:
+        self.places.begin(found)
+        return [self.places.label(PID, code) for code in codes]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_ordinals_count_what_a_process_sees(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "3,1"})
+    assert host.labels(FOUR, 1, 2, 3, NO_CHOICE, UNKNOWN_DEVICE) == ["3", "1", "", "3", ""]
+
+
+def test_a_process_that_sees_one_device_ran_all_its_calls_there(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "2"})
+    host.program = CudaProgram(1, False, {})
+    assert host.labels(FOUR, NO_CHOICE, 1, UNKNOWN_DEVICE) == ["2", "2", "2"]
+
+
+def test_a_process_that_is_older_than_the_probes_may_have_chosen_any(host: Host) -> None:
+    host.program = CudaProgram(1, False, {})
+    assert host.labels(FOUR, NO_CHOICE, 3) == ["", "2"]
+    host.watched = True  # the monitor saw it before it had a driver
+    assert host.labels(FOUR, NO_CHOICE, 3) == ["0", "2"]
+
+
+def test_the_uuids_that_a_program_asked_for_say_more_than_its_environment(host: Host) -> None:
+    different = devices(device(0, name="Tesla T4"), device(1))
+    assert host.labels(different, 1, 2) == ["", ""], "which is the faster one is not known"
+    host.program = CudaProgram(1, True, {0: uuid(1), 1: uuid(0)})
+    assert host.labels(different, 1, 2) == ["1", "0"]
+
+
+def test_a_uuid_of_nothing_here_says_nothing(host: Host) -> None:
+    host.program = CudaProgram(1, True, {0: uuid(9)})
+    assert host.labels(FOUR, 1) == ["0"]
+
+
+def test_mig_devices_by_uuid(host: Host) -> None:
+    parts = tuple(MigInstance(0, number, f"MIG-{uuid(number)}") for number in range(7))
+    whole = devices(Device(0, "GPU-ffff0000-aaaa-bbbb-cccc-dddd00000000", "A100", mig=True, instances=parts))
+    for number in range(7):
+        host.program = CudaProgram(number, True, {0: uuid(number)})
+        assert host.labels(whole, 1, NO_CHOICE) == [f"0:{number}"] * 2
+    host.program = CudaProgram(8, True, {})
+    assert host.labels(whole, 1) == [""]
+    host.start({"CUDA_VISIBLE_DEVICES": f"MIG-{uuid(5)}"})
+    host.program = CudaProgram(9, True, {})
+    assert host.labels(whole, 1) == ["0:5"]
+
+
+def test_a_container_sees_the_gpus_whose_device_files_it_has(host: Host) -> None:
+    host.driver_tells(0, 1, 2, 3, minors=(3, 2, 1, 0))
+    host.start({"NVIDIA_VISIBLE_DEVICES": "all"}, files=(0, 2))
+    assert host.labels(FOUR, 1, 2, 3) == ["1", "3", ""]
+
+
+def test_nvml_contradicts_what_the_environment_says(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "1"})
+    assert host.labels(FOUR, 1) == ["1"]
+    assert host.labels(devices(device(0), device(1), device(2, PID), device(3)), 1) == [""]
+    assert host.labels(devices(device(0), device(1, PID), device(2, PID), device(3)), 1) == ["1"]
+
+
+def test_a_client_of_mps_counts_what_its_server_lets_it_see(host: Host) -> None:
+    control = host.root / f"proc/{PID}/root/tmp/nvidia-mps/control"
+    control.parent.mkdir(parents=True)
+    control.touch()
+    assert host.labels(FOUR, 1) == [""]
+    host.program = CudaProgram(1, True, {0: uuid(2)})
+    assert host.labels(FOUR, 1) == ["2"]
+    host.program = CudaProgram(2, True, {})
+    assert host.labels(devices(device(0)), 1) == ["0"], "there is no other"
+
+
+def test_labels_outlive_a_look_without_answer_and_the_process(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "2"})
+    assert host.labels(FOUR, 1) == ["2"]
+    (host.root / f"proc/{PID}/environ").unlink()
+    assert host.labels(Devices(unavailable="NVML does not answer"), 1) == ["2"]
+    host.places.forget(PID)
+    assert host.labels(FOUR, 1) == [""], "another process with its number"
+
+
+def test_the_only_gpu_is_where_a_process_was_that_is_gone(host: Host) -> None:
+    (host.root / f"proc/{PID}/environ").unlink()
+    assert host.labels(devices(device(0)), 1, NO_CHOICE) == ["0", "0"]
+    assert host.labels(FOUR, 1) == [""]
+
+
+def test_a_process_without_a_device(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": ""})
+    assert host.labels(devices(device(0)), 1) == [""]
+
+
+def test_without_nvml_nothing_is_known(host: Host) -> None:
+    assert host.labels(Devices(unavailable="no driver"), 1) == [""]
+
+
+def test_another_program_of_the_process_is_looked_at_anew(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "2"})
+    assert host.labels(FOUR, 1) == ["2"]
+    host.start({"CUDA_VISIBLE_DEVICES": "3"})
+    assert host.labels(FOUR, 1) == ["2"], "it has read its environment by now"
+    host.program = CudaProgram(2, True, {})
+    assert host.labels(FOUR, 1) == ["3"]
+
+
+@pytest.mark.parametrize(("watched", "expected"), [(True, "3"), (False, "")])
+def test_what_a_program_set_itself_counts_if_that_was_watched(
+    host: Host, monkeypatch: pytest.MonkeyPatch, watched: bool, expected: str
+) -> None:
+    """Of an older process nobody knows whether CUDA had read its environment before it was changed."""
+    host.start({"CUDA_VISIBLE_DEVICES": "2"})
+    monkeypatch.setattr(Environments, "now", lambda self, pid, names: {"CUDA_VISIBLE_DEVICES": "3"})
+    host.program = CudaProgram(1, watched, {})
+    assert host.labels(FOUR, 1) == [expected]
