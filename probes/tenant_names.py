@@ -212,7 +212,11 @@ def docker_names(state: object) -> Names:
     """From the description of a container, in Docker's file or in an answer of its (or Podman's) socket."""
     labels = _inside(state, "Config", "Labels")
     kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
-    ecs = Names(clean(_text(labels, "com.amazonaws.ecs.container-name")))
+    ecs = Names(
+        clean(_text(labels, "com.amazonaws.ecs.container-name")),
+        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # what a task is called
+        clean(_text(labels, "com.amazonaws.ecs.cluster")),
+    )
     own = _from_parts(_text(state, "Name").lstrip("/"))
     kept = Names(labels=bounded(labels.items()) if isinstance(labels, dict) else ())
     return kubernetes.filled_from(ecs).filled_from(own).filled_from(kept)

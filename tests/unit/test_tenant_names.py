@@ -64,9 +64,11 @@ def test_kubernetes_on_docker(host: FakeHost) -> None:
 
 
 def test_ecs(host: FakeHost) -> None:
-    config = {"Labels": {"com.amazonaws.ecs.container-name": "infer"}}
+    labels = {"container-name": "infer", "task-definition-family": "llm", "cluster": "prod"}
+    labels = {f"com.amazonaws.ecs.{name}": value for name, value in labels.items()}
+    config = {"Labels": labels}
     host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/ecs-long-name", "Config": config})
-    assert names(host) == Names("infer", labels=(("com.amazonaws.ecs.container-name", "infer"),))
+    assert names(host) == Names("infer", "llm", "prod", tuple(sorted(labels.items())))
 
 
 @pytest.mark.parametrize("state", ["run/containerd", "run/k3s/containerd"])

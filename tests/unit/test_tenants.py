@@ -73,6 +73,8 @@ def test_pod_names(tmp_path: Path) -> None:
     assert (by_pod.name, by_pod.pod, by_pod.namespace) == (f"train-1/{B[:12]}", "train-1", "vision")
     pod = tenants.find(9, host.cgroup(slice_))
     assert (pod.id, pod.kind, pod.name) == (f"kubernetes:{UID}", "pod", "train-1")
+    assert [one.pod_uid for one in (named, by_pod, pod)] == [UID] * 3
+    assert [one.container for one in (named, by_pod, pod)] == ["main", "", ""]
 
 
 @pytest.mark.parametrize("layout", ["hybrid", "legacy"])
