@@ -1,0 +1,173 @@
+"""What ``nvidia-smi -q -x`` says of each GPU, beside what the reader says: the one table of both."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as Xml
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from model.device import Device
+
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+def number(text: str) -> float | None:
+    """``81559 MiB``, ``34 C``, ``P2``, ``16x``, ``2000 KB/s``; None for ``N/A`` and the like."""
+    digits = text.split()[0].strip("Px") if text.split() else ""
+    try:
+        return float(digits)
+    except ValueError:
+        return None
+
+
+def _flag(text: str) -> bool | None:
+    return {"Enabled": True, "Yes": True, "Disabled": False, "No": False}.get(text)
+
+
+def _mode(text: str) -> str | None:
+    return None if text == "N/A" else text.replace("_", " ").lower()
+
+
+_VIRTUAL: Final = {
+    "None": "none",
+    "Pass-Through": "passthrough",
+    "VGPU": "vGPU",
+    "Host VGPU": "vGPU host",
+    "Host VSGA": "vSGA host",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure as both say it."""
+
+    field: str
+    """Of ``Device``."""
+    paths: tuple[str, ...]
+    """Where nvidia-smi has it; drivers name some of them differently."""
+    read: Callable[[str], Any] = number
+    scale: float = 1.0
+    apart: float = 0.0
+    """How far both may be apart, as it changes while they are asked."""
+    share: float = 0.0
+    """The same, as a part of the larger."""
+
+
+def _moving(field: str, *paths: str, scale: float = 1.0, apart: float = 0.0, share: float = 0.0) -> Figure:
+    return Figure(field, paths, number, scale, apart, share)
+
+
+FIGURES: Final = (
+    Figure("uuid", ("uuid",), str),
+    Figure("name", ("product_name",), str),
+    Figure("pci_bus_id", ("pci/pci_bus_id",), str),
+    Figure("minor", ("minor_number",)),
+    Figure("persistence", ("persistence_mode",), _flag),
+    Figure("compute_mode", ("compute_mode",), _mode),
+    Figure("virtualization", ("gpu_virtualization_mode/virtualization_mode",), _VIRTUAL.get),
+    Figure("mig", ("mig_mode/current_mig",), _flag),
+    Figure("ecc", ("ecc_mode/current_ecc",), _flag),
+    _moving("performance_state", "performance_state", apart=8),
+    _moving("utilization_percent", "utilization/gpu_util", apart=40),
+    _moving("memory_utilization_percent", "utilization/memory_util", apart=40),
+    _moving("encoder_percent", "utilization/encoder_util", apart=40),
+    _moving("decoder_percent", "utilization/decoder_util", apart=40),
+    _moving("memory_used_bytes", "fb_memory_usage/used", scale=_MIB, apart=64 * _MIB),
+    _moving("memory_total_bytes", "fb_memory_usage/total", scale=_MIB, apart=_MIB),
+    _moving("bar1_used_bytes", "bar1_memory_usage/used", scale=_MIB, apart=16 * _MIB),
+    _moving("bar1_total_bytes", "bar1_memory_usage/total", scale=_MIB, apart=_MIB),
+    _moving(
+        "power_watts",
+        "gpu_power_readings/power_draw",
+        "gpu_power_readings/average_power_draw",
+        "gpu_power_readings/instant_power_draw",
+        "power_readings/power_draw",
+        share=0.6,
+    ),
+    _moving(
+        "power_limit_watts",
+        "gpu_power_readings/current_power_limit",
+        "power_readings/enforced_power_limit",
+        apart=1,
+    ),
+    _moving(
+        "power_limit_default_watts",
+        "gpu_power_readings/default_power_limit",
+        "power_readings/default_power_limit",
+        apart=1,
+    ),
+    _moving("temperature_celsius", "temperature/gpu_temp", apart=6),
+    _moving("memory_temperature_celsius", "temperature/memory_temp", apart=6),
+    _moving("slowdown_celsius", "temperature/gpu_temp_slow_threshold"),
+    _moving("shutdown_celsius", "temperature/gpu_temp_max_threshold"),
+    _moving("fan_percent", "fan_speed", apart=20),
+    _moving("sm_clock_mhz", "clocks/sm_clock", share=0.9),
+    _moving("memory_clock_mhz", "clocks/mem_clock", share=0.9),
+    _moving("video_clock_mhz", "clocks/video_clock", share=0.9),
+    _moving("sm_clock_max_mhz", "max_clocks/sm_clock"),
+    _moving("memory_clock_max_mhz", "max_clocks/mem_clock"),
+    _moving("video_clock_max_mhz", "max_clocks/video_clock"),
+    _moving("pcie_generation", "pci/pci_gpu_link_info/pcie_gen/current_link_gen", apart=4),
+    _moving("pcie_generation_max", "pci/pci_gpu_link_info/pcie_gen/max_link_gen"),
+    _moving("pcie_width", "pci/pci_gpu_link_info/link_widths/current_link_width"),
+    _moving("pcie_width_max", "pci/pci_gpu_link_info/link_widths/max_link_width"),
+    _moving("pcie_rx_bytes_per_second", "pci/rx_util", scale=1000, apart=1e9),
+    _moving("pcie_tx_bytes_per_second", "pci/tx_util", scale=1000, apart=1e9),
+    _moving("remapped_corrected", "remapped_rows/remapped_row_corr"),
+    _moving("remapped_uncorrected", "remapped_rows/remapped_row_unc"),
+    Figure("remap_pending", ("remapped_rows/remapped_row_pending",), _flag),
+    Figure("remap_failed", ("remapped_rows/remapped_row_failure",), _flag),
+)
+"""All that both can tell. What counts (violations, energy, NVLink, ECC) nvidia-smi tells otherwise or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One figure of one GPU."""
+
+    gpu: int
+    field: str
+    ours: Any
+    theirs: Any
+    agree: bool
+
+    def __str__(self) -> str:
+        sign = "  " if self.agree else "! "
+        return f"{sign}GPU {self.gpu} {self.field:28} {self.ours!s:>24} {self.theirs!s:>24}"
+
+
+def compare(devices: tuple[Device, ...], answer: str) -> Iterator[Pair]:
+    """Every figure that nvidia-smi's ``answer`` (XML) knows. Raises ValueError where a GPU is missing."""
+    theirs = {gpu.findtext("uuid", ""): gpu for gpu in Xml.fromstring(answer).findall("gpu")}
+    for device in devices:
+        if device.uuid not in theirs:
+            raise ValueError(f"nvidia-smi knows no {device.uuid}")
+        for figure in FIGURES:
+            told = _told(theirs[device.uuid], figure)
+            if told is not None:
+                ours = getattr(device, figure.field)
+                yield Pair(device.index, figure.field, ours, told, _agree(figure, ours, told))
+
+
+def processes(answer: str) -> dict[str, set[int]]:
+    """Process ids by the UUID of their GPU."""
+    return {
+        gpu.findtext("uuid", ""): {int(pid.text or 0) for pid in gpu.findall("processes/process_info/pid")}
+        for gpu in Xml.fromstring(answer).findall("gpu")
+    }
+
+
+def _told(gpu: Xml.Element, figure: Figure) -> Any:
+    for path in figure.paths:
+        text = (gpu.findtext(path) or "").strip()
+        value = figure.read(text) if text else None
+        if value is not None:
+            return value * figure.scale if isinstance(value, float) else value
+    return None
+
+
+def _agree(figure: Figure, ours: Any, theirs: Any) -> bool:
+    if ours is None or isinstance(theirs, (str, bool)):
+        return bool(ours == theirs)
+    return bool(abs(ours - theirs) <= max(figure.apart, figure.share * max(abs(ours), abs(theirs))))

@@ -1,0 +1,57 @@
+"""Every figure of every GPU against ``nvidia-smi``, asked at the same time; and what asking costs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from outputs.call_costs import text
+from probes.devices import DeviceReader
+from probes.surroundings import nvml_costs
+from tests.gpu import smi
+from tests.kernel.harness import wait_until
+
+PROGRAM = shutil.which("nvidia-smi")
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None or not os.path.exists("/dev/nvidia0"), reason="no NVIDIA GPU, or no nvidia-smi"
+)
+
+
+def asked() -> str:
+    done = subprocess.run([str(PROGRAM), "-q", "-x"], capture_output=True, text=True, timeout=110, check=True)
+    return done.stdout
+
+
+def test_every_figure_agrees_with_nvidia_smi(capsys: pytest.CaptureFixture[str]) -> None:
+    reader = DeviceReader()
+    try:
+        wait_until(lambda: reader.read().devices, what="NVML's first answer")
+        worst: list[smi.Pair] = []
+        for _ in range(3):  # a figure that jumped in between agrees the next time
+            devices = reader.read().devices
+            pairs = list(smi.compare(devices, asked()))
+            worst = [pair for pair in pairs if not pair.agree]
+            if not worst:
+                break
+            time.sleep(1.0)
+    finally:
+        reader.close()
+    with capsys.disabled():
+        print("", f"{'':36} {'read here':>24} {'nvidia-smi':>24}", *pairs, sep="\n")
+        for device in devices:
+            print(f"GPU {device.index}: {len(device.instances)} MIG devices, not read: {device.notes}")
+    assert worst == []
+    listed = smi.processes(asked())
+    for device in devices:
+        assert {process.pid for process in device.processes} >= listed[device.uuid] - {0}
+
+
+def test_what_asking_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    costs = nvml_costs()
+    with capsys.disabled():
+        print(text(costs, width=110))
+    assert {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo"} <= {cost.name for cost in costs}
