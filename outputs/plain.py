@@ -21,14 +21,21 @@ MOST_TEXT = 4096
 _MOST_INTEGER = (1 << 64) - 1
 
 
-def to_plain(value: object) -> Any:
-    """``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and numbers."""
+def to_plain(value: object, *, sparse: bool = False) -> Any:
+    """``value`` (a dataclass, tuple, mapping, text, number or None) as dicts, lists, strings and numbers.
+
+    ``sparse``: without the fields of dataclasses that are None where nobody says otherwise.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: to_plain(item, sparse=sparse)
+            for field in fields(value)
+            if (item := getattr(value, field.name)) is not None or not sparse or field.default is not None
+        }
     if isinstance(value, Mapping):
-        return {str(name): to_plain(item) for name, item in value.items()}
+        return {str(name): to_plain(item, sparse=sparse) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, sparse=sparse) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

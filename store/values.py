@@ -40,8 +40,8 @@ def stored_text(value: str) -> str:
 
 
 def stored_json(value: object) -> str:
-    """Lists and records as JSON."""
-    made = plain.to_plain(value)
+    """Lists and records as JSON. What is not known of a record is left out: there is much of that."""
+    made = plain.to_plain(value, sparse=True)
     text = json.dumps(made, separators=(",", ":"))
     # Of what is printable, only quotes and backslashes need an escape that is not of a character above ASCII.
     return json.dumps(_printable(made), separators=(",", ":")) if "\\" in text else text

@@ -22,7 +22,8 @@ def text(one: Window, path: Path) -> list[str]:
 
 def count(name: str, ns: int) -> KernelCount:
     return KernelCount(
-        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, name, 1, 0, ns, ns, ((23, 1),))
+        *("docker:aa", 100, "python3", "runtime", "cudaLaunchKernel", False, name, 1, 0, ns, ns, ((23, 1),)),
+        device="0",
     )
 
 
