@@ -34,15 +34,24 @@ class _Limit:
     reasons: frozenset[str]
     """Names of ``Device.throttle_reasons``."""
     text: str
+    counted: tuple[str, ...]
+    """Fields of ``Device``: how long the driver counted that it held."""
 
 
 _LIMITS: Final = (
-    _Limit("gpu_thermal", frozenset({"thermal, software", "thermal, hardware"}), "its temperature limit"),
-    _Limit("gpu_power", frozenset({"power cap"}), "its power cap"),
+    _Limit(
+        "gpu_thermal",
+        frozenset({"thermal, software", "thermal, hardware"}),
+        "its temperature limit",
+        ("thermal_held_ns", "software_thermal_held_ns", "hardware_thermal_held_ns"),
+    ),
+    _Limit("gpu_power", frozenset({"power cap"}), "its power cap", ("power_held_ns",)),
     _Limit(
         "gpu_hardware_slowdown",
         frozenset({"hardware slowdown", "power brake", "board limit", "reliability"}),
         "its hardware protection",
+        # Not the time at the limit of voltage: boards that run as fast as they can are always there.
+        ("power_brake_held_ns", "board_limit_held_ns"),
     ),
 )
 """The first one that holds is told: heat and power also raise the general ``hardware slowdown``."""
@@ -88,8 +97,8 @@ def _missing(device: Device) -> float | None:
 
 def _held(facts: Facts, device: Device, limit: _Limit) -> float:
     """Part of the window in which ``limit`` held the clocks down: counted where the driver counts it."""
-    counted = {"gpu_power": device.power_held_ns, "gpu_thermal": device.thermal_held_ns}.get(limit.cause)
-    share = min((counted or 0) / (facts.seconds * SECOND_NS), 1.0)
+    counted = max(getattr(device, field) or 0 for field in limit.counted)
+    share = min(counted / (facts.seconds * SECOND_NS), 1.0)
     now = bool(limit.reasons.intersection(device.throttle_reasons))
     return share if share or not now else 1.0
 

@@ -196,6 +196,10 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
         said.append(f"corrected errors: {corrected:,}")
     if device.remap_pending:
         said.append("rows of memory wait for a reset to be replaced")
+    if device.retirement_pending:
+        said.append("pages of memory wait for a reset to be taken out of use")
+    if device.remap_failed:
+        said.append("a row of memory could not be replaced: there are no spare ones left for it")
     if not said:
         return
     fixes = [
@@ -205,7 +209,7 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
             look=True,
         )
     ]
-    if bad or device.remap_pending:
+    if bad or device.remap_pending or device.retirement_pending:
         fixes.append(
             Fix(
                 f"end the processes on {gpu} and reset it, so that bad rows are replaced; results since "
@@ -216,7 +220,9 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
             )
         )
     fixes.append(
-        Fix("where it comes again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
+        Fix("have the card replaced: its memory has no spare rows left where they are needed")
+        if device.remap_failed
+        else Fix("where it comes again after a reset: have the card tested (dcgmi diag -r 3) and replaced")
     )
     yield suspect(
         facts,
