@@ -126,10 +126,15 @@ def way_of(device: Device | MigInstance, tenants: int | None = None) -> Way:
     users = [one for one in device.processes if not is_mps(one)]
     if len(users) < len(device.processes) or any(one.kind == MPS_CLIENT for one in users):
         return "mps"
-    found = len({one.tenant or str(one.pid) for one in users}) if tenants is None else tenants
+    found = users_of(device) if tenants is None else tenants
     if not found:
         return "unknown" if unlisted(device) else "unused"
     return "exclusive" if found == 1 else "time-sliced"
+
+
+def users_of(device: Device | MigInstance) -> int:
+    """How many tenants the driver lists on it; a process whose tenant is not known counts as one."""
+    return len({one.tenant or str(one.pid) for one in device.processes if not is_mps(one)})
 
 
 def is_mps(process: DeviceProcess) -> bool:

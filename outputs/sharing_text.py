@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from model.sharing import Holding, Sharer, Sharing, Use, Way
+from model.device import Device
+from model.sharing import Holding, Sharer, Sharing, Use, Way, users_of, way_of
 from model.window import Window
 from outputs import figures
 from outputs.chain_text import name_of
@@ -30,6 +31,21 @@ _USES: Final[Mapping[Use, str]] = {
     "absent": "not used: none of its processes is on the device",
     "unknown": "which tenant it is was not seen",
 }
+
+
+def short(device: Device) -> str:
+    """How many tenants use a device, and how, in a cell: ``4 by MPS``, ``2 in turns``, ``1 tenant``; empty
+    where that is not known."""
+    way, users = way_of(device), users_of(device)
+    words: Mapping[Way, str] = {
+        "unused": "nobody",
+        "exclusive": "1 tenant",
+        "time-sliced": f"{users} in turns",
+        "mps": f"{users} by MPS",
+        "mig": f"MIG {len(device.instances)}",
+        "vgpu": f"{users} on vGPU",
+    }
+    return words.get(way, "")
 
 
 def who(tenant: str, window: Window) -> str:

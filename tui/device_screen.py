@@ -11,7 +11,7 @@ from textual.binding import Binding
 from model.device import Device
 from model.packing import Packed
 from model.window import Window
-from outputs import figures
+from outputs import figures, sharing_text
 from tui import device_page, device_parts, device_past
 from tui.device_sharers import sharers
 from tui.keys import bindings
@@ -57,18 +57,17 @@ class DeviceScreen(LivePage):
         title, graphs = device_page.title(device), device_past.past(device, past, frame)
         wide = frame.width >= BESIDE_FROM
         half = frame.half if wide else frame
-        now = device_page.now(device, window, half)
+        now, shared = device_page.now(device, window, half), sharers(device, window, half)
         rest = (
-            sharers(device, window, half),
             device_parts.parts(device, window, half),
             device_page.processes(device, window, half),
             device_page.unread(device),
         )
         name, hint = f"GPU {device.index}", several + hint
         if wide:
-            return Drawn(name, hint, (title, graphs), ((now,), rest))
+            return Drawn(name, hint, (title, graphs), ((now,), (shared, *rest)))
         # Where there is room for all of it, what it was like comes first; else what it is now.
-        first = (graphs, now) if frame.height >= GRAPHS_FIRST_FROM else (now, graphs)
+        first = (graphs, now, shared) if frame.height >= GRAPHS_FIRST_FROM else (now, shared, graphs)
         return Drawn(name, hint, (title, *first, *rest))
 
     def action_device(self, step: int) -> None:
@@ -146,7 +145,7 @@ class DevicesScreen(TableScreen):
             self.app.push_screen(DeviceScreen(at))
 
 
-PAST_CELLS = 24
+PAST_CELLS = 18
 """Cells of the past of how busy a device was, where there is room for it."""
 _WIDE = 120
 
@@ -167,7 +166,7 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
         Column("heat", "TEMP", 5),
         Column("clock", "CLOCK", 7),
         Column("held", "HELD DOWN BY", 17, right=False),
-        Column("processes", "PROCS", 5),
+        Column("users", "USED BY", 10, right=False),
         Column("errors", "ERRORS", 6),
     ]
     wide = frame.width >= _WIDE
@@ -191,7 +190,7 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
     wrong = (device.ecc_uncorrected or 0) + len(device.xids)
     reasons = ", ".join(device.throttle_reasons)
     busy = [Cell(_busy(device, past, frame), "accent")] if past is not None else []
-    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn")
+    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn" if reasons else "")
     cells = (
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
         whole(device.utilization_percent, "%"),
@@ -204,7 +203,7 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
         else whole(device.temperature_celsius, "C"),
         whole(device.sm_clock_mhz, "MHz"),
         held,
-        Cell(str(len(device.processes))),
+        Cell(sharing_text.short(device) or frame.missing()),
         Cell(figures.count(wrong, unicode=unicode), "bad" if wrong else "dim"),
     )
     return TableRow((device.uuid, device.index), cells, f"GPU {device.index}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
 from model.device import Device, Devices
+from model.sharing import Way, users_of, way_of
 from outputs import figures
 from widgets.bar import bar
 from widgets.lines import Lines
@@ -28,6 +30,8 @@ _NEAR_CELSIUS = 3.0
 """The same, below the board's own limit."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
 """Fields of a device whose age its line tells."""
+_SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
+"""How several tenants share a device, behind their number."""
 _HELD = (("thermal", "heat"), ("power", "power"), ("hardware", "hardware"))
 """What holds clocks down in a word, by a part of the reason's name."""
 
@@ -46,6 +50,16 @@ def held_by(reasons: Sequence[str]) -> str:
 
 def _age(seconds: float) -> str:
     return f"{seconds:.0f}s" if seconds < 100 else f"{seconds / 60:.0f}m"
+
+
+def _users(device: Device) -> str:
+    """Who shares it, or how many processes are on it."""
+    how = _SHARED.get(way_of(device), "")
+    users = users_of(device)
+    if how and users > 1:
+        return f"{users} {how}"
+    count = len(device.processes)
+    return f"{count} process{'' if count == 1 else 'es'}"
 
 
 def _divided(device: Device) -> str:
@@ -133,8 +147,7 @@ class DeviceRows(Lines):
         elif old:
             parts.append((f"  {_age(old)} old", paint.warn))
         elif width >= 110:
-            count = len(device.processes)
-            parts.append((f"  {_divided(device)}{count} process{'' if count == 1 else 'es'}", paint.dim))
+            parts.append((f"  {_divided(device)}{_users(device)}", paint.dim))
         room = width - 1 - sum(cell_len(text) for text, _ in parts)
         if drawn and room >= len(drawn) + 1:
             parts.append((" " * (room - len(drawn)), None))

@@ -76,6 +76,22 @@ def test_one_sentence_says_how_a_device_is_shared(one: Sharing, said: str) -> No
     assert sharing_text.statement(one, NAMED) == said
 
 
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (gpu(), "nobody"),
+        (gpu(lost=True), ""),
+        (gpu(client(1, TRAIN, "C"), client(2, TRAIN, "C")), "1 tenant"),
+        (gpu(client(1, TRAIN, "C"), client(2, SERVE, "C")), "2 in turns"),
+        (gpu(client(1, TRAIN), client(2, SERVE), client(3, BATCH)), "3 by MPS"),
+        (divided(True), "MIG 7"),
+        (gpu(client(1, TRAIN, "C"), virtualization="vGPU"), "1 on vGPU"),
+    ],
+)
+def test_a_cell_says_how_a_device_is_shared(device: Device, said: str) -> None:
+    assert sharing_text.short(device) == said
+
+
 def test_what_would_tell_more_is_said_where_it_can_be_done() -> None:
     assert sharing_text.help_text(sharing("mps", 2, divisible=True)).startswith(
         "MIG instances, or a device each,"
