@@ -1,7 +1,8 @@
 """Writes what the documents say of keys, filters, settings and files: ``python scripts/write_keys.py``.
 
 README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
-every setting, docs/file-format.md every table of a file, docs/sql.md what queries see.
+every setting, docs/devices.md what is asked of GPUs, docs/file-format.md every table of a file, docs/sql.md
+what queries see.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from probes import nvml_text  # noqa: E402
 from store import format_text  # noqa: E402
 from store.query import text as query_text  # noqa: E402
 from tui import config, filter_help, keys, page_keys  # noqa: E402
@@ -36,6 +38,7 @@ def documents() -> dict[Path, str]:
             "filter": filter_help.markdown(),
         },
         "docs/config.md": {"settings": config.markdown()},
+        "docs/devices.md": {"readings": nvml_text.markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),

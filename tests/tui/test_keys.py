@@ -212,7 +212,7 @@ def test_the_line_of_keys_names_known_actions_and_says_how_to_go_on_after_a_free
 def test_documents_list_exactly_the_keys_and_settings() -> None:
     found = documents()
     names = {path.name for path in found}
-    assert names == {"README.md", "keys.md", "config.md", "file-format.md", "sql.md"}
+    assert names == {"README.md", "keys.md", "config.md", "devices.md", "file-format.md", "sql.md"}
     for path, text in found.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run scripts/write_keys.py"
     everything = next(text for path, text in found.items() if path.name == "keys.md")
