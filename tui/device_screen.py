@@ -19,7 +19,7 @@ from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
 from tui.table_screen import TableScreen
 from widgets.charts import LEAST_LINES, Charts
-from widgets.devices import is_hot
+from widgets.devices import age, is_hot
 from widgets.sparkline import sparkline
 from widgets.table import HEAD_LINES, Table
 from widgets.table_data import Cell, Column, Role, TableData, TableRow
@@ -190,7 +190,9 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
     wrong = (device.ecc_uncorrected or 0) + len(device.xids)
     reasons = ", ".join(device.throttle_reasons)
     busy = [Cell(_busy(device, past, frame), "accent")] if past is not None else []
-    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn" if reasons else "")
+    old = age(device)
+    told = f"{old} old" if old else reasons
+    held = Cell("no longer answers", "bad") if device.lost else Cell(told, "warn" if told else "")
     cells = (
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
         whole(device.utilization_percent, "%"),

@@ -48,23 +48,25 @@ def held_by(reasons: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
-def _age(seconds: float) -> str:
+def age(device: Device) -> str:
+    """How old the figures of its line are: ``12s``; empty where they are of now."""
+    seconds = max((seconds for name, seconds in device.ages if name in _SHOWN), default=0.0)
+    if not seconds:
+        return ""
     return f"{seconds:.0f}s" if seconds < 100 else f"{seconds / 60:.0f}m"
 
 
 def _users(device: Device) -> str:
-    """Who shares it, or how many processes are on it."""
+    """Who shares it, or how many processes or MIG devices are on it."""
+    if device.mig:
+        count = len(device.instances)
+        return f"{count} MIG device{'' if count == 1 else 's'}"
     how = _SHARED.get(way_of(device), "")
     users = users_of(device)
     if how and users > 1:
         return f"{users} {how}"
     count = len(device.processes)
     return f"{count} process{'' if count == 1 else 'es'}"
-
-
-def _divided(device: Device) -> str:
-    """How many MIG devices it is divided into."""
-    return f"{len(device.instances)} by MIG, " if device.mig else ""
 
 
 def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
@@ -133,7 +135,7 @@ class DeviceRows(Lines):
         parts.append(
             (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
         )
-        old = max((seconds for name, seconds in device.ages if name in _SHOWN), default=0.0)
+        old = age(device)
         held = bool(device.throttle_reasons) and not old
         parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
@@ -145,9 +147,9 @@ class DeviceRows(Lines):
                 ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)
             )
         elif old:
-            parts.append((f"  {_age(old)} old", paint.warn))
+            parts.append((f"  {old} old", paint.warn))
         elif width >= 110:
-            parts.append((f"  {_divided(device)}{_users(device)}", paint.dim))
+            parts.append((f"  {_users(device)}", paint.dim))
         room = width - 1 - sum(cell_len(text) for text, _ in parts)
         if drawn and room >= len(drawn) + 1:
             parts.append((" " * (room - len(drawn)), None))
