@@ -78,11 +78,11 @@ def cells(one: Sharer, window: Window, layout: Layout, *, unicode: bool = True) 
 def notes(one: Sharer, sharing: Sharing, window: Window, *, unicode: bool = True) -> list[tuple[str, bool]]:
     """What there is to say of a tenant besides its figures, and whether that is a warning."""
     said: list[tuple[str, bool]] = []
-    others = sharing_text.overlaps(one, window, unicode=unicode)
+    others = sharing_text.overlaps(one, window)
     if others:
-        said.append((f"of its active time, active as well: {others}", False))
+        said.append((f"of that, together with {others}", False))
     elif one.active_ns and sharing.shared:
-        said.append(("of its active time, no other was active", False))
+        said.append(("of that, together with nobody", False))
     if not one.calls and one.in_flight:
         calls = "a call that has" if one.in_flight == 1 else f"{one.in_flight} calls that have"
         said.append((f"in {calls} not returned", False))

@@ -117,12 +117,12 @@ def help_text(sharing: Sharing) -> str:
     return f"{apart} would tell them apart, and keep them from slowing each other down."
 
 
-def overlaps(sharer: Sharer, window: Window, *, most: int = 4, unicode: bool = True) -> str:
+def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
     """With whom a tenant was on the device at once, of its own time: ``serve 62%, batch 10%``."""
     if not sharer.active_ns:
         return ""
     told = [
-        f"{who(other, window)} {_percent(min(100.0 * ns / sharer.active_ns, 100.0), unicode)}"
+        f"{who(other, window)} {_whole(min(100.0 * ns / sharer.active_ns, 100.0))}"
         for other, ns in sharer.overlaps[:most]
         if ns
     ]
@@ -146,6 +146,11 @@ def not_given(sharing: Sharing, window: Window) -> list[str]:
 
 def _percent(value: float, unicode: bool) -> str:
     return "100%" if value >= 99.95 else figures.percent(value, unicode=unicode).strip().replace(".0%", "%")
+
+
+def _whole(percent: float) -> str:
+    """What is not quite nothing never reads as nothing."""
+    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
 
 
 def _many(number: int, what: str) -> str:

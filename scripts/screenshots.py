@@ -11,13 +11,14 @@ import os
 import re
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from demo.simulated import SimulatedSource  # noqa: E402
+from demo.simulated_host import EVERYTHING, PLOTS  # noqa: E402
 from diagnosis.diagnosed import Diagnosed  # noqa: E402
 from diagnosis.engine import Diagnosis  # noqa: E402
 from model.sliding import Sliding  # noqa: E402
@@ -34,6 +35,8 @@ class Picture:
     height: int
     theme: str
     keys: tuple[str, ...] = ()
+    scenario: str = ""
+    """Whose simulated host; empty: three tenants to whom everything happens."""
 
 
 PICTURES = (
@@ -42,6 +45,7 @@ PICTURES = (
     Picture("light", 100, 30, "light", ("o",)),
     Picture("why", 100, 34, "dark", ("a", "enter")),
     Picture("row", 100, 34, "dark", ("down", "I")),
+    Picture("shared", 110, 38, "dark", ("D",), "mps"),
     Picture("help", 80, 40, "dark", ("question_mark",)),
 )
 SETTLE_SECONDS = 0.3
@@ -50,10 +54,11 @@ READS = 34
 """Seconds of simulated time before the picture: by then every part of the screen has something to show."""
 
 
-def window() -> Window:
+def window(scenario: str = "") -> Window:
     """The last ten seconds of a simulated host, ``READS`` seconds after its start, diagnosed."""
     ticks = itertools.count(1_700_000_000.0)
-    source = Diagnosed(SimulatedSource(seed=7, tenants=3, clock=lambda: next(ticks)), Diagnosis())
+    plot = PLOTS[scenario] if scenario else replace(EVERYTHING, tenants=3)
+    source = Diagnosed(SimulatedSource(seed=7, plot=plot, clock=lambda: next(ticks)), Diagnosis())
     sliding = Sliding(10.0)
     for _ in range(READS):
         sliding.push(source.read())
@@ -76,7 +81,7 @@ class Still:
 
 async def draw(picture: Picture) -> str:
     """The picture as SVG."""
-    app = StalltopApp(Still(window()), RunOptions(interval=3600.0, theme=picture.theme))
+    app = StalltopApp(Still(window(picture.scenario)), RunOptions(interval=3600.0, theme=picture.theme))
     app.unicode = True
     async with app.run_test(size=(picture.width, picture.height)) as pilot:
         while app.main.shown is None:

@@ -18,6 +18,7 @@ WORDS = {
     "help": "NCCL",
     "row": "How long calls took",
     "why": "What to do",
+    "shared": "a split is not measurable here",
 }
 
 

@@ -130,11 +130,11 @@ def test_figures_and_notes_of_tenants() -> None:
     }
     assert lines["trainer"] == (
         ["909", "900", "450ms", "0B", "1.00GiB", "60.0%"],
-        ["of its active time, active as well: server 25%"],
+        ["of that, together with server 25%"],
     )
     assert lines["server"] == (
         ["0", "0", "0ns", "0B", "1.00GiB", "15.0%"],
-        ["of its active time, active as well: trainer 100%"],
+        ["of that, together with trainer 100%"],
     )
     assert lines["batch-job"] == (
         ["0", "0", "0ns", "0B", "1.00GiB", "–"],
