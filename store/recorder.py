@@ -14,7 +14,7 @@ from model.errors import BadUsage, Told, described
 from model.evidence import Event
 from model.window import Window
 from store.clock_watch import ClockWatch, length_text
-from store.recording import Bounds, Recording
+from store.recording import Bounds, Earlier, Recording
 from store.thinning import with_events
 from store.trouble import Damaged, Unwritable, put_aside
 
@@ -215,7 +215,10 @@ class Recorder:
             return self._opening(self._path, self._bounds)
         except Damaged as error:
             self._put_aside(error)
-            return self._opening(self._path, self._bounds)
+        except Earlier as error:
+            # Nobody may be there to name another file: a service that was updated records on.
+            self._put_aside(error, f"version-{error.version}")
+        return self._opening(self._path, self._bounds)
 
     def _went_well(self, recording: Recording) -> None:
         if self._failures:
@@ -244,7 +247,8 @@ class Recorder:
         self._close_file()
 
     def _put_aside(self, error: Told, why: str = "damaged") -> None:
-        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises Told."""
+        """Let a new file take the place of a damaged one, an earlier one, or one that is none of ours. Raises
+        Told."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
             raise Unwritable(f"{error.reason}, as were {MOST_ASIDE} before it")

@@ -24,6 +24,7 @@ from store import schema
 from store.clock_watch import length_text
 from store.decoding import Decoder
 from store.hold import Hold, reserve
+from store.migrations import is_known
 from store.opening import HEAD_BYTES, check_schema, is_closed
 from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
 from store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
@@ -74,11 +75,20 @@ class Bounds:
             raise ValueError(f"at least {LEAST_BYTES} bytes and more than 0 seconds are needed")
 
 
+class Earlier(BadUsage):
+    """A recording of an earlier version of the format, which is not added to."""
+
+    def __init__(self, reason: str, version: int) -> None:
+        super().__init__(reason, _ANOTHER)
+        self.version = version
+
+
 class Recording:
     """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
 
-    Raises InUse where another process records to it, BadUsage where it is something else, Damaged where it is
-    broken, and Told where it cannot be written. After any other error than BadUsage the file is to be closed.
+    Raises InUse where another process records to it, Earlier where its version is, BadUsage where it is
+    something else, Damaged where it is broken, and Told where it cannot be written. After any other error
+    than BadUsage the file is to be closed.
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
@@ -242,9 +252,12 @@ class Recording:
             return True  # or a recorder died before it had made the tables
         if application != schema.APPLICATION_ID:
             raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
-        if version != schema.VERSION:
-            raise BadUsage(f"{self.path} is of another version of stalltop (format {version})", _ANOTHER)
+        other = f"{self.path} is of another version of stalltop (format {version})"
+        if not is_known(version):
+            raise BadUsage(other, _ANOTHER)
         found = self._db.execute("SELECT value FROM about WHERE name = 'kind'").fetchone()
+        if version != schema.VERSION:
+            raise Earlier(other, version) if found == ("recording",) else BadUsage(other, _ANOTHER)
         if found != ("recording",) or self._number("auto_vacuum") != 2:
             raise BadUsage(
                 f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER

@@ -12,8 +12,7 @@ from store.query import ready
 from store.query.ask import answer
 from store.reading import open_file
 from tests.unit.full_window import full_window
-from tests.unit.recordings import following, record
-from tests.unit.test_store_migrations import make_earlier
+from tests.unit.recordings import following, make_earlier, record
 
 
 @pytest.fixture

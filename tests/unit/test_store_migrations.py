@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,57 +13,12 @@ from model.errors import BadUsage
 from store import schema, versions
 from store.reading import Damaged, load, open_file
 from store.recording import Recording
-from store.values import checksum
 from store.versions import FIRST
-from store.writing import sealed
 from tests.unit.full_window import full_window
-from tests.unit.recordings import changing, following, record
+from tests.unit.recordings import changing, following, make_earlier, record
 from tests.unit.windows import same_window
 
 EARLIER = range(FIRST, schema.VERSION)
-
-
-def make_earlier(path: Path, version: int) -> None:
-    """Take out of a file what that version did not have, and seal it as that version did."""
-    ddl, columns = versions.tables(version), versions.columns(version)
-    with changing(path) as connection:
-        connection.execute("BEGIN")
-        for table in schema.TABLES:
-            if table.name not in ddl:
-                connection.execute(f"DROP TABLE {table.name}")
-                continue
-            kept = ", ".join(columns[table.name])
-            rows = connection.execute(f"SELECT {kept} FROM {table.name}").fetchall()
-            connection.execute(f"DROP TABLE {table.name}")
-            connection.execute(ddl[table.name])
-            marks = ", ".join("?" * len(columns[table.name]))
-            connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
-        _seal(connection, columns)
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")
-
-
-def _seal(connection: sqlite3.Connection, columns: Mapping[str, tuple[str, ...]]) -> None:
-    for shared in (table for table in schema.SHARED if table.name in columns):
-        for number, *values, _ in connection.execute(f"SELECT * FROM {shared.name}").fetchall():
-            sums = checksum([(number, *values)])
-            connection.execute(
-                f"UPDATE {shared.name} SET checksum = ? WHERE {shared.key[0]} = ?", (sums, number)
-            )
-    tables = [table for table in schema.PARTS if table.name in columns]
-    for number, *values, _ in connection.execute("SELECT * FROM windows").fetchall():
-        parts = {
-            table.name: [
-                row[1:]
-                for row in connection.execute(
-                    f"SELECT * FROM {table.name} WHERE window_id = ? ORDER BY place", (number,)
-                )
-            ]
-            for table in tables
-        }
-        connection.execute(
-            "UPDATE windows SET checksum = ? WHERE window_id = ?", (sealed(values, parts, tables), number)
-        )
 
 
 @dataclass
