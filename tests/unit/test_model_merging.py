@@ -200,6 +200,30 @@ def test_evidence_and_chains_of_hosts_stay_apart() -> None:
     same(merge([fleet, third]), merge([here, there, third]))
 
 
+def test_who_shares_devices_of_hosts_stays_apart() -> None:
+    one = full_window()
+    both = merge([one, replace(one, host="gpu8")])
+    overlaps = [(over.device, over.tenant, over.other) for over in both.evidence.overlaps]
+    assert overlaps == [("0", f"{host}/cri:bb", f"{host}/docker:aa") for host in ("gpu7", "gpu8")]
+    assert [given.tenant for given in both.allocations] == ["gpu7/cri:bb", "", "gpu8/cri:bb", ""]
+    assert {
+        holder.tenant
+        for device in both.devices.devices
+        for instance in device.instances
+        for holder in instance.processes
+    } == {"gpu7/cri:bb", "gpu8/cri:bb"}
+    assert {key.device for key in both.rows.keys} == {"", "0"}
+
+
+def test_allocations_are_the_last_one_s_and_activity_adds_up() -> None:
+    last = full_window()
+    first = replace(last, start=last.start - last.seconds, allocations=last.allocations[1:])
+    both = merge([first, last])
+    assert both.allocations == last.allocations
+    assert [active.active_ns for active in both.evidence.activity] == [2_800_000_000, 1_400_000_000]
+    assert [over.ns for over in both.evidence.overlaps] == [640_000_000]
+
+
 def test_evidence_of_two_seconds_is_that_of_one_window() -> None:
     first = full_window()
     use, idle = EVIDENCE.tenants

@@ -39,6 +39,7 @@ def same(one: Window, other: Window) -> None:
     assert evidence_table(one.evidence) == evidence_table(other.evidence)
     assert one.chains == other.chains
     assert one.calls == other.calls
+    assert one.allocations == other.allocations
     assert one.coverage.cost_percent == pytest.approx(other.coverage.cost_percent, abs=1e-9)
 
 
