@@ -15,6 +15,8 @@ VARIABLE: Final = "STALLTOP_HOST_ROOT"
 """The environment variable that says where they are."""
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
 """linux/proc_ns.h: PROC_PID_INIT_INO."""
+_MOST_LINKS: Final = 40
+"""As many as Linux follows in one path."""
 
 
 def host_files() -> Path:
@@ -31,3 +33,29 @@ def host_files() -> Path:
     except OSError:
         pass
     return Path("/")
+
+
+def inside(root: Path, path: str) -> Path:
+    """``path`` below ``root``, as the host sees it: links that lead to absolute paths stay below ``root``."""
+    if root == Path("/"):
+        return root / path
+    found: list[str] = []
+    left = list(reversed(Path(path).parts))
+    links = 0
+    while left:
+        part = left.pop()
+        if part == "..":
+            found = found[:-1]
+            continue
+        try:
+            target = os.readlink(root.joinpath(*found, part))
+        except (OSError, ValueError):  # no link, or not there
+            found.append(part)
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return root / path
+        if target.startswith("/"):
+            found = []
+        left += reversed(Path(target.lstrip("/")).parts)
+    return root.joinpath(*found)

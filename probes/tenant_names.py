@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probes.host_files import inside
 from probes.labels import Labels, bounded
 from probes.text import clean
 
@@ -160,17 +161,17 @@ class NameFiles:
                 yield fields
 
     def _lines(self, path: str) -> list[str]:
-        return (read_regular(self._root / path) or b"").decode("utf-8", "surrogateescape").splitlines()
+        return (read_regular(inside(self._root, path)) or b"").decode("utf-8", "surrogateescape").splitlines()
 
     def _listed(self, path: str) -> list[str]:
         try:
-            return os.listdir(self._root / path)
+            return os.listdir(inside(self._root, path))
         except OSError:
             return []
 
     def _json(self, path: str) -> object:
         """What a file holds; read again only when it changed. None where it cannot be read or understood."""
-        file = self._root / path
+        file = inside(self._root, path)
         try:
             status = file.stat()
         except (OSError, ValueError):

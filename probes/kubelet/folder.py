@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from probes.host_files import inside
+
 FOLDER: Final = "var/lib/kubelet"
 """The usual place, below the root of the host's files."""
 FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/lib/kubelet")
@@ -16,9 +18,10 @@ PODS: Final = "pods"
 def kubelet_folder(root: Path) -> Path:
     """The kubelet's folder on a host whose files are below ``root``; the usual one where there is none."""
     for folder in FOLDERS:
+        found = inside(root, folder)
         try:
-            if (root / folder).is_dir():
-                return root / folder
+            if found.is_dir():
+                return found
         except OSError:
             continue
     return root / FOLDER

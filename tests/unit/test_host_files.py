@@ -27,6 +27,26 @@ def seen(monkeypatch: pytest.MonkeyPatch, namespace: str, first: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("link", "target", "path", "leads_to"),
+    [
+        ("var/lib/docker", "/data/docker", "var/lib/docker/x", "data/docker/x"),
+        ("var/lib/docker", "../../data/docker", "var/lib/docker/x", "data/docker/x"),
+        ("var/lib/docker", "../../../../../data", "var/lib/docker/x", "data/x"),
+        ("var/lib/docker", "/var/lib/docker", "var/lib/docker/x", "var/lib/docker/x"),
+        ("elsewhere", "/data", "var/lib/docker/x", "var/lib/docker/x"),
+        ("a", "/etc", "a/passwd", "etc/passwd"),
+    ],
+)
+def test_links_of_the_host_stay_on_the_host(
+    tmp_path: Path, link: str, target: str, path: str, leads_to: str
+) -> None:
+    place = tmp_path / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+    assert host_files.inside(tmp_path, path) == tmp_path / leads_to
+
+
 def test_they_are_where_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/host")
     assert host_files.host_files() == Path("/host")

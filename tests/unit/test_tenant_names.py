@@ -36,6 +36,13 @@ def test_docker(host: FakeHost, root: str) -> None:
     assert names(host) == Names("train-a")
 
 
+def test_docker_whose_folder_is_a_link(host: FakeHost) -> None:
+    host.write(f"data/docker/containers/{A}/config.v2.json", {"Name": "/train-b"})
+    (host.root / "var/lib").mkdir(parents=True)
+    (host.root / "var/lib/docker").symlink_to("/data/docker")
+    assert names(host) == Names("train-b")
+
+
 def test_docker_with_another_data_root(host: FakeHost) -> None:
     host.write("etc/docker/daemon.json", {"data-root": "/data/docker"})
     host.write(f"data/docker/containers/{A}/config.v2.json", {"Name": "/train-b"})
