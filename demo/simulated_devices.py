@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,30 @@ from model.device import Device, DeviceProcess, Devices
 from model.tenant import Tenant
 
 _TOTAL_BYTES: Final = 80 << 30
+_OTHERS: Final[dict[str, Any]] = {
+    "pcie_generation": 5,
+    "pcie_generation_max": 5,
+    "pcie_width": 16,
+    "pcie_width_max": 16,
+    "performance_state": 0,
+    "persistence": True,
+    "compute_mode": "default",
+    "virtualization": "none",
+    "memory_clock_mhz": 2619,
+    "memory_clock_max_mhz": 2619,
+    "power_limit_default_watts": 700.0,
+    "slowdown_celsius": 90.0,
+    "shutdown_celsius": 95.0,
+    "nvlinks": 18,
+    "nvlinks_active": 18,
+    "ecc": True,
+    "remap_pending": False,
+    "remap_failed": False,
+    **dict.fromkeys(("remapped_corrected", "remapped_uncorrected", "ecc_uncorrected_lifetime"), 0),
+    **dict.fromkeys(("ecc_corrected", "ecc_uncorrected", "pcie_replays", "nvlink_errors"), 0),
+    "ecc_corrected_lifetime": 3,
+}
+"""What does not change while it is watched."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
 """Of MPS: as the kernel cuts its name."""
 
@@ -47,7 +71,17 @@ def simulated_devices(
                 sm_clock_max_mhz=1980,
                 throttle_reasons=("thermal, software",) if hot > 80 else (),
                 processes=(*([_SERVER] if plot.mps else []), *processes),
-                mig=False if plot.mps else None,
+                mig=False,
+                **_OTHERS,
+                pci_bus_id=f"00000000:{0x1B + 0x20 * index:02X}:00.0",
+                minor=index,
+                sm_active_percent=round(busy * 0.82),
+                sm_occupancy_percent=round(busy * 0.31),
+                tensor_percent=round(busy * 0.4),
+                dram_percent=round(busy * 0.45),
+                memory_temperature_celsius=round(hot + 9),
+                pcie_rx_bytes_per_second=int(busy * 2.1e7),
+                pcie_tx_bytes_per_second=int(busy * 3e6),
             )
         )
     return Devices(tuple(devices), driver="simulated")
