@@ -24,37 +24,31 @@ def sharing_lines(window: Window, style: Style) -> list[list[str]]:
 def _device(one: Sharing, window: Window, style: Style) -> list[str]:
     lines = [style.paint(f"who shares GPU {one.label}", BOLD)]
     lines += style.folded("", printable(sharing_text.statement(one, window, unicode=style.unicode)))
-    for part in one.parts:
-        lines += _part(part, window, style)
-    if not one.parts:
-        lines += _tenants(one, window, style)
+    lines += _tenants(one, window, style)
     for holding in one.holdings[:MOST_GIVEN]:
         what, use = sharing_text.given(holding)
         lines += style.folded("given to ", printable(f"{what}: {use}"), "  ")
     return [*lines, *_more(len(one.holdings) - MOST_GIVEN)]
 
 
-def _part(part: Sharing, window: Window, style: Style) -> list[str]:
-    """One MIG instance."""
-    used = "" if part.sharers else ": nobody uses it"
-    lines = [style.fit(printable(f"MIG {part.label} {part.profile}".rstrip() + used), style.width).rstrip()]
-    if part.shared:
-        lines += style.folded("", printable(sharing_text.statement(part, window, unicode=style.unicode)))
-    return [*lines, *_tenants(part, window, style)]
-
-
 def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
+    """The tenants of a device, or of each MIG instance on it."""
     if not one.sharers:
         return []
     layout = sharing_table.layout(style.width)
     lines = [style.paint(layout.head, BOLD)]
-    for sharer in one.sharers[:MOST_TENANTS]:
-        name, shown = sharing_table.cells(sharer, window, layout, unicode=style.unicode)
-        lines.append(name + shown)
-        for text, wrong in sharing_table.notes(sharer, one, window, unicode=style.unicode):
-            code = YELLOW if wrong else DIM
-            lines += [style.paint(line, code) for line in style.folded("  ", printable(text))]
-    lines += _more(len(one.sharers) - MOST_TENANTS)
+    for part in one.parts or (one,):
+        where = f"{part.label} " if one.parts else ""
+        if one.parts and part.shared:
+            said = sharing_text.statement(part, window, unicode=style.unicode)
+            lines += [style.paint(line, DIM) for line in style.folded("", printable(said))]
+        for sharer in part.sharers[:MOST_TENANTS]:
+            name, shown = sharing_table.cells(sharer, window, layout, where=where, unicode=style.unicode)
+            lines.append(name + shown)
+            for text, wrong in sharing_table.notes(sharer, part, window, unicode=style.unicode):
+                code = YELLOW if wrong else DIM
+                lines += [style.paint(line, code) for line in style.folded("  ", printable(text))]
+        lines += _more(len(part.sharers) - MOST_TENANTS)
     traced = any(user.memory_traced for user in one.sharers)
     return [*lines, *(style.folded("", sharing_table.TRACED) if traced else [])]
 

@@ -55,8 +55,10 @@ def layout(width: int) -> Layout:
     return Layout(min(max(room(), least), most), tuple(columns))
 
 
-def cells(one: Sharer, window: Window, layout: Layout, *, unicode: bool = True) -> tuple[str, str]:
-    """Name and figures of a tenant."""
+def cells(
+    one: Sharer, window: Window, layout: Layout, *, where: str = "", unicode: bool = True
+) -> tuple[str, str]:
+    """Name and figures of a tenant; ``where`` stands before the name, such as a MIG instance."""
     seconds = window.seconds if window.seconds > 0 else 1.0
     traced = bool(one.tenant)  # of processes whose tenant is not known, nothing is counted
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
@@ -70,7 +72,7 @@ def cells(one: Sharer, window: Window, layout: Layout, *, unicode: bool = True) 
         "memory": figures.memory(one.memory_bytes, unicode=unicode) + ("*" if one.memory_traced else ""),
         "active": figures.percent(active, unicode=unicode),
     }
-    name = figures.printable(sharing_text.who(one.tenant, window))
+    name = figures.printable(where + sharing_text.who(one.tenant, window))
     row = "".join(f" {shown[column].strip().rjust(COLUMNS[column])}" for column in layout.columns)
     return figures.fit(name, layout.names, unicode=unicode), row
 

@@ -25,43 +25,25 @@ def sharers(device: Device, window: Window, frame: Frame) -> Section:
     ]
     told = sharing_text.help_text(sharing)
     lines += [note(told)] if told else []
-    if sharing.parts:
-        for part in sharing.parts:
-            lines += _instance(part, window, frame)
-    elif sharing.sharers:
-        lines += _table(sharing, window, frame)
+    lines += _tenants(sharing, window, frame) if sharing.sharers else []
     return Section("sharers", (*lines, *_given(sharing)))
 
 
-def _instance(part: Sharing, window: Window, frame: Frame) -> list[PageLine]:
-    """One MIG instance, and who is on it."""
-    told = "nobody uses it" if not part.sharers else ""
-    head = PageLine(
-        (
-            (f"  MIG {part.label} ", "label"),
-            (part.profile, "text"),
-            (f"  {part.uuid}", "dim"),
-            (f"  {told}" if told else "", "dim"),
-        ),
-        indent=4,
-    )
-    lines = [head]
-    if part.shared:
-        lines.append(note(sharing_text.statement(part, window, unicode=frame.unicode), "text"))
-    return [*lines, *(_table(part, window, frame) if part.sharers else [])]
-
-
-def _table(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
+def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
+    """The tenants of the device, or of each MIG instance on it."""
     layout = sharing_table.layout(frame.width - 3)
     lines = [PageLine(((f"  {layout.head.upper()}", "dim"),))]
-    listed = sharing.sharers[:MOST_LISTED]
-    for one in listed:
-        name, figures = sharing_table.cells(one, window, layout, unicode=frame.unicode)
-        lines.append(PageLine(((f"  {name}", "label"), (figures, "text"))))
-        for text, wrong in sharing_table.notes(one, sharing, window, unicode=frame.unicode):
-            lines.append(PageLine(((f"    {text}", "warn" if wrong else "dim"),), indent=6))
-    lines += more(len(sharing.sharers) - len(listed))
-    if any(one.memory_traced for one in listed):
+    for part in sharing.parts or (sharing,):
+        where = f"{part.label} " if sharing.parts else ""
+        if sharing.parts and part.shared:
+            lines.append(note(sharing_text.statement(part, window, unicode=frame.unicode)))
+        for one in part.sharers[:MOST_LISTED]:
+            name, figures = sharing_table.cells(one, window, layout, where=where, unicode=frame.unicode)
+            lines.append(PageLine(((f"  {name}", "label"), (figures, "text"))))
+            for text, wrong in sharing_table.notes(one, part, window, unicode=frame.unicode):
+                lines.append(PageLine(((f"    {text}", "warn" if wrong else "dim"),), indent=6))
+        lines += more(len(part.sharers) - MOST_LISTED)
+    if any(one.memory_traced for one in sharing.sharers):
         lines.append(note(sharing_table.TRACED))
     return lines
 

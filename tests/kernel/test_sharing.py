@@ -18,7 +18,6 @@ from demo.cgroups import pod_uid
 from demo.scenario import Scenario, load_scenario, parse_scenario
 from demo.source import TracedTenants
 from demo.tenants import DemoTenants
-from model.placing import placement
 from model.sharing import Sharing, sharings
 from model.tenant import Tenant
 from model.window import Window
@@ -103,19 +102,21 @@ def test_four_pods_through_mps_in_twelve_looks(built: Built) -> None:
     """None is ever at zero, no split is claimed, and a pod that is replaced passes nothing on."""
     with traced(load_scenario("mps"), built) as (tenants, source):
         wait_until(lambda: seen(source), deadline=90, what="four pods at work, with what they were given")
-        before, identity = None, ""
+        before, identity, together = None, "", set[str]()
         for number in range(LOOKS):
             window, sharing = look(source)
             assert sharing.way == "mps"
             assert names(window, sharing) == PODS
             assert [window.tenants[one.tenant].name for one in sharing.sharers if not one.at_work] == []
             assert all(one.memory_bytes for one in sharing.sharers)
+            together |= {window.tenants[one.tenant].name for one in sharing.sharers if one.overlaps}
             no_split(window, sharing)
             agrees(window, sharing)
             if number == LOOKS // 2:
                 before = container(window, "chat-0/server")
                 identity = tenants.replaced("chat")
                 wait_until(partial(seen, source, before.id), deadline=90, what="the pod in its place")
+        assert together == PODS
         after = container(window, "chat-0/server")
         assert before is not None
         assert (after.container_id, after.pod_uid) == (identity, pod_uid(identity))
@@ -128,34 +129,34 @@ INSTANCES = 7
 
 
 def seven_instances() -> Scenario:
-    """Seven containers, each with an instance of its own."""
+    """Seven containers, each with an instance of its own, that it is told by its environment."""
     lines = ["[gpu]", "devices = 1", "mig = 1", f'instances = "{",".join(["1g.10gb"] * INSTANCES)}"']
     lines += [f'"0:{n}.uuid" = "MIG-{n}c0ffee"' for n in range(INSTANCES)]
     for n in range(INSTANCES):
         lines += ["[[tenant]]", f'name = "tenant {n}"', 'runtime = "docker"']
         lines += [f'environment = {{ CUDA_VISIBLE_DEVICES = "MIG-{n}c0ffee" }}']
-        lines += ["[[tenant.process]]", f'name = "worker-{n}"', f'gpu = "0:{n}"', "memory_mib = 64"]
+        lines += ["[[tenant.process]]", f'name = "worker-{n}"', "memory_mib = 64"]
+        lines += [f'gpu = "0:{n}"'] if n % 2 else []  # of the others the driver lists no process
         lines += ['cycle = ["cudaLaunchKernel:4:0", "cudaStreamSynchronize", "~50000"]']
     return parse_scenario("instances", "\n".join(lines))
 
 
 def test_seven_instances_have_the_calls_of_their_tenants(built: Built) -> None:
     with traced(seven_instances(), built) as (_, source):
-        wanted = [[f"tenant {n}"] for n in range(INSTANCES)]
+        tenants = [[f"tenant {n}"] for n in range(INSTANCES)]
+        labels = {f"worker-{n}": f"0:{n}" for n in range(INSTANCES)}
 
         def found() -> bool:
             window, sharing = look(source, 0.3)
-            assert sharing.way in ("mig", "unused")
-            return [
+            launches = [key for key in window.rows.keys if key.operation == "cudaLaunchKernel"]
+            launching = [
                 [window.tenants[one.tenant].name for one in part.sharers if one.launches]
                 for part in sharing.parts
-            ] == wanted
+            ]
+            return launching == tenants and {key.process: key.device for key in launches} == labels
 
-        wait_until(found, deadline=90, what="seven instances with a tenant each")
-        window, sharing = look(source)
+        wait_until(found, deadline=90, what="seven instances with a tenant each, and rows that know theirs")
+        _, sharing = look(source)
+        assert (sharing.way, sharing.shared) == ("mig", False)
         assert [part.uuid for part in sharing.parts] == [f"MIG-{n}c0ffee" for n in range(INSTANCES)]
         assert {part.way for part in sharing.parts} == {"exclusive"}
-        where = placement(window)
-        for key in window.rows.keys:
-            number = key.process.removeprefix("worker-")
-            assert where.devices(key) == (f"0:{number}",), key
