@@ -17,6 +17,7 @@ from probes.kubelet.folder import FOLDER, FOLDERS, PODS, is_node
 from probes.kubelet.pod import Pod, PodContainer
 from probes.kubelet.pods import PodReader, Pods
 from probes.kubelet.protobuf import encoded
+from tests.unit.patient import be_patient
 
 A, B = "a1" * 32, "b2" * 32
 UID, NEXT = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "1f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -30,6 +31,11 @@ ids = {{ train = "{A}" }}
 """
 TRAINER = Pod(UID, "research", "trainer-0", (("app", "trainer"),), (PodContainer("train", A),))
 _KUBELET, _PODS, _RUNTIME = EVERY_SOCKET
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 def node(root: Path, text: str, *sockets: str) -> Node:

@@ -14,6 +14,7 @@ from demo.kubelet import EVERY_SOCKET, Node
 from model.tenant import Tenant
 from probes.kubelet import pod_resources, reader
 from probes.kubelet.reader import KubeletReader, Told
+from tests.unit.patient import be_patient
 
 A, B = "a1" * 32, "b2" * 32
 POD = """
@@ -36,6 +37,7 @@ PATIENCE_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
     monkeypatch.setattr(reader, "ASK_SECONDS", 0.05)
     monkeypatch.setattr(reader, "SOON_SECONDS", 0.05)
     monkeypatch.setattr(reader, "IDLE_SECONDS", 0.1)

@@ -16,6 +16,7 @@ from probes.node_labels import FILE, node_labels, sharing
 from probes.readiness_tenants import allocations, pods, runtimes
 from probes.surroundings import Surroundings, this_host
 from tests.unit.fake_host import FakeHost
+from tests.unit.patient import be_patient
 
 POD = """
 [[pods]]
@@ -25,6 +26,11 @@ uid = "uid-1"
 [pods.containers.train]
 "nvidia.com/gpu.shared" = ["GPU-0::1"]
 """
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 @pytest.fixture
