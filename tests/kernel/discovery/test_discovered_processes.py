@@ -150,6 +150,25 @@ def test_exec_ends_what_was_known_of_a_process(tracing: Tracing, library: Path) 
         assert tracing.rows == {("libcudart.so.12", "runtime"): (2, 0)}
 
 
+def test_who_was_watched_before_it_had_a_driver(tracing: Tracing, library: Path, built: Path) -> None:
+    driver = shutil.copy(built / "libcuda.so.1", library.with_name("libcuda.so.1"))
+    with Child() as older, Child() as child:
+        for path in (library, driver):
+            older.load(path)
+        tracing.libraries.start()
+        child.load(library)
+        tracing.update()
+        child.load(driver)
+        tracing.update()
+        assert tracing.libraries.watched_from_begin(child.pid)
+        assert not tracing.libraries.watched_from_begin(older.pid)
+        older.load(built / "other" / "libcudart.so.12")
+        tracing.update()
+        assert not tracing.libraries.watched_from_begin(older.pid)
+        child.do("execute", sys.executable, "-I", "-S", "-c", "input()")
+        assert until(lambda: not tracing.libraries.watched_from_begin(child.pid), tracing.update)
+
+
 def test_closing_twice_and_updating_after_it(tracing: Tracing, library: Path) -> None:
     tracing.libraries.start()
     with Child() as child:
