@@ -149,6 +149,18 @@ def unlisted(device: Device | MigInstance) -> bool:
     return device.lost or any(_LIST in said.partition(": ")[0].split(", ") for said in device.notes)
 
 
+def processes_on(device: Device, place: Device | MigInstance) -> tuple[DeviceProcess, ...]:
+    """The processes on a GPU, or on one of its MIG instances: the driver lists them with the instance or with
+    its GPU."""
+    if isinstance(place, Device) or place.processes or place.gpu_instance is None:
+        return place.processes
+    return tuple(
+        one
+        for one in device.processes
+        if one.gpu_instance == place.gpu_instance and one.compute_instance in (None, place.compute_instance)
+    )
+
+
 def sharings(window: Window) -> tuple[Sharing, ...]:
     """Who shares each GPU of ``window``, in the order of its devices."""
     work = DeviceWork(window)
@@ -165,26 +177,14 @@ def sharing_of(window: Window, device: Device) -> Sharing:
 
 def _of_gpu(work: DeviceWork, device: Device) -> Sharing:
     parts = tuple(
-        _sharing(work, one.label, one.uuid, one, _on_instance(device, one), profile=one.profile)
+        _sharing(work, one.label, one.uuid, one, processes_on(device, one), profile=one.profile)
         for one in device.instances
     )
     given = tuple(one.uuid for one in device.instances)
     every = {(one.tenant, one.pid): one for one in device.processes}
     for instance in device.instances:
-        every.update({(one.tenant, one.pid): one for one in _on_instance(device, instance)})
+        every.update({(one.tenant, one.pid): one for one in processes_on(device, instance)})
     return _sharing(work, device.label, device.uuid, device, tuple(every.values()), parts=parts, within=given)
-
-
-def _on_instance(device: Device, instance: MigInstance) -> tuple[DeviceProcess, ...]:
-    """The processes on a MIG instance, whether the driver lists them with it or with its GPU."""
-    if instance.processes or instance.gpu_instance is None:
-        return instance.processes
-    return tuple(
-        one
-        for one in device.processes
-        if one.gpu_instance == instance.gpu_instance
-        and one.compute_instance in (None, instance.compute_instance)
-    )
 
 
 def _sharing(

@@ -7,14 +7,13 @@ from statistics import median
 from typing import Final
 
 from diagnosis.facts import Facts
-from diagnosis.gpu.device_faults import name_of
 from diagnosis.gpu.usage import Calls, Usage, duration, figure
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix
-from model.device import Device
+from model.device import Device, MigInstance
 from model.families import WAITING_PARTS, Family
-from model.sharing import way_of
+from model.sharing import processes_on, way_of
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ
@@ -33,9 +32,18 @@ MOST_NEIGHBOURS: Final = 3
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
     """One tenant's waits became longer when others began to give the same device more work; or are longer
-    than they were in earlier runs, when others have been there since before tracing began."""
-    computing = {process.pid for process in device.processes if "C" in process.kind}
-    users = [usage for usage in users if usage.pid in computing]
+    than they were in earlier runs, when others have been there since before tracing began. MIG instances of a
+    device are apart: only those on the same one are neighbours."""
+    for place in device.instances or (device,):
+        computing = {process.pid for process in processes_on(device, place) if "C" in process.kind}
+        together = [usage for usage in users if usage.pid in computing]
+        if len({usage.tenant for usage in together}) > 1:
+            yield from _neighbours(facts, device, place, together)
+
+
+def _neighbours(
+    facts: Facts, device: Device, place: Device | MigInstance, users: Sequence[Usage]
+) -> Iterator[Suspicion]:
     for usage in users:
         waits = usage.of(Family.SYNC)
         usual_ns = _usual_wait_ns(facts, usage)
@@ -56,7 +64,7 @@ def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iter
         enough = sum(risen[other.pid] for other in neighbours) >= MORE * sum(before.values())
         if neighbours and enough and usage.noticeable(lost):
             neighbours.sort(key=lambda other: risen[other.pid], reverse=True)
-            yield _shared(facts, device, usage, waits, usual_ns, neighbours, kept=kept)
+            yield _shared(facts, device, place, usage, waits, usual_ns, neighbours, kept=kept)
 
 
 def _kept_wait_ns(waits: Calls) -> float:
@@ -101,6 +109,7 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
 def _shared(
     facts: Facts,
     device: Device,
+    place: Device | MigInstance,
     usage: Usage,
     waits: Calls,
     usual_ns: float,
@@ -108,9 +117,9 @@ def _shared(
     *,
     kept: bool,
 ) -> Suspicion:
-    gpu = name_of(device)
+    gpu = f"GPU {place.label}"
     lost = waits.waited_ns - usual_ns * waits.calls
-    mps = way_of(device) == "mps"
+    mps = way_of(place) == "mps"
     links = [
         link_of(
             usage,

@@ -15,7 +15,7 @@ from diagnosis.gpu.causes import gpu_causes
 from diagnosis.gpu.xids import XIDS
 from diagnosis.normals import KNOWN_WINDOWS, Normals
 from diagnosis.suspicion import Suspicion
-from model.device import Device, DeviceProcess, Devices
+from model.device import Device, DeviceProcess, Devices, MigInstance
 from model.evidence import HOST_GAP
 from probes.nvml_readings import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
@@ -323,6 +323,17 @@ def test_clients_of_mps_are_told_as_such() -> None:
     (told,) = _neighbours(row(SYNC, 40, gpu=700), mps)
     assert "MPS" in told.links[1].text
     assert any("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in fix.text for fix in told.fixes)
+
+
+@pytest.mark.parametrize(("apart", "told"), [(False, ["GPU 3:1"]), (True, [])])
+def test_only_those_on_one_instance_are_neighbours(apart: bool, told: list[str]) -> None:
+    first, second = SHARED.processes[:1], SHARED.processes[1:]
+    instances = (
+        MigInstance(3, 1, "MIG-1", processes=first if apart else SHARED.processes),
+        MigInstance(3, 2, "MIG-2", processes=second if apart else ()),
+    )
+    divided = replace(SHARED, mig=True, instances=instances)
+    assert [one.links[1].device for one in _neighbours(row(SYNC, 40, gpu=700), divided)] == told
 
 
 def test_a_neighbour_that_begins_opens_a_chain() -> None:
