@@ -13,11 +13,11 @@ from probes import nvml_mig
 from probes.nvml_asking import Asking, NoAnswer, slowed
 from probes.nvml_gpm import METRICS, Gpm
 from probes.nvml_processes import LISTS, Samples, listed, together
-from probes.nvml_readings import EACH_LOOK, NOT_GIVEN, ONCE, READINGS, SELDOM, STEADY, Reading
+from probes.nvml_readings import EACH_LOOK, NOT_GIVEN, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 from probes.text import clean
 
 AGED_SECONDS: Final = 3.0
-"""Figures older than this are told with their age."""
+"""Figures older than this, and than the rhythm of their reading, are told with their age."""
 LOOK_NS: Final = 2_000_000_000
 """In one look, nothing more is asked of a GPU after so long: it is left to the next look."""
 ASKED_AGAIN_SECONDS: Final = 60.0
@@ -49,6 +49,8 @@ class _Kept:
     problems: tuple[str, ...] = ()
     """Why there is no answer, or a part of it is missing; empty where that is nothing to tell."""
     at: float = float("-inf")
+    every_seconds: float = EACH_LOOK
+    """As its reading has it, whatever it costs."""
     again: float = float("-inf")
     """Not asked before, by the clock."""
     took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
@@ -133,6 +135,7 @@ class Gpu:
         """What is known of this, asked for now where that is due."""
         ask = self._ask
         kept = self._kept.setdefault(name, _Kept())
+        kept.every_seconds = every
         self._asked.append((name, kept))
         now = self._clock()
         if now < kept.again:
@@ -225,7 +228,7 @@ class Gpu:
         old: dict[str, float] = {}
         for _, kept in self._asked:
             age = round(now - kept.at, 1)
-            if age >= AGED_SECONDS:
+            if age >= max(AGED_SECONDS, kept.every_seconds + SOON):
                 old |= {name: age for name in kept.answer if name in _AGING}
         yield from old.items()
 

@@ -306,7 +306,7 @@ READINGS: Final = (
         "PCIe throughput",
         (Figure("pcie_rx_bytes_per_second", _BYTES), Figure("pcie_tx_bytes_per_second", _BYTES)),
         _pcie_throughput,
-        SELDOM,
+        SOON,
         given="pcie_rx_bytes_per_second",
     ),
     _one(

@@ -170,10 +170,10 @@ print(json.dumps(seen))
         [71.0, 4, True],
         [71.0, 4, True],
     ]
+    # Each at its rhythm is as it should be; but the throughput of PCIe takes 40 ms to measure.
     ages = [one[3] for one in told]
-    assert ages[0] == ages[1] == ages[2] == ages[3] == {}
-    assert ages[4]["fan_percent"] == SELDOM - 2
-    assert "power_watts" not in ages[4]
+    assert ages[0] == ages[1] == ages[2] == ages[4] == {}
+    assert ages[3] == dict.fromkeys(("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), 8.0)
 
 
 def test_a_call_that_is_slow_gets_a_rhythm_of_its_own() -> None:
