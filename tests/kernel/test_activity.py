@@ -60,13 +60,14 @@ class Seen:
     ticks: dict[int, set[int]] = field(default_factory=dict)
     cgroups: dict[int, set[int]] = field(default_factory=dict)
     end: int = 0
-    late_ns: int = 0
+    late: int = 0
+    """Ticks of which nothing is known: only where this machine stood still for seconds."""
 
     def look(self) -> None:
         told = self.kernel.activities()
         assert not self.end or told.first_tick == self.end
         self.end = told.end_tick
-        self.late_ns += told.late_ns
+        self.late += told.late_ns // TICK_NS
         for active in told.active:
             assert active.ticks < 1 << (told.end_tick - told.first_tick)
             ticks = self.ticks.setdefault(active.tgid, set())
@@ -84,6 +85,16 @@ def around(calls: list[int]) -> set[int]:
     """The ticks of calls, by the caller's clock: the probes' times lie within."""
     pairs = zip(calls[::2], calls[1::2], strict=True)
     return {tick for begin, end in pairs for tick in range(begin // TICK_NS, end // TICK_NS + 1)}
+
+
+def within(calls: list[int], slack_ns: int = 200 * MS) -> set[int]:
+    """Ticks that calls surely fill: a caller may be off the CPU between its clock and its call."""
+    pairs = zip(calls[::2], calls[1::2], strict=True)
+    return {
+        tick
+        for begin, end in pairs
+        for tick in range((begin + slack_ns) // TICK_NS + 1, (end - slack_ns) // TICK_NS)
+    }
 
 
 def spent(kernel: KernelSide) -> dict[int, tuple[int, int]]:
@@ -136,10 +147,9 @@ def test_ticks_are_those_of_the_calls(
         assert number == len(own)
         assert ticks <= around(moments)
         # A call touches at most two ticks that it does not fill.
-        assert total_ns // TICK_NS <= len(ticks) <= total_ns // TICK_NS + 2 * number
+        assert total_ns // TICK_NS - seen.late <= len(ticks) <= total_ns // TICK_NS + 2 * number
         assert seen.cgroups[each.pid] == {inode}
         kernel.release(each.pid)
-    assert not seen.late_ns
     assert not lost(kernel)
 
 
@@ -150,17 +160,18 @@ def test_a_call_that_is_open_for_long_is_told_at_every_look(kernel: KernelSide, 
         one.send(schedule((0, 6000), start=start))  # longer than the programs remember
         other.send(schedule((0, 6000), start=start, name="idle"))
         seen.look_until(start + 3000 * MS)
-        assert len(seen.ticks[one.pid]) > 1000
+        meanwhile = len(seen.ticks.get(one.pid, ()))
         said = one._answer()
         other._answer()
         seen.look_until(said[1])
         number, total_ns = spent(kernel)[one.pid]
-        assert number == 1
-        assert total_ns // TICK_NS <= len(seen.ticks[one.pid]) <= total_ns // TICK_NS + 2
-        assert max(seen.ticks[one.pid]) - min(seen.ticks[one.pid]) + 1 == len(seen.ticks[one.pid])
-        assert seen.ticks[one.pid] <= around(said)
-        assert other.pid not in seen.ticks
-    assert not seen.late_ns
+    ticks = seen.ticks[one.pid]
+    assert number == 1
+    assert ticks <= around(said)
+    assert total_ns // TICK_NS - seen.late <= len(ticks) <= total_ns // TICK_NS + 2
+    assert (meanwhile + seen.late) * TICK_NS >= start + 2500 * MS - said[0]
+    assert other.pid not in seen.ticks
+    assert not lost(kernel)
 
 
 def test_what_nobody_looked_at_in_time_is_told_as_such(kernel: KernelSide, program: Path) -> None:
@@ -169,28 +180,35 @@ def test_what_nobody_looked_at_in_time_is_told_as_such(kernel: KernelSide, progr
         start = time.monotonic_ns()
         said = one(schedule(*every(1000, 0, 500, 6), start=start))
         told = kernel.activities()
-        assert told.first_tick == before.end_tick
-        assert told.late_ns >= said[-1] - start - (TICKS + 2) * TICK_NS
-        ((ticks),) = [active.ticks for active in told.active if active.tgid == one.pid]
-        found = {told.first_tick + n for n in range(ticks.bit_length()) if ticks >> n & 1}
-        assert found <= around(said)
-        assert min(found) * TICK_NS >= start + told.late_ns - SOON_NS
+    assert told.first_tick == before.end_tick
+    late = told.late_ns // TICK_NS
+    assert late >= (said[-1] - start) // TICK_NS - TICKS - 2
+    found = {
+        told.first_tick + n
+        for active in told.active
+        if active.tgid == one.pid
+        for n in range(active.ticks.bit_length())
+        if active.ticks >> n & 1
+    }
+    assert found <= around(said)
+    rest = set(range(told.first_tick + late, told.end_tick))
+    assert rest & within(said) <= found <= rest
 
 
 def test_a_process_that_is_killed_was_active_until_then(kernel: KernelSide, program: Path) -> None:
     seen = Seen(kernel)
     start = time.monotonic_ns()
     with Relay(program) as one:
-        one.send(schedule((0, 60_000), start=start))
+        one.send(schedule((0, 600_000), start=start))
         wait_until(lambda: any(call.tgid == one.pid for call in kernel.open_calls()), "the call begun")
         seen.look_until(time.monotonic_ns() + 50 * MS)
         killed = time.monotonic_ns()
         one.end()
     gone = time.monotonic_ns()
     seen.look_until(gone + 50 * MS)
-    ticks = seen.ticks[one.pid]
-    assert killed // TICK_NS - 1 <= max(ticks) <= gone // TICK_NS
-    assert max(ticks) - min(ticks) + 1 == len(ticks)
+    ticks = set(seen.ticks[one.pid])
+    assert killed // TICK_NS - 1 - seen.late <= max(ticks) <= gone // TICK_NS
+    assert max(ticks) - min(ticks) + 1 <= len(ticks) + seen.late
     kernel.release(one.pid)
     seen.look()
-    assert max(seen.ticks[one.pid]) == max(ticks)
+    assert seen.ticks[one.pid] == ticks
