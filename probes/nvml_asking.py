@@ -21,6 +21,8 @@ LATEST: Final = 256
 """Durations that are kept of each function."""
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
 """What takes longer than so many ns, by its median, is asked only every so many seconds."""
+FEW: Final = 7
+"""With fewer durations than this there is no median yet; with less than half of them, nothing is slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,
@@ -167,12 +169,13 @@ class Asking:
 def slowed(took_ns: deque[int]) -> float:
     """How many seconds are to pass between calls that took so long; 0 where they are cheap.
 
-    One that was slow once is not slow yet: the first call of many functions wakes the board.
+    Of a few the shortest counts: the first call of many functions wakes the board, and any of them may have
+    had to wait for a CPU.
     """
-    if len(took_ns) < 2:
+    if len(took_ns) < FEW // 2:
         return 0.0
-    median = statistics.median_low(took_ns)
-    return next((seconds for limit, seconds in RHYTHMS if median > limit), 0.0)
+    usual = min(took_ns) if len(took_ns) < FEW else statistics.median_low(took_ns)
+    return next((seconds for limit, seconds in RHYTHMS if usual > limit), 0.0)
 
 
 def in_words(error: Exception) -> str:
