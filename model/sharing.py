@@ -295,7 +295,7 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
 
 def _given(window: Window, tenant: str, allocations: Iterable[Allocation]) -> bool | None:
     """Whether a device was given to a tenant, of which ``allocations`` tell. None where no scheduler tells
-    anything on this host, or where it is not sure that none of these is the tenant's."""
+    anything on this host, or where it is not sure that none of its allocations is the tenant's."""
     if not window.allocations or not tenant:
         return None
     allocations = list(allocations)
@@ -305,13 +305,20 @@ def _given(window: Window, tenant: str, allocations: Iterable[Allocation]) -> bo
     # A pod that is known by its UID only may be so new that what it was given is not told yet.
     if found is None or (found.pod_uid and found.pod == found.pod_uid):
         return None
-    return None if any(_may_be(one, found) for one in allocations) else False
+    # One that names no device of this host may be of this one.
+    devices = {uuid for device in window.devices.devices for uuid in _uuids(device)}
+    unplaced = (one for one in window.allocations if not devices.issuperset(one.uuids))
+    return None if any(_may_be(one, found) for one in (*allocations, *unplaced)) else False
+
+
+def _uuids(device: Device) -> tuple[str, ...]:
+    return (device.uuid, *(one.uuid for one in device.instances))
 
 
 def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
-    """Whether an allocation of which the tenant is not sure may be this one's."""
+    """Whether an allocation of which the tenant or the device is not sure may be this one's."""
     if allocation.tenant or not tenant.pod:
-        return False
+        return allocation.tenant == tenant.id
     if allocation.pod_uid and tenant.pod_uid:
         return allocation.pod_uid == tenant.pod_uid
     return (allocation.namespace, allocation.pod) == (tenant.namespace, tenant.pod)

@@ -292,6 +292,9 @@ POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab"
         ((pod("web-0"),), None),
         ((pod("db-0"),), False),
         ((pod("other", SERVE, "GPU-9"),), False),
+        # What it was given is called otherwise than the devices of this host.
+        ((pod("web-0", POD.id, "pool/gpu-0", uid="uid-2"),), None),
+        ((pod("web-0", device="pool/gpu-0"),), None),
     ],
 )
 def test_who_was_given_a_device_is_told_by_uid(
