@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench import cost, recording, screen, start, switching, watching
+from bench import cost, gpu, recording, screen, start, switching, watching
 from bench.machine import machine
 from bench.table import Table
 from demo.build import Built, build
@@ -29,6 +29,7 @@ class Measure(Protocol):
 
 BENCHES: Final[dict[str, tuple[str, Measure]]] = {
     "cost": (cost.SUMMARY, cost.run),
+    "gpu": (gpu.SUMMARY, gpu.run),
     "recording": (recording.SUMMARY, recording.run),
     "screen": (screen.SUMMARY, screen.run),
     "start": (start.SUMMARY, start.run),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench import cost, workload
+from bench import cost, gpu, workload
 from bench.cpu import cpu_ns
 from bench.machine import machine
 from bench.spread import Spread, ratio
@@ -136,3 +136,9 @@ def test_functions_are_probed_where_stalltop_does(tmp_path: Path) -> None:
         assert chosen == found.offset + 10
     found, chosen = cost.find(built.cudart, "cudaLaunchKernel")
     assert chosen == found.offset
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="here it would measure")
+def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+    [table] = gpu.run(Built(tmp_path), tmp_path, quick=True)
+    assert "no GPU" in table.text()

@@ -1,0 +1,143 @@
+"""What a program on a real GPU pays: a loop of launches, copies and waits, with stalltop off, reading the GPU
+only, and tracing."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes.util
+import os
+import random
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.gpu_loop import LAUNCHES
+from bench.spread import Spread, ratio
+from bench.table import Table
+from demo.build import Built
+from model.errors import Told
+from outputs import call_costs
+from probes.devices import DeviceReader
+from probes.surroundings import nvml_costs
+
+SUMMARY: Final = "what a loop of CUDA calls on a real GPU loses to stalltop, and what NVML's calls cost"
+OFF, READ, TRACING = "off", "GPU read each second", "traced"
+STATES: Final = (OFF, READ, TRACING)
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_WARM_UP: Final = 200
+_BURST_NS: Final = 500_000_000
+_READY_SECONDS: Final = 60.0
+
+
+def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
+    """Measure and give the tables; without a GPU, say so. Raises Told."""
+    rounds = 3 if quick else 15
+    library = _runtime()
+    if library is None or not os.path.exists("/dev/nvidia0"):
+        return [Table("gpu: no GPU, or no libcudart: nothing was measured", ("",))]
+    table = measure(library, rounds)
+    table.notes += ["", *call_costs.text(nvml_costs(), width=110).splitlines()]
+    return [table]
+
+
+def measure(library: str, rounds: int) -> Table:
+    """The loop through this CUDA runtime in all states, in turns. Raises Told."""
+    found: dict[str, list[float]] = {state: [] for state in STATES}
+    order = random.Random(1)
+    with _loop(library) as loop:
+        _burst(loop, _WARM_UP)
+        turns = max(int(_BURST_NS * _WARM_UP / _burst(loop, _WARM_UP)), 1)
+        for number in range(rounds):
+            print(f"gpu: round {number + 1} of {rounds}", file=sys.stderr)
+            for state in order.sample(STATES, len(STATES)):
+                with _host_in(state):
+                    found[state].append(_burst(loop, turns) / turns)
+    table = Table(
+        f"gpu: ns of a round ({LAUNCHES} launches, 2 copies, a wait), {rounds} interleaved rounds,"
+        " median (middle half)",
+        ("stalltop", "ns a round", "/ off"),
+    )
+    for state in STATES:
+        quotient = ratio(found[state], found[OFF])
+        table.add(state, Spread.of(found[state]).text(), quotient.text(".2f") if quotient else "-")
+    return table
+
+
+def _runtime() -> str | None:
+    """The CUDA runtime to call: that of the tests, else one that the system has."""
+    fetched = sorted(_ROOT.glob(".vendor/cudart*/nvidia/*/lib/libcudart.so.*"))
+    return str(fetched[0]) if fetched else ctypes.util.find_library("cudart")
+
+
+@contextlib.contextmanager
+def _loop(library: str) -> Iterator[subprocess.Popen[str]]:
+    loop = subprocess.Popen(
+        [sys.executable, "-m", "bench.gpu_loop", library],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+    )
+    try:
+        if _line(loop) != "ready":
+            raise Told(f"the loop of CUDA calls could not begin with {library}")
+        yield loop
+    finally:
+        loop.kill()
+        loop.communicate()
+
+
+def _burst(loop: subprocess.Popen[str], turns: int) -> float:
+    """How long so many rounds take, ns."""
+    assert loop.stdin is not None
+    loop.stdin.write(f"{turns}\n")
+    loop.stdin.flush()
+    return float(_line(loop))
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    if not select.select([process.stdout], [], [], _READY_SECONDS)[0]:
+        raise Told(f"no answer within {_READY_SECONDS:.0f} s")
+    line = process.stdout.readline()
+    if not line:
+        raise Told("the process ended before it answered")
+    return line.strip()
+
+
+@contextlib.contextmanager
+def _host_in(state: str) -> Iterator[None]:
+    if state == OFF:
+        yield
+    elif state == READ:
+        reader, over = DeviceReader(), threading.Event()
+
+        def read() -> None:
+            while not over.wait(1.0):
+                reader.read()
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(_READY_SECONDS)
+            reader.close()
+    else:
+        monitor = subprocess.Popen(
+            [sys.executable, "-m", "bench.headless"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=_ROOT,
+        )
+        try:
+            _line(monitor)  # of its first second: everything is attached by then
+            yield
+        finally:
+            monitor.communicate()
