@@ -18,6 +18,7 @@ from bench.machine import machine
 from bench.spread import Spread, ratio
 from bench.table import Table
 from bench.terminal import OnTerminal
+from demo.build import Built
 from demo.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent.parent
