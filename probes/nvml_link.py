@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 _READ_BYTES: Final = 1 << 16
@@ -28,6 +29,12 @@ def library_there() -> bool:
     return True
 
 
+def _path() -> str:
+    """Where that process finds what this one is made of, wherever it was begun."""
+    own = str(Path(__file__).resolve().parent.parent)
+    return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
+
+
 class Link:
     """One such process. Nothing here ever waits for it longer than the caller says. Raises OSError where it
     cannot be begun."""
@@ -41,7 +48,7 @@ class Link:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={**os.environ, **environment},
+            env={**os.environ, **environment, "PYTHONPATH": _path()},
             start_new_session=True,  # the terminal's keys are not for it
         )
         assert self._process.stdin is not None
