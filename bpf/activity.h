@@ -89,7 +89,9 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 	if (tick == last && *lap_at(activity, last) == LAP_OF(last))
 		return;
 	activity->cgroup_id = thread->cgroup_id;
-	if (last - tick >= TICKS)
+	if ((s32)(last - tick) < 0)
+		tick = last; /* the clock may tell a few ns less to another CPU */
+	else if (last - tick >= TICKS)
 		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
 	for (i = 0; i < MOST_STEPS; i++) {
 		tick = forgotten(thread, tick);
