@@ -347,6 +347,11 @@ def _of(device: Device) -> Iterator[tuple[str, str, float]]:
         ("power", "W", device.power_watts, 1.0),
         ("temperature", "C", device.temperature_celsius, 1.0),
         ("SM clock", "MHz", device.sm_clock_mhz, 1.0),
+        ("SMs active", "%", device.sm_active_percent, 1.0),
+        ("tensor cores", "%", device.tensor_percent, 1.0),
+        ("memory bandwidth", "%", device.dram_percent, 1.0),
+        ("PCIe received", "MB/s", device.pcie_rx_bytes_per_second, 1e6),
+        ("PCIe sent", "MB/s", device.pcie_tx_bytes_per_second, 1e6),
     ):
         if value is not None:
             yield name, unit, round(value / per, 3)

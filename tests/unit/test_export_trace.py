@@ -189,6 +189,7 @@ def test_counters_are_what_a_pivot_says() -> None:
     assert counters["container serve", "errors"] == 0.5
     assert counters["host gpu7", "CPUs busy"] == 37.5
     assert counters["host gpu7", "GPU 0 busy"] == 97.0
+    assert counters["host gpu7", "GPU 0 SMs active"] == 81.5
     assert counters["host gpu7", "calls missed"] == one.lost
 
 
