@@ -24,6 +24,7 @@ from store.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES
 from tests.unit.known_calls import random_calls, windows_of, write_file
+from tests.unit.recordings import make_earlier, record
 from tests.unit.windows import Calls, key, window
 from tui import cli
 
@@ -286,6 +287,22 @@ def test_conditions_fail_where_a_part_of_a_file_cannot_be_read(
     assert "left out" in capsys.readouterr().err
     assert cli.main(["diff", path, path, *condition]) == 1
     assert "a part of" in capsys.readouterr().err
+
+
+def test_rows_find_each_other_where_one_file_does_not_know_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = full_window()
+    then = record(tmp_path / "then.stalltop", [one])
+    make_earlier(then, 2)
+    devices = ("0", "0:1", "1")
+    keys = tuple(key_._replace(device=devices[at % len(devices)]) for at, key_ in enumerate(one.rows.keys))
+    now = record(tmp_path / "now.stalltop", [replace(one, rows=replace(one.rows, keys=keys))])
+    assert cli.main(["diff", str(then), str(now), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"]
+    assert {(row["state"], row["lost_ns_per_s"]) for row in told["rows"]} == {("both", 0.0)}
+    assert {fault["state"] for fault in told["faults"]} <= {"both", "same"}
 
 
 def test_names_are_whole_in_a_pipe(
