@@ -161,6 +161,11 @@ _LIST: Final = (
         at_once=True,
     ),
     Cause("gpu_neighbours", "device shared with others", "other tenants launch on the same device"),
+    Cause(
+        "gpu_not_given",
+        "uses a GPU it was not given",
+        "a tenant works on a device that Kubernetes gave to others, or to nobody",
+    ),
     Cause("gpu_bound", "bound by the device", "calls wait for the device's own work", fault=False),
     Cause("tracer", "stalltop itself", "tracing takes a noticeable part of the time"),
 )

@@ -9,6 +9,7 @@ from diagnosis.facts import Facts
 from diagnosis.gpu import copies, graphs, launches, memory
 from diagnosis.gpu.clocks import clocks
 from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
+from diagnosis.gpu.given import gpu_not_given
 from diagnosis.gpu.hangs import nccl_hang
 from diagnosis.gpu.leaks import memory_leak
 from diagnosis.gpu.memory import gpu_memory_full
@@ -41,6 +42,7 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
         if not slower:  # a slower device explains longer waits better than who else is on it
             found += gpu_neighbours(facts, device, users)
     found += [suspicion for usage in callers for suspicion in retransmits(facts, usage)]
+    found += gpu_not_given(facts, callers)
     found += nccl_straggler(facts, {usage.pid: usage for usage in callers})
     found += nccl_hang(facts)
     yield from found

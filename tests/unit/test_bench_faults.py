@@ -26,8 +26,9 @@ from model.tenant import Tenant
 from tests.unit.windows import window
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs/faults.md"
-NOT_INJECTED = {"gpu_bound", "host_bound", "tracer", "unexplained_wait"}
-"""No fault, never an alarm, or none that a suite on a small host can bring about without being one itself."""
+NOT_INJECTED = {"gpu_bound", "gpu_not_given", "host_bound", "tracer", "unexplained_wait"}
+"""No fault, never an alarm, no loss of time, or none that a suite on a small host can bring about without
+being one itself."""
 
 
 def place(name: str) -> Place:
