@@ -29,7 +29,7 @@ from probes.visible_devices import (
     Gpu,
     Labels,
     gpus_of,
-    labels_by_uuid,
+    uuids_by_label,
     visible_devices,
 )
 
@@ -78,11 +78,15 @@ class ProcessDevices:
         self._root = root
         self._environments = Environments(root)
         self._gpus: tuple[Gpu, ...] = ()
-        self._by_uuid: Mapping[str, str] = {}
+        self._uuids: Mapping[str, str] = {}
+        """By label."""
+        self._labels: Mapping[str, str] = {}
+        """By UUID."""
         self._minors: Mapping[int, str] = {}
         self._listed: Mapping[int, frozenset[int]] = {}
-        self._visible: dict[tuple[int, int], Labels | None] = {}
-        """What programs see by their environment, by process and ``CudaProgram.born_ns``."""
+        self._visible: dict[tuple[int, int], tuple[str, ...] | None] = {}
+        """UUIDs of what programs see by their environment, by process and ``CudaProgram.born_ns``. A program
+        goes on with what it saw first, whatever becomes of the host's GPUs."""
         self._views: dict[int, _View] = {}
         """Of this window."""
 
@@ -93,9 +97,10 @@ class ProcessDevices:
             return
         gpus = gpus_of(devices.devices)
         if gpus != self._gpus:
-            self._gpus, self._by_uuid = gpus, labels_by_uuid(gpus)
+            self._gpus, self._uuids = gpus, uuids_by_label(gpus)
+            self._labels = {uuid: label for label, uuid in self._uuids.items()}
             self._minors = _minors(self._root)
-            self._visible.clear()
+            self._visible = {key: uuids for key, uuids in self._visible.items() if uuids is not None}
         listed: dict[int, set[int]] = {}
         for device in devices.devices:
             for holder in (
@@ -125,15 +130,16 @@ class ProcessDevices:
 
     def _view(self, pid: int) -> _View:
         program = self._program_of(pid)
-        uuids = {ordinal: self._by_uuid.get(uuid, UNKNOWN) for ordinal, uuid in program.uuids.items()}
+        asked = {ordinal: self._labels.get(uuid, UNKNOWN) for ordinal, uuid in program.uuids.items()}
         key = pid, program.born_ns
         if key not in self._visible:
-            self._visible[key] = self._look(pid, late=not program.watched)
-        visible = self._visible[key] or ()
+            seen = self._look(pid, late=not program.watched)
+            self._visible[key] = None if seen is None else tuple(self._uuids.get(each, "") for each in seen)
+        visible = tuple(self._labels.get(uuid, UNKNOWN) for uuid in self._visible[key] or ())
         on = self._listed.get(pid)
         if on and visible and not on & {gpu_of(label) for label in visible}:
             visible = ()
-        by_uuid = {ordinal: label for ordinal, label in uuids.items() if label}
+        by_uuid = {ordinal: label for ordinal, label in asked.items() if label}
         return _View(by_uuid, visible, program.watched or self._uninitialized(pid))
 
     def _look(self, pid: int, *, late: bool) -> Labels | None:

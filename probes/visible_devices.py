@@ -57,10 +57,11 @@ def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
     )
 
 
-def labels_by_uuid(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Labels by UUID, in lower case and without its kind: of GPUs without MIG, and of MIG devices."""
-    found = {_plain(gpu.uuid): gpu.label for gpu in gpus if not gpu.mig}
-    return found | {_plain(part.uuid): part.label for gpu in gpus for part in gpu.instances}
+def uuids_by_label(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """UUIDs, in lower case and without their kind, by label: of GPUs without MIG, and of MIG devices."""
+    found = {gpu.label: _plain(gpu.uuid) for gpu in gpus if not gpu.mig}
+    found |= {part.label: _plain(part.uuid) for gpu in gpus for part in gpu.instances}
+    return {label: uuid for label, uuid in found.items() if uuid}
 
 
 def visible_devices(

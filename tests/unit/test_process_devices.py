@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,7 @@ def test_labels_outlive_a_look_without_answer_and_the_process(host: Host) -> Non
 def test_the_only_gpu_is_where_a_process_was_that_is_gone(host: Host) -> None:
     (host.root / f"proc/{PID}/environ").unlink()
     assert host.labels(devices(device(0)), 1, NO_CHOICE) == ["0", "0"]
+    host.places.forget(PID)
     assert host.labels(FOUR, 1) == [""]
 
 
@@ -177,3 +179,10 @@ def test_what_a_program_set_itself_counts_if_that_was_watched(
     monkeypatch.setattr(Environments, "now", lambda self, pid, names: {"CUDA_VISIBLE_DEVICES": "3"})
     host.program = CudaProgram(1, watched, {})
     assert host.labels(FOUR, 1) == [expected]
+
+
+def test_a_program_goes_on_with_what_it_saw_when_gpus_come_and_go(host: Host) -> None:
+    assert host.labels(FOUR, 1, 2, 3) == ["0", "1", "2"]
+    fewer = devices(*(replace(device(index), index=index - 1) for index in (1, 2, 3)))
+    assert host.labels(fewer, 1, 2, 3) == ["", "0", "1"], "the driver counts those that are left anew"
+    assert host.labels(FOUR, 1, 2, 3) == ["0", "1", "2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.device import Device, MigInstance
-from probes.visible_devices import Gpu, gpus_of, labels_by_uuid, visible_devices
+from probes.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
 
 
 def gpu(index: int, name: str = "NVIDIA H100", instances: int = 0) -> Device:
@@ -99,9 +99,8 @@ def test_what_a_container_was_given_says_nothing_of_whole_gpus() -> None:
 
 
 def test_seven_mig_devices_have_seven_labels() -> None:
-    labels = labels_by_uuid(MIG)
-    assert [labels[f"0{number}aa0000-1111-2222-3333-444455556666"] for number in range(7)] == [
-        f"0:{number}" for number in range(7)
-    ]
-    assert "0bcd0000-aaaa-bbbb-cccc-dddd00000000" not in labels, "a GPU with MIG runs nothing itself"
-    assert labels_by_uuid(FOUR)["2bcd0000-aaaa-bbbb-cccc-dddd00000000"] == "2"
+    assert uuids_by_label(MIG) == {
+        **{f"0:{number}": f"0{number}aa0000-1111-2222-3333-444455556666" for number in range(7)},
+        "1:0": "10aa0000-1111-2222-3333-444455556666",
+    }, "a GPU with MIG runs nothing itself"
+    assert uuids_by_label(FOUR)["2"] == "2bcd0000-aaaa-bbbb-cccc-dddd00000000"
