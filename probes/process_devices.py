@@ -52,7 +52,7 @@ class _View:
 
     def label(self, device: int) -> str:
         if len(self.visible) == 1:
-            return self.visible[0]  # whatever it chose
+            return self.by_uuid.get(0, self.visible[0])  # whatever it chose
         if device == UNKNOWN_DEVICE or not (device or self.watched):
             return UNKNOWN
         ordinal = max(device - 1, 0)
@@ -130,17 +130,18 @@ class ProcessDevices:
 
     def _view(self, pid: int) -> _View:
         program = self._program_of(pid)
+        watched = program.watched or self._uninitialized(pid)
         asked = {ordinal: self._labels.get(uuid, UNKNOWN) for ordinal, uuid in program.uuids.items()}
         key = pid, program.born_ns
         if key not in self._visible:
-            seen = self._look(pid, late=not program.watched)
+            seen = self._look(pid, late=not watched)
             self._visible[key] = None if seen is None else tuple(self._uuids.get(each, "") for each in seen)
         visible = tuple(self._labels.get(uuid, UNKNOWN) for uuid in self._visible[key] or ())
         on = self._listed.get(pid)
         if on and visible and not on & {gpu_of(label) for label in visible}:
             visible = ()
         by_uuid = {ordinal: label for ordinal, label in asked.items() if label}
-        return _View(by_uuid, visible, program.watched or self._uninitialized(pid))
+        return _View(by_uuid, visible, watched)
 
     def _look(self, pid: int, *, late: bool) -> Labels | None:
         """What the process sees, by its environment."""

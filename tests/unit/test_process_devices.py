@@ -94,6 +94,12 @@ def test_the_uuids_that_a_program_asked_for_say_more_than_its_environment(host: 
     assert host.labels(different, 1, 2) == ["1", "0"]
 
 
+def test_the_uuid_of_the_only_device_that_a_program_sees(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "1"})
+    host.program = CudaProgram(1, True, {0: uuid(3)})
+    assert host.labels(FOUR, 1, NO_CHOICE) == ["3", "3"]
+
+
 def test_a_uuid_of_nothing_here_says_nothing(host: Host) -> None:
     host.program = CudaProgram(1, True, {0: uuid(9)})
     assert host.labels(FOUR, 1) == ["0"]
