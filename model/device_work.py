@@ -42,10 +42,19 @@ class DeviceWork:
         """Device memory by tenant, as far as its allocations were traced, bytes; on all devices together."""
         self.only = _only(window)
         """Label of the only device of the host, on which everything runs; empty where there are others."""
+        self.active: dict[str, list[tuple[str, int]]] = {}
+        """By tenant: labels of devices, and the time (ns) in which it was active there."""
+        self.together: dict[str, list[tuple[str, str, int]]] = {}
+        """By tenant: labels of devices, and the time (ns) in which another one was active there, too."""
         self._placement: Placement = placement(window)
         self._sums: dict[str, dict[str, Done]] = {}
         """By label of the device, and tenant."""
         self._add_rows()
+        for one in window.evidence.activity:
+            self.active.setdefault(one.tenant, []).append((one.device, one.active_ns))
+        for pair in window.evidence.overlaps:
+            self.together.setdefault(pair.tenant, []).append((pair.device, pair.other, pair.ns))
+            self.together.setdefault(pair.other, []).append((pair.device, pair.tenant, pair.ns))
         for call in window.open_calls:
             if not call.nested and not call.ended:
                 key = RowKey(

@@ -268,19 +268,17 @@ def _sharer(
 
 def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tuple[tuple[str, int], ...]]:
     """The time in which a tenant had work on a device, and of this that of each other tenant."""
-    evidence = work.window.evidence
 
     def here(place: str) -> bool:
         return holds(label, place) or (place == UNKNOWN and work.only == label)
 
-    active = [one.active_ns for one in evidence.activity if one.tenant == tenant and here(one.device)]
+    active = [ns for place, ns in work.active.get(tenant, ()) if here(place)]
     if not active:
         return None, ()
     others: dict[str, int] = {}
-    for pair in evidence.overlaps:
-        if here(pair.device) and tenant in (pair.tenant, pair.other):
-            other = pair.other if pair.tenant == tenant else pair.tenant
-            others[other] = others.get(other, 0) + pair.ns
+    for place, other, ns in work.together.get(tenant, ()):
+        if here(place):
+            others[other] = others.get(other, 0) + ns
     return sum(active), tuple(sorted(others.items(), key=lambda item: (-item[1], item[0])))
 
 
