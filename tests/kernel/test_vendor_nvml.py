@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from demo.build import Built
 from tests.kernel.vendor import LIBNVML
 
 pytestmark = [
@@ -38,6 +39,21 @@ def stalltop(environment: dict[str, str], *arguments: str) -> str:
     )
     assert "Traceback" not in done.stderr
     return done.stdout
+
+
+def test_the_stand_in_has_no_function_that_the_real_one_has_not(built: Built) -> None:
+    assert LIBNVML is not None
+    ours, theirs = (exported(path) for path in (built.nvml, LIBNVML))
+    assert len(ours) > 40
+    assert ours <= theirs
+
+
+def exported(library: Path) -> set[str]:
+    told = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True, timeout=100
+    ).stdout
+    names = {line.split()[-1].split("@")[0] for line in told.splitlines()}
+    return {name for name in names if name.startswith("nvml")}
 
 
 def test_check_says_so(environment: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -58,6 +59,7 @@ def library(*, old: bool = False) -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "a C compiler is needed to build the stand-in driver library"
     folder = Path(tempfile.mkdtemp(prefix="nvml-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     command = [compiler, "-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
     command += ["-DOLD_DRIVER"] if old else []
     subprocess.run([*command, *SOURCES, "-o", folder / "libnvidia-ml.so.1"], check=True, timeout=100)
