@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from diagnosis.engine import explain
-from model.device import Device
 from model.errors import BadUsage
 from model.evidence import Evidence
 from model.window import Window
@@ -25,8 +22,7 @@ from outputs.explain import explain_document, explain_text
 from outputs.saved import dump, load
 from outputs.text import table
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
-from tests.unit.random_windows import windows
-from tests.unit.windows import Calls, key, row_table, same_window, window
+from tests.unit.windows import row_table
 
 
 def written(one: Window, path: Path) -> Path:
@@ -37,21 +33,6 @@ def written(one: Window, path: Path) -> Path:
 def content(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     return found
-
-
-def test_everything_in_a_window_comes_back(tmp_path: Path) -> None:
-    for number, one in enumerate((full_window(), window(), replace(full_window(), system=None))):
-        same_window(load(written(one, tmp_path / f"{number}.stalltop")), one)
-
-
-def test_any_window_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("saved") / "any.stalltop"
-
-    @given(windows())
-    def check(one: Window) -> None:
-        same_window(load(written(one, path)), one)
-
-    check()
 
 
 def rewritten(change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -238,38 +219,6 @@ def test_a_file_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch:
     path.write_bytes(bytes((1 << 20) + 1))
     with pytest.raises(BadUsage, match="too large"):
         load(path)
-
-
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match="No such file"):
-        load(tmp_path / "nothing")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path / "pipe")
-
-
-def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> None:
-    bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
-    one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
-    device = load(written(one, tmp_path / "w.stalltop")).devices.devices[0]
-    assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
-
-
-def test_a_figure_that_is_no_number_is_saved_as_unknown(tmp_path: Path) -> None:
-    full = full_window()
-    (device,) = full.devices.devices
-    devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
-    coverage = replace(full.coverage, probe_ns=float("nan"))
-    found = load(written(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
-    assert found.devices.devices[0].power_watts is None
-    assert found.coverage.probe_ns == 0.0
-
-
-def test_splits_come_back(tmp_path: Path) -> None:
-    one = window([Calls(key(), [10]), Calls(key("cudaFree"), [20])], split=True)
-    same_window(load(written(one, tmp_path / "w.stalltop")), one)
 
 
 def test_saved_text_is_plain_json(tmp_path: Path) -> None:

@@ -10,11 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
 
-from model.device import Device
 from model.errors import BadUsage, Told
-from model.pivot import PERCENTS
 from model.window import Rows, Window
 from outputs.places import SUFFIX, free, state_directory, window_name
 from store import saving, writing
@@ -22,48 +19,12 @@ from store.reading import load, open_file
 from store.saving import dump, save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import hostile_window
-from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, rows, same_window, window
 
 
 def again(one: Window, path: Path) -> Window:
     """``one`` saved and opened."""
     return load(save(one, path, overwrite=True))
-
-
-@pytest.mark.parametrize(
-    "one",
-    [
-        full_window(),
-        window(),
-        replace(full_window(), system=None),
-        replace(full_window(), normals={full_window().rows.keys[0]: (4_000, 90_000)}),
-        window([Calls(key(), [10]), Calls(key("cudaFree"), [20])], split=True),
-        window(
-            [Calls(key(), [10]), Calls(key(host="gpu8", tenant="gpu8/docker:aa"), [20])], host="gpu7, gpu8"
-        ),
-    ],
-    ids=["full", "empty", "no system", "normals", "split", "two hosts"],
-)
-def test_everything_in_a_window_comes_back(one: Window, tmp_path: Path) -> None:
-    same_window(again(one, tmp_path / "w.stalltop"), one)
-
-
-def test_any_window_comes_back_and_is_saved_as_the_same_file(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    path = tmp_path_factory.mktemp("saved") / "any.stalltop"
-
-    @given(windows())
-    def check(one: Window) -> None:
-        found = again(one, path)
-        same_window(found, one)
-        assert np.array_equal(
-            found.rows.histograms.percentiles(PERCENTS), one.rows.histograms.percentiles(PERCENTS)
-        )
-        assert dump(found) == path.read_bytes()
-
-    check()
 
 
 def test_what_was_cleaned_on_saving_stays_as_it_is(tmp_path: Path) -> None:
@@ -200,23 +161,6 @@ def test_a_window_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(Told, match="too large"):
         save(full_window(), tmp_path / "w.stalltop")
     assert os.listdir(tmp_path) == []
-
-
-def test_control_characters_in_a_file_never_reach_the_screen(tmp_path: Path) -> None:
-    bad = Device(0, "GPU-1\x1b[2J", "H100\u202e\n")
-    one = replace(full_window(), devices=replace(full_window().devices, devices=(bad,)))
-    device = load(save(one, tmp_path / "w.stalltop")).devices.devices[0]
-    assert (device.uuid, device.name) == ("GPU-1[2J", "H100")
-
-
-def test_a_figure_that_is_no_number_is_saved_as_unknown(tmp_path: Path) -> None:
-    full = full_window()
-    (device,) = full.devices.devices
-    devices = replace(full.devices, devices=(replace(device, power_watts=float("nan")),))
-    coverage = replace(full.coverage, probe_ns=float("nan"))
-    found = load(save(replace(full, devices=devices, coverage=coverage), tmp_path / "w.stalltop"))
-    assert found.devices.devices[0].power_watts is None
-    assert found.coverage.probe_ns == 0.0
 
 
 def test_places_follow_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

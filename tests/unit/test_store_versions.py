@@ -164,16 +164,6 @@ def test_a_database_of_others_is_not_ours(tmp_path: Path) -> None:
         load(tmp_path / "other.db")
 
 
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match="No such file"):
-        load(tmp_path / "nothing")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path)
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadUsage, match="no regular file"):
-        load(tmp_path / "pipe")
-
-
 @pytest.mark.parametrize("name", ["a?b#c%20d é", os.fsdecode(b"no \xff text")])
 def test_a_path_with_odd_characters_opens(name: str, tmp_path: Path) -> None:
     path = save(full_window(), tmp_path / name / "w.stalltop")
