@@ -105,3 +105,76 @@ def test_a_library_that_takes_its_process_down(tmp_path: Path) -> None:
     command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "libnvidia-ml.so.1"), str(source)]
     subprocess.run(command, check=True, timeout=100)
     assert "took the process down" in read("", tmp_path)["unavailable"]
+
+
+SERVED = (
+    BEGIN
+    + """
+import io, pickle
+from probes import nvml_process
+
+def told(server, out, **request):
+    out.seek(0), out.truncate()
+    server.answer(request)
+    raw, found = out.getvalue(), []
+    while raw:
+        size = int.from_bytes(raw[:4], "big")
+        found.append(pickle.loads(raw[4 : 4 + size]))
+        raw = raw[4 + size :]
+    return found
+
+out = io.BytesIO()
+server = nvml_process.Server(out)
+"""
+)
+
+
+def test_a_driver_that_is_unloaded_and_loaded_again() -> None:
+    seen = run(
+        SERVED
+        + """
+def look(said, after=0.0):
+    show("devices=1\\n" + said)
+    now[0] += after
+    return [answer[0] if answer[0] != "unavailable" else answer[1] for answer in told(server, out, look=True)]
+
+now = [0.0]
+nvml_process.time.monotonic = lambda: now[0]
+retry = nvml_process.RETRY_SECONDS
+print(json.dumps([
+    look("fail.nvmlInitWithFlags=9", 1.0),
+    look("", 1.0),  # not looked for at every turn
+    look("", retry),
+    look("fail.nvmlDeviceGetUtilizationRates=1", 1.0),
+    look("", retry),
+    look("fail.nvmlDeviceGetHandleByIndex_v2=999", 1.0),
+]))
+""",
+        library(),
+        "devices=1\n",
+    )
+    fine = ["begun", "asking", "device", "done"]
+    gone = "the NVIDIA driver was unloaded"
+    assert json.loads(seen) == [
+        ["the NVIDIA driver is not loaded"],
+        ["the NVIDIA driver is not loaded"],
+        fine,
+        ["begun", "asking", gone],
+        fine,
+        fine,
+    ]
+
+
+def test_who_is_asked_last_and_who_is_not() -> None:
+    seen = run(
+        SERVED
+        + """
+def asked(**request):
+    return [answer[1] for answer in told(server, out, look=True, **request) if answer[0] == "asking"]
+
+print(json.dumps([asked(), asked(without=[1]), asked(last=[0]), asked(without=[0, 1, 2])]))
+""",
+        library(),
+        "devices=3\n",
+    )
+    assert json.loads(seen) == [[0, 1, 2], [0, 2], [1, 2, 0], []]
