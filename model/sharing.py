@@ -208,7 +208,8 @@ def _sharing(
         called = {tenant: done for tenant, done in called.items() if tenant in listed}
     allocations = [one for one in work.window.allocations if {uuid, *within} & set(one.uuids)]
     tenants = listed.keys() | called.keys()
-    way = way_of(device, len(tenants))
+    # Processes whose tenants are not known are listed together, and may be of as many.
+    way = way_of(device, len(tenants - {""}) + len(listed.get("", ())))
     sharers = tuple(
         _sharer(work, label, tenant, listed.get(tenant, ()), called.get(tenant, Done()), allocations, way)
         for tenant in sorted(tenants, key=lambda tenant: _order(work.window, tenant))

@@ -79,7 +79,9 @@ def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
         )
     elif number == 1:
         through = ", through MPS" if sharing.way == "mps" else ""
-        said = f"Only {who(sharing.sharers[0].tenant, window)} uses {gpu}{through}{busy}."
+        tenant = sharing.sharers[0].tenant
+        users = f"Only {who(tenant, window)} uses" if tenant else "Processes whose tenant is not known use"
+        said = f"{users} {gpu}{through}{busy}."
     elif sharing.way == "unknown":
         said = f"Who uses {gpu} is not known{busy}."
     else:

@@ -63,6 +63,13 @@ def test_how_a_device_is_shared(way: Way, device: Device) -> None:
     assert way_of(device) == way
 
 
+def test_processes_of_unknown_tenants_are_one_line_and_may_be_of_several() -> None:
+    device = gpu(client(1, "", "C"), client(2, "", "C"))
+    sharing = sharing_of(on(device), device)
+    assert (sharing.way, [one.pids for one in sharing.sharers]) == ("time-sliced", [(1, 2)])
+    assert (sharing.shared, way_of(device)) == (False, "time-sliced")
+
+
 def test_a_server_of_mps_is_no_tenant() -> None:
     device = gpu(SERVER, client(1, TRAIN), client(2, SERVE))
     sharing = sharing_of(on(device), device)

@@ -48,6 +48,10 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
             "4 tenants share GPU 0 at once, through MPS; the device is 93% busy; "
             "a split is not measurable here.",
         ),
+        (
+            replace(sharing("time-sliced"), sharers=(Sharer(""),)),
+            "Processes whose tenant is not known use GPU 0.",
+        ),
         (sharing("mps", 1), "Only docker:0 uses GPU 0, through MPS."),
         (
             sharing("time-sliced", 2, busy_percent=100.0),
