@@ -119,7 +119,7 @@ class SimulatedSource:
         rows = self._between(self._counted(age, seconds, now_on), seconds, now_on)
         calls = int(rows.calls[: len(self._keys)].sum())
         assert rows.split_ns is not None
-        active = simulated_activity(rows, seconds, self._device, self._active_random)
+        active = simulated_activity(rows, seconds, self._active_random)
         evidence = host.evidence(rows.keys, rows.calls, rows.split_ns, seconds, self._cast, now_on)
         coverage = replace(
             self._coverage(), cost_percent=100.0 * calls * PROBE_NS / (seconds * 1e9), tracing=self._reason
@@ -145,9 +145,9 @@ class SimulatedSource:
     def close(self) -> None:
         """Nothing to leave behind."""
 
-    def _device(self, key: RowKey) -> str:
-        """The label of the device that a row's process is on: see ``simulated_devices``."""
-        return label_of(key.pid % self._plot.gpus)
+    def _label(self, pid: int) -> str:
+        """That of the device that a process is on: see ``simulated_devices``."""
+        return label_of(pid % self._plot.gpus)
 
     def _add(self, number: int, operations: int) -> None:
         person = self._plot.people[number % len(self._plot.people)]
@@ -162,7 +162,8 @@ class SimulatedSource:
             parents: dict[str, int] = {}
             for act, parent in acts:
                 index = parents.get(parent, -1)
-                key = RowKey(HOST, tenant.id, pid, habit.process, act.layer, act.operation, bool(parent))
+                what = act.layer, act.operation, bool(parent)
+                key = RowKey(HOST, tenant.id, pid, habit.process, *what, self._label(pid))
                 parents[act.operation] = len(self._rows)
                 own = replace(act, per_second=act.per_second * scale / habit.processes)
                 share = float(self._random.uniform(0.72, 0.9))
@@ -282,7 +283,10 @@ class SimulatedSource:
         def opened(layer: str, operation: str, age_seconds: float, nested: bool) -> None:
             age_ns = int(age_seconds * 1e9)
             found.append(
-                OpenCall(key.tenant, key.pid, key.pid, key.process, layer, operation, age_ns, nested)
+                OpenCall(
+                    *(key.tenant, key.pid, key.pid, key.process, layer, operation, age_ns, nested),
+                    device=key.device,
+                )
             )
 
         since = age % _HANG_PERIOD - _HANG_AFTER

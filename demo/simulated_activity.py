@@ -5,14 +5,13 @@ Programs work in steps: they launch and copy, and then they wait for all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.activity import ToldActivity, told_activity
-from model.window import RowKey, Rows
+from model.window import Rows
 from probes.activity import TICK_NS
 from probes.operations import FUNCTIONS
 
@@ -25,15 +24,13 @@ _SPREAD_TICKS: Final = 0.7
 """How long after the beginning of its step a call begins, on average."""
 
 
-def simulated_activity(
-    rows: Rows, seconds: float, device_of: Callable[[RowKey], str], random: np.random.Generator
-) -> ToldActivity:
-    """That of the ``rows`` of a window of ``seconds``; ``device_of`` gives the label of a row's device."""
+def simulated_activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
+    """That of the ``rows`` of a window of ``seconds``."""
     ticks = max(int(seconds * 1e9) // TICK_NS, 1)
     processes: dict[tuple[str, str, int], list[tuple[str, int, float]]] = {}
     for key, calls, total_ns in zip(rows.keys, rows.calls.tolist(), rows.total_ns.tolist(), strict=True):
         if calls and key.outermost and key.operation.partition(" ")[0] in _USE_DEVICE:
-            whose = device_of(key), key.tenant, key.pid
+            whose = key.device, key.tenant, key.pid
             processes.setdefault(whose, []).append((key.operation, calls, total_ns / calls / TICK_NS))
     active: dict[tuple[str, str], NDArray[np.bool_]] = {}
     for (device, tenant, _), own in processes.items():

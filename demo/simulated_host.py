@@ -231,6 +231,7 @@ def _charges(keys: Sequence[RowKey], split_ns: U64, cast: Cast, now: Moment) -> 
                     *_who(culprit),
                     ns,
                     times,
+                    key.device,
                 )
             )
 
