@@ -180,7 +180,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_allocation": "pieces of device memory not followed: their table is full",
         "no_communicator": "ranks of NCCL communicators not followed: all their records are in use",
         "no_kernel": "launches whose kernel is not told: all counts by kernel are in use",
-        "no_activity": "calls that do not say when their process was active on a device: all records are in use",
+        "no_activity": "calls that do not say when they were active on a device: all records are in use",
         "no_ring": "calls not kept one by one, only counted in their rows: the ring for them was full",
         "missed": "probe hits the kernel itself skipped",
     }
