@@ -185,3 +185,25 @@ def test_memory_that_is_followed_has_a_size() -> None:
 def test_what_launches_one_kernel_is_known_to_the_screen() -> None:
     launching = {function.symbol for function in FUNCTIONS if function.object == Object.LAUNCHES}
     assert launching == LAUNCHING
+
+
+@pytest.mark.parametrize(
+    ("layer", "uses", "does_not"),
+    [
+        (
+            "driver",
+            "cuLaunchKernel_ptsz cuGraphLaunch cuMemcpyHtoD cuMemcpyHtoDAsync_v2 cuMemsetD8_v2 cuCtxSynchronize"
+            " cuMemPrefetchAsync cuEventSynchronize",
+            "cuMemAlloc_v2 cuMemFree_v2 cuGraphInstantiate cuStreamBeginCapture cuStreamWaitEvent cuModuleLoad",
+        ),
+        (
+            "runtime",
+            "cudaLaunchKernel cudaGraphLaunch cudaMemcpyAsync cudaMemset cudaDeviceSynchronize",
+            "cudaMalloc cudaFree cudaGraphInstantiate cudaStreamEndCapture cudaStreamWaitEvent",
+        ),
+        ("nccl", "ncclAllReduce ncclSend ncclGroupEnd", "ncclGroupStart ncclCommInitRank ncclCommDestroy"),
+    ],
+)
+def test_who_works_or_waits_uses_the_device(layer: str, uses: str, does_not: str) -> None:
+    assert all(found(symbol, layer).uses_device for symbol in uses.split())
+    assert not any(found(symbol, layer).uses_device for symbol in does_not.split())
