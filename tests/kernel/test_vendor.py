@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from probes import libraries, operations
+from probes import layout, libraries, operations
 from probes.attach import Point
 from probes.elf import Image, read_image
 from probes.kernel_side import KernelSide
@@ -20,6 +20,7 @@ from probes.operations import FUNCTIONS, Direction, Function, Size, match
 from probes.placement import places
 from probes.probed_file import Attach, Probes
 from tests.kernel.children import Child
+from tests.kernel.harness import probe
 from tests.kernel.traced_program import read_calls
 from tests.kernel.vendor import CUDART12, CUDART13, HEADERS, LIBCUDA
 
@@ -129,6 +130,53 @@ def declared(header: Path) -> dict[str, list[str]]:
         plain = re.sub(r"__dv\([^)]*\)", "", parameters)
         found.setdefault(name, [re.split(r"[\s*]+", part.strip())[-1] for part in plain.split(",")])
     return found
+
+
+@with_headers
+@pytest.mark.parametrize("headers", HEADERS, ids=lambda path: str(path).split("/.vendor/")[-1].split("/")[0])
+def test_devices_and_contexts_stand_where_the_headers_say(headers: Path) -> None:
+    prototypes = declared(headers / "cuda.h") | declared(headers / "cuda_runtime_api.h")
+    ordinal_at = {"cuCtxCreate_v2": 2, "cuCtxCreate_v3": 4, "cuCtxCreate_v4": 3}
+    for symbol in ordinal_at.keys() & prototypes.keys():
+        function = match(symbol, operations.DRIVER)
+        assert function is not None
+        chosen = layout.Choosing(function.id % layout.CHOOSINGS)
+        assert chosen.name == f"CREATES_{prototypes[symbol].index('dev')}"
+        assert prototypes[symbol].index("dev") == ordinal_at[symbol]
+    assert {symbol: prototypes[symbol] for symbol in CHOOSING} == CHOOSING
+    assert match("cuCtxGetDevice_v2", operations.DRIVER) is None, "it has a context as well"
+
+
+CHOOSING = {
+    "cudaSetDevice": ["device"],
+    "cuDevicePrimaryCtxRetain": ["pctx", "dev"],
+    "cuDeviceGetUuid": ["uuid", "dev"],
+    "cuCtxSetCurrent": ["ctx"],
+    "cuCtxPushCurrent": ["ctx"],
+    "cuCtxPopCurrent": ["pctx"],
+    "cuCtxDestroy": ["ctx"],
+    "cuCtxGetDevice": ["device"],
+}
+"""What ``bpf/selection.h`` takes their first two arguments for."""
+
+
+@pytest.mark.skipif(CUDART12 is None or LIBCUDA is None, reason="CUDA's libraries were not fetched")
+def test_the_runtime_makes_cuda_ready_by_the_function_that_has_a_probe(tmp_path: Path) -> None:
+    assert CUDART12 is not None
+    assert LIBCUDA is not None
+    (tmp_path / "libcuda.so.1").symlink_to(LIBCUDA)
+    kernel = KernelSide(slots=64, threads=64)
+    try:
+        probe(kernel, LIBCUDA, operations.DRIVER)
+        probe(kernel, CUDART12, operations.RUNTIME)
+        with Child(("env", f"LD_LIBRARY_PATH={tmp_path}")) as child:
+            child.load(CUDART12)
+            assert not kernel.program_of(child.pid).watched
+            assert b"libcuda.so" not in Path(f"/proc/{child.pid}/maps").read_bytes(), "it is loaded later"
+            child.call(CUDART12, "cudaSetDevice", 1, 0)
+            assert kernel.program_of(child.pid).watched
+    finally:
+        kernel.close()
 
 
 def newest(symbol: str, prototypes: dict[str, list[str]]) -> str:
