@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from model.cpu_list import cpus_of, list_of
@@ -22,6 +23,7 @@ def label_of(gpu: int, instance: int | None = None) -> str:
     return str(gpu) if instance is None else f"{gpu}:{instance}"
 
 
+@lru_cache(1024)
 def parts_of(label: str) -> tuple[int, int | None] | None:
     """The number of the GPU, and that of the MIG device on it or None; None where it is no label."""
     found = _LABEL.fullmatch(label)
