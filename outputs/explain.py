@@ -39,6 +39,10 @@ def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
         "looked_at": seen,
         "unknown": list(window.evidence.unknown),
         "tenants": whole["tenants"],
+        "devices": [
+            {name: device[name] for name in ("index", "uuid", "name", "utilization_percent", "sharing")}
+            for device in whole["devices"]
+        ],
     }
 
 

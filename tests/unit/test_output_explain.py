@@ -20,6 +20,7 @@ from model.device import Devices
 from model.evidence import Evidence
 from model.window import Coverage, Window
 from outputs.chain_text import about, branches, step
+from outputs.document import document
 from outputs.explain import SCHEMA, explain_document, explain_text
 from outputs.style import Style
 from store.saving import save
@@ -107,6 +108,12 @@ def test_the_json_object() -> None:
     assert chain["fix"][0] == {"text": "keep train off the CPUs of serve", "command": command, "look": False}
     assert chain["rows"][0]["operation"] == "host gap"
     assert explain_document(healthy(), ())["healthy"] is True
+
+
+def test_json_says_who_shares_each_device() -> None:
+    (device,) = explain_document(full_window(), ())["devices"]
+    (whole,) = document(full_window())["devices"]
+    assert device["sharing"] == whole["sharing"]
 
 
 def test_every_field_is_described() -> None:
