@@ -83,8 +83,11 @@ def notes(one: Sharer, sharing: Sharing, window: Window, *, unicode: bool = True
     others = sharing_text.overlaps(one, window)
     if others:
         said.append((f"of that, together with {others}", False))
-    elif one.active_ns and sharing.shared:
-        said.append(("of that, together with nobody", False))
+    elif sharing.shared and any(user.active_ns for user in sharing.sharers):
+        # A line for each, whether it was active or not: what is below stays where it is.
+        said.append(
+            ("of that, together with nobody" if one.active_ns else "not active in this window", False)
+        )
     if not one.calls and one.in_flight:
         calls = "a call that has" if one.in_flight == 1 else f"{one.in_flight} calls that have"
         said.append((f"in {calls} not returned", False))

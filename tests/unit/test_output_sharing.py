@@ -142,7 +142,7 @@ def test_figures_and_notes_of_tenants() -> None:
     )
     assert lines["batch-job"] == (
         ["0", "0", "0ns", "0B", "1.00GiB", "–"],
-        ["no scheduler gave it this device"],
+        ["not active in this window", "no scheduler gave it this device"],
     )
 
 
