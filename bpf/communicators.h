@@ -216,6 +216,14 @@ INLINE void member_leaves(struct thread *thread, u64 handle)
 	member->state = MEMBER_OVER;
 }
 
+INLINE void member_is_used(struct thread *thread, struct frame *frame, u64 handle)
+{
+	struct member *member = find_member(thread, handle);
+
+	if (member)
+		on_device(frame, member->device);
+}
+
 INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle)
 {
 	struct member *member = find_member(thread, handle);

@@ -266,6 +266,7 @@ enum object {
 	OBJECT_LEAVES = 7,          /* a communicator: its handle */
 	OBJECT_ENTERS = 8,          /* a collective: the communicator's handle */
 	OBJECT_LAUNCHES = 9,        /* a kernel: its function or handle */
+	OBJECT_USES = 10,           /* a communicator: its handle */
 };
 
 /* The device memory of one process, since it runs its program. */

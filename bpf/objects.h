@@ -30,6 +30,9 @@ INLINE void object_begins(const struct function *function, struct thread *thread
 	case OBJECT_ENTERS:
 		member_enters(thread, frame, value);
 		break;
+	case OBJECT_USES:
+		member_is_used(thread, frame, value);
+		break;
 	}
 }
 

@@ -75,6 +75,8 @@ class Object(IntEnum):
     """A collective: the handle of its communicator."""
     LAUNCHES = 9
     """A kernel: its function or handle."""
+    USES = 10
+    """A communicator, not for a collective: its handle."""
 
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
@@ -276,6 +278,7 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
         (Object.ENTERS, 4, "ncclAllGather ncclAlltoAll ncclBcast"),
         (Object.ENTERS, 5, "ncclAllReduce ncclReduceScatter ncclBroadcast ncclGather ncclScatter"),
         (Object.ENTERS, 6, "ncclReduce"),
+        (Object.USES, 4, "ncclSend ncclRecv"),
         (
             Object.LAUNCHES,
             0,

@@ -48,7 +48,7 @@ def pop():
 """
 """The start of a program that calls CUDA by hand."""
 
-CALLS = {"cudaDeviceSynchronize", "cuCtxSynchronize", "ncclAllReduce"}
+CALLS = {"cudaDeviceSynchronize", "cuCtxSynchronize", "ncclAllReduce", "ncclSend", "ncclRecv"}
 
 
 @pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])
@@ -158,7 +158,7 @@ def test_an_open_call_tells_its_device(kernel: KernelSide, workplace: Workplace,
     caller.do("wait")
 
 
-def test_collectives_go_to_the_device_of_their_communicator(kernel: KernelSide, built: Built) -> None:
+def test_what_uses_a_communicator_goes_to_its_device(kernel: KernelSide, built: Built) -> None:
     text = """
 comms = (ctypes.c_void_p * 3)()
 nccl.ncclCommInitAll(comms, 3, (ctypes.c_int * 3)(5, 3, 1))
@@ -174,10 +174,12 @@ nccl.ncclCommSplit(one, 0, 0, ctypes.byref(part), None)
 for times, comm in enumerate([*comms, *others, one.value, part.value], 1):
     for _ in range(times):
         nccl.ncclAllReduce(None, None, ctypes.c_size_t(1), 7, 0, ctypes.c_void_p(comm), None)
+for function in (nccl.ncclSend, nccl.ncclRecv):
+    function(None, ctypes.c_size_t(1), 7, 0, ctypes.c_void_p(comms[0]), None)
 """
     with Child() as child:
         child.do("run", program(built, text))
-        assert devices(kernel, child.pid) == {6: 1, 4: 2, 2: 3 + 5, 1: 4, 8: 6 + 7}
+        assert devices(kernel, child.pid) == {6: 1 + 2, 4: 2, 2: 3 + 5, 1: 4, 8: 6 + 7}
 
 
 def test_forked_and_executed_programs_choose_anew(

@@ -4,7 +4,8 @@ import pytest
 
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from model.kernels import LAUNCHING
-from probes import operations
+from probes import layout, operations
+from probes.layout import Choosing
 from probes.operations import (
     BETWEEN_CALLS,
     FUNCTIONS,
@@ -163,7 +164,8 @@ def test_a_communicator_in_progress_is_no_error() -> None:
         ("ncclAllReduce", "nccl", Object.ENTERS, 5),
         ("ncclReduce", "nccl", Object.ENTERS, 6),
         ("ncclAllGather", "nccl", Object.ENTERS, 4),
-        ("ncclSend", "nccl", Object.NONE, 0),
+        ("ncclSend", "nccl", Object.USES, 4),
+        ("ncclGroupEnd", "nccl", Object.NONE, 0),
     ],
 )
 def test_what_outlives_a_call(symbol: str, layer: str, kind: Object, at: int) -> None:
@@ -206,3 +208,32 @@ def test_what_launches_one_kernel_is_known_to_the_screen() -> None:
 def test_who_works_or_waits_uses_the_device(layer: str, uses: str, does_not: str) -> None:
     assert all(found(symbol, layer).uses_device for symbol in uses.split())
     assert not any(found(symbol, layer).uses_device for symbol in does_not.split())
+
+
+@pytest.mark.parametrize(
+    ("symbol", "layer", "choosing"),
+    [
+        ("cuInit", "driver", Choosing.BEGINS),
+        ("cudaSetDevice", "runtime", Choosing.SETS_DEVICE),
+        ("cuCtxCreate", "driver", Choosing.CREATES_2),
+        ("cuCtxCreate_v2", "driver", Choosing.CREATES_2),
+        ("cuCtxCreate_v3", "driver", Choosing.CREATES_4),
+        ("cuCtxCreate_v4", "driver", Choosing.CREATES_3),
+        ("cuCtxCreate_v5", "driver", None),  # nobody knows yet where its device stands
+        ("cuCtxGetDevice", "driver", Choosing.TELLS),
+        ("cuCtxGetDevice_v2", "driver", None),
+        ("cuDeviceGetUuid_v2", "driver", Choosing.TELLS_UUID),
+        ("cuCtxGetCurrent", "driver", None),
+        ("cudaGetDevice", "runtime", None),  # called too often to be worth it
+        ("cudaSetDevice", "driver", None),
+    ],
+)
+def test_what_chooses_a_device(symbol: str, layer: str, choosing: Choosing | None) -> None:
+    function = match(symbol, layer)
+    if choosing is None:
+        assert function is None
+        return
+    assert function is not None
+    assert function.operation == 0, "it is not counted"
+    assert function.id >= layout.FIRST_CHOOSING
+    assert function.id % layout.CHOOSINGS == choosing
