@@ -43,10 +43,10 @@ def traced(scenario: Scenario, built: Built) -> Iterator[tuple[DemoTenants, Trac
 
 
 def look(source: TracedTenants, seconds: float = 1.0) -> tuple[Window, Sharing]:
+    """The window after so long, and who shares its device; nobody does where NVML is still starting."""
     time.sleep(seconds)
     window = source.read()
-    (sharing,) = sharings(window)
-    return window, sharing
+    return window, next(iter(sharings(window)), Sharing("", "", "unknown"))
 
 
 def names(window: Window, sharing: Sharing) -> set[str]:
@@ -63,7 +63,7 @@ def complete(window: Window, sharing: Sharing) -> bool:
 
 
 def agrees(window: Window, sharing: Sharing) -> None:
-    """Allocation and telemetry: nobody is credited with what another pod was given, or does."""
+    """Allocation and telemetry: no tenant is credited with what another pod was given."""
     for holding in sharing.holdings:
         given = holding.allocation
         if given.tenant:
@@ -74,7 +74,6 @@ def agrees(window: Window, sharing: Sharing) -> None:
                 given.pod,
                 given.container,
             )
-    assert not sharing_text.not_given(sharing, window)
 
 
 def no_split(window: Window, sharing: Sharing) -> None:
@@ -112,6 +111,7 @@ def test_four_pods_through_mps_in_twelve_looks(built: Built) -> None:
             together |= {window.tenants[one.tenant].name for one in sharing.sharers if one.overlaps}
             no_split(window, sharing)
             agrees(window, sharing)
+            assert not sharing_text.not_given(sharing, window)
             if number == LOOKS // 2:
                 before = container(window, "chat-0/server")
                 identity = tenants.replaced("chat")
