@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def test_ready_queries_say_who_shares_a_gpu(name: str, file: Path) -> None:
 
 @pytest.mark.parametrize("name", READY)
 def test_a_file_from_before_answers_the_same_queries(name: str, tmp_path: Path) -> None:
-    path = record(tmp_path / "r.stalltop", [replace(full_window())])
+    path = record(tmp_path / "r.stalltop", [full_window()])
     make_earlier(path, 2)
     found = asked(path, ready.query(name))
     assert {row[0] for row in found} == ({"not measured"} if name == "gpu-tenants" else set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -158,4 +158,4 @@ def test_windows_without_anything_new_are_equal(tmp_path: Path) -> None:
     now = load(Path(__file__).parent / "files" / "version-2.stalltop")
     path = record(tmp_path / "r.stalltop", [now])
     make_earlier(path, 2)
-    same_window(load(path), replace(now))
+    same_window(load(path), now)
