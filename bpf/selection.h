@@ -15,9 +15,13 @@
 #include "maps.h"
 #include "threads.h"
 
-#define CUDA_PROGRAMS 4096  /* programs that have chosen a device, or made a call; the oldest make room */
-#define MADE_CONTEXTS 16384 /* contexts whose device is known, the same */
-#define CHOICES 4096        /* calls that choose, at once */
+/*
+ * The oldest make room, earlier than one would think: each CPU sets up to 128 free elements of such a map aside. So
+ * there is room for some on every CPU of a large host.
+ */
+#define CUDA_PROGRAMS 16384 /* programs that have chosen a device, or made a call */
+#define MADE_CONTEXTS 65536 /* contexts whose device is known */
+#define CHOICES 32768       /* calls that choose, at once */
 #define NO_CONTEXT 0
 
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
