@@ -14,6 +14,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, Final
 
 from model.call_cost import CallCost
@@ -29,6 +30,11 @@ GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
 """One entry for each GPU that the driver has taken: NVML knows only those there were when it was opened."""
 LOST_SECONDS: Final = 30.0
 """How often NVML is opened anew while a GPU is lost: only that finds one that was reset."""
+PUT_OFF_LOOKS: Final = 10
+"""For how many looks NVML stays open as it is while XIDs come: those of a GPU that is about to go are told on
+its own row. One that reports them without end does not put it off for ever."""
+MOST_XIDS: Final = 256
+"""Kept of a GPU that is not asked for long; the newest."""
 
 __all__ = ["Nvml", "NvmlUnavailable"]
 
@@ -56,9 +62,12 @@ class Nvml:
         self._ask = Asking(pynvml)
         self._xids = XidWatch(pynvml)
         self._gpus: list[Gpu] = []
-        self._came: dict[int, tuple[int, ...]] = {}
+        self._came: dict[str, tuple[int, ...]] = {}
+        """XIDs that were not told yet, by what the GPU is known by."""
+        self._put_off = 0
         self._lost_since: float | None = None
         self._open = False
+        self._bus: tuple[str, ...] = ()
         self.driver = ""
         self._start()
 
@@ -78,23 +87,31 @@ class Nvml:
     def begin(self) -> None:
         """Begin a look: see which GPUs there are, and what they reported. Raises NvmlUnavailable."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
-        if self._on_bus() != self._bus or lost_for >= LOST_SECONDS:
-            self.close()
-            self._start()
-        self._came = self._xids.read()
+        came = self._xids.read()  # before it is closed, which drops what nobody took
+        for index, xids in came.items():
+            who = _key(self._gpus[index])
+            self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]
+        if self._on_bus() == self._bus and lost_for < LOST_SECONDS:
+            return
+        if came and self._put_off < PUT_OFF_LOOKS:
+            self._put_off += 1
+            return
+        self.close()
+        self._start()
 
     def device(self, index: int) -> Device:
         """One GPU now. Raises NvmlUnavailable."""
-        gpu, xids = self._gpus[index], self._came.pop(index, ())
+        gpu = self._gpus[index]
         try:
             handle = self._ask("nvmlDeviceGetHandleByIndex", index)
-            return gpu.look(handle, xids, lambda: self._xids.watch(self._ask, index, handle))
+            found = gpu.look(handle, lambda: self._xids.watch(self._ask, index, handle))
         except GpuGone as reason:
             if self._lost_since is None:
                 self._lost_since = self._clock()
-            return Device(index, gpu.uuid, gpu.name, xids=xids, lost=True, notes=(str(reason),))
+            found = Device(index, gpu.uuid, gpu.name, lost=True, notes=(str(reason),))
         except NoAnswer as reason:
-            return Device(index, gpu.uuid, gpu.name, xids=xids, notes=(str(reason),))
+            found = Device(index, gpu.uuid, gpu.name, notes=(str(reason),))
+        return replace(found, xids=self._came.pop(_key(gpu), ()))
 
     def costs(self) -> tuple[CallCost, ...]:
         """What its calls took, the dearest first."""
@@ -111,8 +128,8 @@ class Nvml:
                 self._nvml.nvmlShutdown()
 
     def _start(self) -> None:
-        self._lost_since = None
-        self._bus = self._on_bus()
+        self._lost_since, self._put_off = None, 0
+        bus_before, self._bus = self._bus, self._on_bus()
         try:
             self._ask("nvmlInit")
             self._open = True
@@ -128,7 +145,9 @@ class Nvml:
         if not count:
             self.close()
             raise NvmlUnavailable(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
-        known = {gpu.index: gpu for gpu in self._gpus}
+        # Where GPUs came or went, the others may have other numbers than before.
+        as_before = self._bus == bus_before and count == len(self._gpus)
+        known = {gpu.index: gpu for gpu in self._gpus if as_before}
         self._gpus = [
             Gpu(index, self._ask, clock=self._clock, wall_clock=self._wall_clock, known=known.get(index))
             for index in range(count)
@@ -140,3 +159,8 @@ class Nvml:
             return tuple(sorted(os.listdir(self._gpus_folder)))
         except OSError:
             return ()
+
+
+def _key(gpu: Gpu) -> str:
+    """What a GPU is known by, also one that cannot say who it is."""
+    return gpu.uuid or str(gpu.index)

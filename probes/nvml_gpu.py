@@ -88,8 +88,8 @@ class Gpu:
         """The reading with which a look begins: what the look before had no time for."""
         self._late = ""
 
-    def look(self, handle: Any, xids: tuple[int, ...], watch: Callable[[], None]) -> Device:
-        """The GPU now. ``watch`` has its XIDs reported. Raises what ``Asking`` does."""
+    def look(self, handle: Any, watch: Callable[[], None]) -> Device:
+        """The GPU now, but for its XIDs: ``watch`` has them reported. Raises what ``Asking`` does."""
         ask = self._ask
         self._asked.clear()
         self._first = next((at for at, reading in enumerate(READINGS) if reading.name == self._late), 0)
@@ -116,7 +116,6 @@ class Gpu:
             index=self.index,
             uuid=self.uuid,
             name=self.name,
-            xids=xids,
             mig=self._mig,
             processes=processes,
             instances=instances,
