@@ -184,9 +184,12 @@ class Device:
     remap_failed: bool | None = None
     """A row could not be replaced: the board is to be exchanged."""
 
+    host: str = ""
+    """The host that it is in, where hosts are put together; empty: that of its window."""
+
     @property
     def label(self) -> str:
-        """What names it on its host: its number."""
+        """What names it on its host: its number. Where hosts are put together, several may have it."""
         return str(self.index)
 
 

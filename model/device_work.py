@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from model.device_label import holds
+from model.device import Device
+from model.device_label import UNKNOWN, holds
 from model.families import WAITING_PARTS, Family, kind_of
+from model.hosts import host_of
 from model.placing import Placement, placement
 from model.window import SPLITS, RowKey, Window
 
@@ -40,45 +42,56 @@ class DeviceWork:
         """Whether it is known where the time of calls went."""
         self.held = _held(window)
         """Device memory by tenant, as far as its allocations were traced, bytes; on all devices together."""
-        self.only = _only(window)
-        """Label of the only device of the host, on which everything runs; empty where there are others."""
+        self._only = _only(window)
         self.active: dict[str, list[tuple[str, int]]] = {}
-        """By tenant: labels of devices, and the time (ns) in which it was active there."""
+        """By tenant: labels of devices on its host, and the time (ns) in which it was active there."""
         self.together: dict[str, list[tuple[str, str, int]]] = {}
         """By tenant: labels of devices, and the time (ns) in which another one was active there, too."""
         self._placement: Placement = placement(window)
-        self._sums: dict[str, dict[str, Done]] = {}
-        """By label of the device, and tenant."""
+        self._sums: dict[tuple[str, str], dict[str, Done]] = {}
+        """By host and label of the device, and tenant."""
         self._add_rows()
         for one in window.evidence.activity:
-            self.active.setdefault(one.tenant, []).append((one.device, one.active_ns))
+            place = self._place(one.tenant, one.device)
+            self.active.setdefault(one.tenant, []).append((place, one.active_ns))
         for pair in window.evidence.overlaps:
-            self.together.setdefault(pair.tenant, []).append((pair.device, pair.other, pair.ns))
-            self.together.setdefault(pair.other, []).append((pair.device, pair.tenant, pair.ns))
+            place = self._place(pair.tenant or pair.other, pair.device)
+            self.together.setdefault(pair.tenant, []).append((place, pair.other, pair.ns))
+            self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
         for call in window.open_calls:
             if not call.nested and not call.ended:
                 key = RowKey(
-                    window.host, call.tenant, call.pid, call.process, call.layer, call.operation,
+                    host_of(window.host, call.tenant),
+                    *(call.tenant, call.pid, call.process, call.layer, call.operation),
                     device=call.device,
                 )  # fmt: skip
                 for found in self._of(key):
                     found.in_flight += 1
 
-    def on(self, label: str) -> dict[str, Done]:
-        """The tenants with calls on a device, or on a MIG instance of it."""
+    def host(self, device: Device) -> str:
+        """The host that a device of the window is in."""
+        return device.host or self.window.host
+
+    def on(self, host: str, label: str) -> dict[str, Done]:
+        """The tenants with calls on a device of a host, or on a MIG instance of it."""
         found: dict[str, Done] = {}
-        for place, by_tenant in self._sums.items():
-            if holds(label, place):
+        for (of, place), by_tenant in self._sums.items():
+            if of == host and holds(label, place):
                 for tenant, one in by_tenant.items():
                     _put(found.setdefault(tenant, Done()), one, label)
         return found
 
     def devices(self, key: RowKey) -> tuple[str, ...]:
-        """Labels of the devices on which the calls of a row may have run."""
+        """Labels of the devices of its host on which the calls of a row may have run."""
         found = self._placement.devices(key)
-        if found or not self.only or key.host != self.window.host:
-            return found
-        return (self.only,)
+        only = self._only.get(key.host, "")
+        return found or ((only,) if only else ())
+
+    def _place(self, tenant: str, label: str) -> str:
+        """Where a tenant was active: of the only device of a host nobody has to tell. Of hosts that are put
+        together, what belongs to no tenant may be of any, and so is on no device."""
+        host = host_of(self.window.host, tenant)
+        return (label or self._only.get(host, UNKNOWN)) if host else UNKNOWN
 
     def _add_rows(self) -> None:
         rows, window = self.window.rows, self.window
@@ -112,7 +125,7 @@ class DeviceWork:
         labels = self.devices(key)
         found = []
         for label in labels:
-            one = self._sums.setdefault(label, {}).setdefault(key.tenant, Done())
+            one = self._sums.setdefault((key.host, label), {}).setdefault(key.tenant, Done())
             one.pids.add(key.pid)
             one.also.update(other for other in labels if other != label)
             found.append(one)
@@ -129,10 +142,14 @@ def _put(into: Done, one: Done, label: str) -> None:
     into.also |= {other for other in one.also if not holds(label, other)}
 
 
-def _only(window: Window) -> str:
-    devices = window.devices.devices
-    divided = any(device.instances or device.mig for device in devices)
-    return devices[0].label if len(devices) == 1 and not divided else ""
+def _only(window: Window) -> dict[str, str]:
+    """By host: the label of its only device, on which everything runs; none of hosts with others."""
+    found: dict[str, str] = {}
+    for device in window.devices.devices:
+        host = device.host or window.host
+        divided = device.instances or device.mig
+        found[host] = UNKNOWN if host in found or divided else device.label
+    return found
 
 
 def _held(window: Window) -> dict[str, int]:

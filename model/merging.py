@@ -14,13 +14,11 @@ from model.chain import worst_first
 from model.device import DeviceProcess, Devices
 from model.evidence import Evidence, added, with_tenants
 from model.histograms import Histograms
+from model.hosts import BETWEEN_HOSTS, hosts_in, with_host
 from model.kernels import added_kernels, with_kernel_tenants
 from model.moving import MovingDevices
 from model.tenant import Tenant
 from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
-
-_BETWEEN_HOSTS = ", "
-"""What stands between the names in a fleet's ``Window.host``; no host name holds it."""
 
 _AT_ONCE = 32
 
@@ -82,15 +80,15 @@ def fleet(hosts: Sequence[Window]) -> Window:
 
     Of one alone, too, its name stands before its tenants: they are called the same with and without others.
     """
-    parts = [window if _BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
-    names = {name for window in parts for name in window.host.split(_BETWEEN_HOSTS)}
+    parts = [window if BETWEEN_HOSTS in window.host else _with_host(window) for window in hosts]
+    names = {name for window in parts for name in hosts_in(window.host)}
     tenants: dict[str, Tenant] = {}
     for window in parts:
         tenants.update(window.tenants)
     return Window(
         start=min(window.start for window in parts),
         seconds=max(window.seconds for window in parts),
-        host=_BETWEEN_HOSTS.join(sorted(names)),
+        host=BETWEEN_HOSTS.join(sorted(names)),
         rows=merge_rows([window.rows for window in parts]),
         tenants=tenants,
         open_calls=tuple(call for window in parts for call in window.open_calls),
@@ -112,7 +110,7 @@ def _with_host(window: Window) -> Window:
     """``window`` with the host in front of every tenant id."""
 
     def full(tenant: str) -> str:
-        return f"{window.host}/{tenant}" if tenant else ""
+        return with_host(window.host, tenant)
 
     devices = window.devices
     return replace(
@@ -127,6 +125,7 @@ def _with_host(window: Window) -> Window:
             devices=tuple(
                 replace(
                     device,
+                    host=window.host,
                     processes=_with_tenants(device.processes, full),
                     instances=tuple(
                         replace(instance, processes=_with_tenants(instance.processes, full))

@@ -40,11 +40,12 @@ def placement(window: Window) -> Placement:
     by_process: dict[tuple[str, int], set[str]] = {}
     by_pid: dict[tuple[str, int], set[str]] = {}
     for device in window.devices.devices:
+        host = device.host or window.host
         for label, holder in _holders(device):
             if holder.tenant:
                 by_process.setdefault((holder.tenant, holder.pid), set()).add(label)
             else:
-                by_pid.setdefault((window.host, holder.pid), set()).add(label)
+                by_pid.setdefault((host, holder.pid), set()).add(label)
     return Placement(_sorted(by_process), _sorted(by_pid))
 
 

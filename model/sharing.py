@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from model.allocation import Allocation
 from model.device import Device, DeviceProcess, MigInstance
-from model.device_label import UNKNOWN, holds
+from model.device_label import holds
 from model.device_work import DeviceWork, Done
 from model.tenant import Tenant
 from model.window import Window
@@ -176,19 +176,23 @@ def sharing_of(window: Window, device: Device) -> Sharing:
 
 
 def _of_gpu(work: DeviceWork, device: Device) -> Sharing:
+    host = work.host(device)
     parts = tuple(
-        _sharing(work, one.label, one.uuid, one, processes_on(device, one), profile=one.profile)
+        _sharing(work, host, one.label, one.uuid, one, processes_on(device, one), profile=one.profile)
         for one in device.instances
     )
     given = tuple(one.uuid for one in device.instances)
     every = {(one.tenant, one.pid): one for one in device.processes}
     for instance in device.instances:
         every.update({(one.tenant, one.pid): one for one in processes_on(device, instance)})
-    return _sharing(work, device.label, device.uuid, device, tuple(every.values()), parts=parts, within=given)
+    return _sharing(
+        work, host, device.label, device.uuid, device, tuple(every.values()), parts=parts, within=given
+    )
 
 
 def _sharing(
     work: DeviceWork,
+    host: str,
     label: str,
     uuid: str,
     device: Device | MigInstance,
@@ -202,10 +206,7 @@ def _sharing(
     for process in processes:
         if not is_mps(process):
             listed.setdefault(process.tenant, []).append(process)
-    called = work.on(label)
-    if len(work.window.devices.devices) > len({one.label for one in work.window.devices.devices}):
-        # Of several hosts, whose labels say the same: what the driver lists is told apart.
-        called = {tenant: done for tenant, done in called.items() if tenant in listed}
+    called = work.on(host, label)
     allocations = [one for one in work.window.allocations if {uuid, *within} & set(one.uuids)]
     tenants = listed.keys() | called.keys()
     # Processes whose tenants are not known are listed together, and may be of as many.
@@ -269,16 +270,12 @@ def _sharer(
 
 def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tuple[tuple[str, int], ...]]:
     """The time in which a tenant had work on a device, and of this that of each other tenant."""
-
-    def here(place: str) -> bool:
-        return holds(label, place) or (place == UNKNOWN and work.only == label)
-
-    active = [ns for place, ns in work.active.get(tenant, ()) if here(place)]
+    active = [ns for place, ns in work.active.get(tenant, ()) if holds(label, place)]
     if not active:
         return None, ()
     others: dict[str, int] = {}
     for place, other, ns in work.together.get(tenant, ()):
-        if here(place):
+        if holds(label, place):
             others[other] = others.get(other, 0) + ns
     return sum(active), tuple(sorted(others.items(), key=lambda item: (-item[1], item[0])))
 

@@ -127,6 +127,7 @@ SHARED: Final = (
         _c("shutdown_celsius", REAL, "where it switches itself off", null=True),
         _c("bar1_total_bytes", INTEGER, "what of its memory the host can map", null=True),
         _c("nvlinks", INTEGER, "links that it has", null=True),
+        _c("host", TEXT, "the host it is in; empty: that of its window"),
         kind=Device,
     ),
     shared(

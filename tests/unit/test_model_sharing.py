@@ -11,6 +11,8 @@ from model.activity import DeviceActivity, DeviceOverlap
 from model.allocation import Allocation
 from model.device import Device, DeviceProcess, Devices, MigInstance
 from model.evidence import Evidence, ProcessUse
+from model.merging import fleet
+from model.placing import placement
 from model.sharing import Sharer, Sharing, Use, Way, sharing_of, sharings, way_of
 from model.tenant import Tenant
 from model.window import OpenCall, Window
@@ -321,14 +323,38 @@ def test_a_pod_that_is_known_by_its_uid_only_may_have_been_given_a_device() -> N
 
 
 def test_devices_of_several_hosts_keep_their_own_tenants() -> None:
-    one, two = gpu(client(100, "a/x", "C")), gpu(client(100, "b/y", "C"))
+    """Of those that the driver does not list, too, and of the only GPU of a host nobody tells the label."""
+    listed = client(100, TRAIN, "C")
     rows = [
-        at("0", row("cudaLaunchKernel", 5, running=1, tenant="a/x")),
-        at("0", row("cudaLaunchKernel", 7, running=1, tenant="b/y")),
+        at("0", row("cudaLaunchKernel", 900, running=3)),
+        at("0", row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)),
     ]
-    rows[1] = rows[1]._replace(key=rows[1].key._replace(host="other"))
-    made = on(one, two, rows=rows, host=f"{HOST}, other")
-    assert [[(user.tenant, user.calls) for user in found.sharers] for found in sharings(made)] == [
-        [("a/x", 5)],
-        [("b/y", 7)],
+    waiting = OpenCall(SERVE, 200, 201, "serve.py", "runtime", "cudaDeviceSynchronize", 10**9, device="0")
+    evidence = Evidence(activity=(DeviceActivity("", TRAIN, 640), DeviceActivity("0", SERVE, 7)))
+    one = on(gpu(listed), rows=rows, open_calls=(waiting,), evidence=evidence)
+    other = [row("cudaLaunchKernel", 5, running=3, tenant=BATCH)]
+    other[0] = other[0]._replace(key=other[0].key._replace(host="other"))
+    two = on(gpu(client(100, "", "C")), rows=other, host="other")
+
+    def users(made: Window) -> list[list[tuple[str, int, int, int | None]]]:
+        return [
+            [(user.tenant, user.launches, user.in_flight, user.active_ns) for user in found.sharers]
+            for found in sharings(made)
+        ]
+
+    assert users(one) == [[(SERVE, 700, 1, 7), (TRAIN, 900, 0, 640)]]
+    assert users(fleet([one, two])) == [
+        [(f"{HOST}/{SERVE}", 700, 1, 7), (f"{HOST}/{TRAIN}", 900, 0, 640)],
+        [(f"other/{BATCH}", 5, 0, None), ("", 0, 0, None)],
     ]
+    assert [device.host for device in fleet([one]).devices.devices] == [HOST]
+    assert users(fleet([one])) == users(fleet([one, two]))[:1]
+
+
+def test_a_process_of_an_unknown_tenant_is_placed_on_its_own_host() -> None:
+    rows = [row("cudaLaunchKernel", 5, running=3)]
+    one = on(gpu(client(100, "", "C"), index=3), gpu(), rows=rows)
+    two = replace(one, host="other", rows=replace(one.rows, keys=(rows[0].key._replace(host="other"),)))
+    for made in (one, fleet([one, two])):
+        where = placement(made)
+        assert {where.devices(key) for key in made.rows.keys} == {("3",)}
