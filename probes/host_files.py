@@ -14,7 +14,7 @@ from typing import Final
 VARIABLE: Final = "STALLTOP_HOST_ROOT"
 """The environment variable that says where they are."""
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
-"""linux/proc_ns.h: PROC_PID_INIT_INO."""
+"""linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC."""
 _MOST_LINKS: Final = 40
 """As many as Linux follows in one path."""
 
@@ -26,13 +26,18 @@ def host_files() -> Path:
         return Path(told)
     through = Path("/proc/1/root")
     try:
-        if os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE:
+        if sees_host_pids():
             first, own = os.stat(through), os.stat("/")
             if (first.st_dev, first.st_ino) != (own.st_dev, own.st_ino):
                 return through
     except OSError:
         pass
     return Path("/")
+
+
+def sees_host_pids() -> bool:
+    """Whether process ids are the host's here. Raises OSError where that cannot be told."""
+    return os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
 
 
 def inside(root: Path, path: str) -> Path:

@@ -26,7 +26,7 @@ from model.tenant import Tenant
 from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from probes import operations
 from probes.cuda_programs import NO_PROGRAM, CudaProgram
-from probes.device_owners import with_owners
+from probes.device_owners import OTHER_NUMBERS, holders, listed, numbered_otherwise, with_owners
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
 from probes.host import HostReader
@@ -90,6 +90,8 @@ class Monitor:
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
+        # A driver that was told where it is lists processes of this host, as a stand-in does.
+        self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
         self._kernel_names = KernelNames()
@@ -123,7 +125,7 @@ class Monitor:
         self._names.begin()
         ended: set[int] = set()
         # First: they tell what the ordinals of processes stand for.
-        devices = with_owners(self._devices.read(), lambda pid: self._tenants.find(pid, 0).id, process_name)
+        devices = with_owners(self._devices.read(), self._holder, process_name)
         self._places.begin(devices)
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
@@ -176,7 +178,7 @@ class Monitor:
             devices=devices,
             system=self._hosts.read(),
             loss=loss,
-            coverage=replace(coverage, missing=(*coverage.missing, *told.missing)),
+            coverage=replace(coverage, missing=(*coverage.missing, *told.missing, *self._not_told(devices))),
             evidence=evidence,
             kernels=kernels,
             calls=calls,
@@ -268,10 +270,19 @@ class Monitor:
 
     def _tenants_of(self, devices: Devices, coverage: Coverage) -> dict[str, Tenant]:
         """Every tenant that has called, holds a device, is not wholly traced or in the evidence, by id."""
-        others = {(process.pid, 0) for device in devices.devices for process in device.processes}
+        others = {(pid, 0) for pid in holders(devices)}
         others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
         found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
         return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
+
+    def _holder(self, pid: int) -> str:
+        """The tenant (id) of a process that the driver lists; empty where it cannot be known."""
+        return "" if self._other_numbers else self._tenants.holder(pid)
+
+    def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
+        """Whose names, and whose processes, cannot be told."""
+        wrong = self._other_numbers and any(listed(devices))
+        return (*self._tenants.missing(), *((OTHER_NUMBERS,) if wrong else ()))
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
         known = self._names.known(call.tgid) if call.ended_ns else ""

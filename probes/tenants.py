@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from model.tenant import Tenant
+from model.window import Missing
 from probes.aside import Aside
 from probes.cgroups import CgroupTree, layout, membership
-from probes.container_sockets import ContainerSockets
-from probes.jobs import job_of, may_hold_jobs
-from probes.tenant_names import NameFiles, Names
+from probes.jobs import Job, job_of, may_hold_jobs
+from probes.name_lookups import LookUp, NameLookUps
 from probes.tenant_patterns import Identity, parse_best, slurm_job
 from probes.text import clean
 
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy: says nothing about who it is."""
-PATIENCE_SECONDS = 0.1
-"""How long the first look-up of a name may take; a slower one is shown when it is there."""
+ENDED: Final = "process:ended"
+"""Id of the tenant of calls by processes of which nothing is left to tell whose they were."""
+PATIENCE_SECONDS = 0.2
+"""How long names may be waited for between two refreshes; slower ones are shown when they are there."""
 NAME_TRIES = 6
 """Look-ups of a name that is not there yet (state files are written after a start), each twice as late."""
 LOOK_AGAIN_SECONDS = 5.0
@@ -31,8 +33,6 @@ MAX_WALKS = 10
 MAX_TENANTS = 2048
 """Tenants remembered although no process of theirs is."""
 _NAMED_BY_PATH = ("lxc", "systemd")
-_ASKED = ("docker", "podman", "ecs", "")
-"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown one."""
 
 
 @dataclass(slots=True)
@@ -45,16 +45,6 @@ class _Owner:
     may_change: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a look-up brought."""
-
-    shown: str
-    """The name for people."""
-    user: str = ""
-    names: Names = field(default_factory=Names)
-
-
 @dataclass(slots=True)
 class _Nameless:
     identity: Identity
@@ -62,13 +52,15 @@ class _Nameless:
     """A process of it."""
     tries: int
     next_try: float
+    asked: LookUp | None = None
+    """The look-up that is under way."""
 
 
 class Tenants:
     """Finds tenants and remembers them until `forget`. Used from one thread.
 
-    Nothing here raises, and nothing waits longer than `PATIENCE_SECONDS`: what cannot be found out is told
-    by a short id, and named once the name is there.
+    Nothing here raises, and between two refreshes nothing waits longer than `PATIENCE_SECONDS` in all: what
+    cannot be found out is told by a short id, and named once the name is there.
     """
 
     def __init__(
@@ -84,9 +76,10 @@ class Tenants:
         self._clock = clock
         mount = layout(root).unified
         self._tree = CgroupTree(mount) if mount else None
-        self._files = NameFiles(root if files is None else files)
-        self._sockets = ContainerSockets(root if files is None else files)
-        self._aside = Aside("names")
+        self._names = NameLookUps(root, root if files is None else files)
+        self._jobs = Aside("jobs")
+        self._patience = PATIENCE_SECONDS
+        """What is left of it until the next refresh, s."""
         self._owners: dict[int, dict[int, _Owner]] = {}
         self._tenants: dict[str, Tenant] = {}
         self._nameless: dict[str, _Nameless] = {}
@@ -105,6 +98,21 @@ class Tenants:
             self._owners.setdefault(tgid, {})[cgroup_id] = owner
         return self._tenants[owner.tenant]
 
+    def holder(self, tgid: int) -> str:
+        """The tenant (id) of a process that a driver lists; empty where there is no such process (any more):
+        whose it was cannot be known."""
+        tenant = self.find(tgid, 0).id
+        if tenant != ENDED:
+            return tenant
+        self._owners[tgid].pop(0)  # the number may be another's soon
+        if not self._owners[tgid]:
+            del self._owners[tgid]
+        return ""
+
+    def missing(self) -> tuple[Missing, ...]:
+        """Whose names have been waited for for long."""
+        return self._names.missing()
+
     def forget(self, tgid: int) -> None:
         """The process has ended and its last counts were read."""
         self._owners.pop(tgid, None)
@@ -114,17 +122,21 @@ class Tenants:
         if self._tree is not None:
             self._tree.refresh()
         self._walks_left = MAX_WALKS
+        self._patience = PATIENCE_SECONDS
         now = self._clock()
         for tenant, nameless in list(self._nameless.items()):
-            if nameless.next_try <= now:
+            if nameless.asked is not None:
+                self._take(tenant, nameless)
+            elif nameless.next_try <= now:
                 self._name(tenant, nameless)
         if now - self._looked_again >= LOOK_AGAIN_SECONDS:
             self._looked_again = now
             self._look_again()
 
     def close(self) -> None:
-        """End the thread that reads state files."""
-        self._aside.close()
+        """End the threads that look for names."""
+        self._names.close()
+        self._jobs.close()
 
     # Who it is
 
@@ -145,7 +157,8 @@ class Tenants:
         found = parse_best([unified, *legacy])
         if found is not None and found.runtime == "systemd" and may_hold_jobs(found.id.partition(":")[2]):
             # Its processes are of several jobs, and only they can say of which.
-            return self._job(tgid) or found, True
+            job = self._job(tgid)
+            return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job else found, True
         if found is not None:
             uid = found.uid if found.uid is not None or found.kind != "job" else user_id(tgid, self._root)
             return replace(found, uid=uid), may_change
@@ -160,13 +173,16 @@ class Tenants:
             return Identity(f"process:{uid or 0}/{name}", name, "process", "", uid=uid), True
         if cgroup_id > ROOT_CGROUP_ID and not counted_in:
             return Identity(f"cgroup:{cgroup_id}", f"cgroup {cgroup_id}", "unit", ""), False
-        return Identity("process:ended", "ended processes", "process", ""), False
+        return Identity(ENDED, "ended processes", "process", ""), False
 
-    def _job(self, tgid: int) -> Identity | None:
-        job = None
-        with contextlib.suppress(Exception):  # whatever it says: it is called what its cgroup is called
-            job = self._aside.call(lambda: job_of(tgid, self._root), PATIENCE_SECONDS)
-        return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job is not None else None
+    def _job(self, tgid: int) -> Job | None:
+        began = time.monotonic()
+        try:
+            return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
+        except Exception:  # whatever it says: it is called what its cgroup is called
+            return None
+        finally:
+            self._spend(began)
 
     def _path(self, cgroup_id: int, presumed: str) -> str:
         """Path of the cgroup, or empty for the root and for one that is not known."""
@@ -189,9 +205,12 @@ class Tenants:
             changing = [cgroup_id for cgroup_id, owner in owners.items() if owner.may_change]
             start = start_time(tgid, self._root) if changing or 0 in owners else ""
             for cgroup_id in changing:
-                if start and start == owners[cgroup_id].start:
-                    owners[cgroup_id] = self._find(tgid, cgroup_id)
-            if 0 in owners and not start:  # asked for beside the traced ones: nobody will say that it ended
+                if start and start == owners[cgroup_id].start and not self._jobs.busy:
+                    again = self._find(tgid, cgroup_id)
+                    if not self._jobs.busy:  # else it did not answer, which changes nothing
+                        owners[cgroup_id] = again
+            # Asked for beside the traced ones: nobody says that it ended, and another may have its number.
+            if 0 in owners and (not start or start != owners[0].start):
                 del owners[0]
             if not owners:
                 del self._owners[tgid]
@@ -225,15 +244,22 @@ class Tenants:
 
     def _name(self, tenant: str, nameless: _Nameless) -> None:
         """Look for the name; where it is not there yet, remember to look again."""
-        identity = nameless.identity
         self._nameless[tenant] = nameless
-        if self._aside.busy:  # held up by an earlier look-up: not this one's fault
-            nameless.next_try = self._clock() + 1.0
+        nameless.asked, at_once = self._names.ask(nameless.identity, nameless.tgid)
+        if at_once:  # else others are before it: it is taken when it is there
+            began = time.monotonic()
+            nameless.asked.wait(self._patience)
+            self._spend(began)
+            self._take(tenant, nameless)
+
+    def _spend(self, began: float) -> None:
+        self._patience = max(self._patience - (time.monotonic() - began), 0.0)
+
+    def _take(self, tenant: str, nameless: _Nameless) -> None:
+        """Take the name that was found, if the look-up is done."""
+        if nameless.asked is None or not nameless.asked.wait(0.0):
             return
-        try:
-            found = self._aside.call(lambda: self._look_up(identity, nameless.tgid), PATIENCE_SECONDS)
-        except Exception:  # whatever a state file holds: a name is never worth a row
-            found = None
+        identity, found, nameless.asked = nameless.identity, nameless.asked.found, None
         if found is not None:
             self._tenants[tenant] = replace(
                 self._tenants[tenant],
@@ -251,21 +277,6 @@ class Tenants:
         nameless.next_try = self._clock() + 2.0 ** (nameless.tries - 1)
         if named or nameless.tries >= NAME_TRIES:
             del self._nameless[tenant]
-
-    def _look_up(self, identity: Identity, tgid: int) -> _Found:
-        """Runs aside, since it reads files and asks daemons."""
-        if identity.kind not in ("container", "pod"):
-            user = self._files.user(identity.uid or 0)
-            job = job_of(tgid, self._root) if identity.kind == "job" else None
-            if job is None or identity.id.partition("/")[0] != f"slurm:job_{job.id}":
-                return _Found(f"{user} {identity.name}".strip(), user)
-            return _Found(f"{user} {identity.name} {job.name}".strip(), user, Names(labels=job.labels))
-        user = self._files.user(identity.uid) if identity.uid else ""
-        names = self._files.look_up(identity.container_id, identity.pod, identity.uid)
-        if identity.runtime in _ASKED and not (names.container and names.labels):
-            names = names.filled_from(self._sockets.look_up(identity.container_id, identity.uid))
-        own = names.container or (identity.name if identity.kind == "container" else "")
-        return _Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
 
 
 def process_name(tgid: int, root: Path = Path("/")) -> str:

@@ -282,6 +282,18 @@ def test_those_asked_for_without_a_cgroup_are_let_go_when_they_end(tmp_path: Pat
     assert len(tenants._owners) == 10
 
 
+def test_the_next_user_of_a_number_is_not_taken_for_the_first(tmp_path: Path, clock: Clock) -> None:
+    host = FakeHost(tmp_path)
+    tenants = Tenants(tmp_path, clock)
+    host.process(7, f"/docker/{A}", start=100)
+    host.cgroup(f"/docker/{A}")
+    assert tenants.find(7, 0).id == f"docker:{A}"
+    host.process(7, f"/docker/{B}", start=999)
+    clock.now += 6
+    tenants.refresh()
+    assert tenants.find(7, 0).id == f"docker:{B}"
+
+
 def test_memory_is_bounded(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenants_module, "MAX_TENANTS", 10)
     host = FakeHost(tmp_path)

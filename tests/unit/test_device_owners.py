@@ -1,0 +1,62 @@
+"""Whose the processes are that a driver lists."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from model.device import Device, DeviceProcess, Devices, MigInstance
+from probes import host_files
+from probes.device_owners import holders, numbered_otherwise, with_owners
+from probes.tenants import ENDED, Tenants, process_name
+from tests.unit.fake_host import FakeHost
+
+A = "a1" * 32
+HERE, GONE = DeviceProcess(7, "C"), DeviceProcess(4_100_001, "C")
+
+
+def test_processes_that_are_not_here_are_nobodys(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.process(7, f"/system.slice/docker-{A}.scope")
+    tenants = Tenants(tmp_path)
+    instance = MigInstance(0, 0, "MIG-0", processes=(HERE, replace(GONE, pid=4_100_002)))
+    gpu = Device(0, "GPU-0", "H100", processes=(HERE, GONE), instances=(instance,))
+    found = with_owners(Devices((gpu,)), tenants.holder, lambda pid: process_name(pid, tmp_path))
+    for processes in (found.devices[0].processes, found.devices[0].instances[0].processes):
+        assert [(one.tenant, one.process) for one in processes] == [(f"docker:{A}", "python"), ("", "")]
+    assert holders(found) == {7}
+    assert tenants.find(8, 1).id == ENDED  # of calls that were counted it is still told
+
+
+def test_a_process_of_an_instance_alone_is_a_holder(tmp_path: Path) -> None:
+    instance = MigInstance(0, 0, "MIG-0", processes=(HERE,))
+    devices = Devices((Device(0, "GPU-0", "H100", instances=(instance,)),))
+    assert holders(with_owners(devices, lambda pid: "someone", str)) == {7}
+
+
+def test_one_that_begins_later_is_taken_up(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    tenants = Tenants(tmp_path)
+    assert tenants.holder(7) == ""
+    host.process(7, f"/system.slice/docker-{A}.scope")
+    assert tenants.holder(7) == f"docker:{A}"
+
+
+@pytest.mark.parametrize(("namespace", "otherwise"), [(4026531836, False), (4026532300, True)])
+def test_a_container_numbers_processes_otherwise(
+    monkeypatch: pytest.MonkeyPatch, namespace: int, otherwise: bool
+) -> None:
+    monkeypatch.setattr(os, "readlink", lambda _: f"pid:[{namespace}]")
+    assert numbered_otherwise() is otherwise
+    assert host_files.sees_host_pids() is not otherwise
+
+
+def test_where_it_cannot_be_told_they_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> str:
+        raise OSError
+
+    monkeypatch.setattr(os, "readlink", fail)
+    assert not numbered_otherwise()
