@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from probes.host_files import inside
 from probes.tenant_names import Names, docker_names
-from probes.unix_socket import connected, why_no_socket
+from probes.unix_socket import connected, peer_uid, why_no_socket
 
 SOCKETS: Final = ("run/docker.sock", "run/podman/podman.sock")
 """Of root's daemons, below the root of the host's files."""
@@ -44,39 +45,41 @@ class ContainerSockets:
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
         self._clock = clock
-        self._known: dict[str, Names] = {}
+        self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
         """Until when, by socket."""
 
     def look_up(self, container_id: str, uid: int | None = None) -> Names:
         """Names of a container (full id); ``uid`` is the user whose daemon it is, where it is not root's."""
-        if container_id in self._known:
-            return self._known[container_id]
+        known = self._known.get((container_id, uid))
+        if known is not None:
+            return known
         if not container_id.isalnum():  # it becomes a part of an address
             return Names()
         for path in (template.format(uid=uid) for template in (USERS_SOCKETS if uid else SOCKETS)):
-            if self._left_alone.get(path, 0.0) > self._clock() or why_no_socket(self._root / path):
+            place = inside(self._root, path)
+            if self._left_alone.get(path, 0.0) > self._clock() or why_no_socket(place):
                 continue
             try:
-                found = docker_names(asked(self._root / path, f"/containers/{container_id}/json"))
+                found = docker_names(asked(place, f"/containers/{container_id}/json", uid or None))
             except NoAnswer:
                 self._left_alone[path] = self._clock() + LEFT_ALONE_SECONDS
                 continue
             if found.container:
                 if len(self._known) >= _KEPT:
                     self._known.clear()
-                self._known[container_id] = found
+                self._known[container_id, uid] = found
                 return found
         return Names()
 
 
-def asked(path: Path, address: str) -> Any:
+def asked(path: Path, address: str, uid: int | None = None) -> Any:
     """The JSON that the daemon at the socket ``path`` answers; None where it knows nothing of ``address``.
 
-    Raises NoAnswer.
+    With ``uid``, only a daemon of that user is asked: a link can lead to anybody's. Raises NoAnswer.
     """
     try:
-        answer = http.client.HTTPResponse(_Heard(_heard(path, address)))  # type: ignore[arg-type]
+        answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
         answer.begin()
         body = answer.read()
         if answer.status == http.client.NOT_FOUND:
@@ -92,11 +95,13 @@ def asked(path: Path, address: str) -> Any:
         raise NoAnswer(error.strerror or str(error)) from None
 
 
-def _heard(path: Path, address: str) -> bytes:
+def _heard(path: Path, address: str, uid: int | None) -> bytes:
     """All that was said until the connection was closed."""
     until = time.monotonic() + SECONDS
     heard = bytearray()
     with connected(path, SECONDS) as connection:
+        if uid is not None and peer_uid(connection) != uid:
+            raise NoAnswer("it is another user's")
         connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         while data := connection.recv(1 << 16):
             heard += data

@@ -63,15 +63,17 @@ class NameFiles:
     def look_up(self, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
         """Names of a container (full id; may be empty) and of the pod it is in (UID; may be empty).
 
-        ``uid`` is the user whose runtime it is, where it is not root's.
+        ``uid`` is the user whose runtime it is, where it is not root's: only what that user keeps is read
+        then, since a user can call a cgroup by the id of any container.
         """
         names = Names()
+        sources = (self._kubernetes_link, self._docker, self._task, self._storage)
         if container_id:
-            for source in (self._kubernetes_link, self._docker, self._task, self._storage):
+            for source in (self._docker, self._storage) if uid else sources:
                 names = names.filled_from(source(container_id, uid))
                 if names.container:
                     break
-        if pod_uid and not names.complete:
+        if pod_uid and not uid and not names.complete:
             names = names.filled_from(self._kubernetes_pod(pod_uid))
         return names
 
@@ -109,9 +111,7 @@ class NameFiles:
         chosen = _text(self._json("etc/docker/daemon.json"), "data-root")
         if chosen:
             roots.insert(0, chosen.lstrip("/"))
-        if home := self._home(uid):
-            roots.append(f"{home}/.local/share/docker")
-        for root in roots:
+        for root in self._users(uid, "docker") if uid else roots:
             state = self._json(f"{root}/containers/{container_id}/config.v2.json")
             names = docker_names(state)
             if names.container:
@@ -134,10 +134,7 @@ class NameFiles:
         return Names()
 
     def _storage(self, container_id: str, uid: int | None) -> Names:
-        roots = ["var/lib/containers"]
-        if home := self._home(uid):
-            roots.append(f"{home}/.local/share/containers")
-        for root in roots:
+        for root in self._users(uid, "containers") if uid else ["var/lib/containers"]:
             listed = self._json(f"{root}/storage/overlay-containers/containers.json")
             for entry in listed if isinstance(listed, list) else []:
                 if _text(entry, "id") == container_id:
@@ -148,11 +145,10 @@ class NameFiles:
 
     # Reading without being held up or filled up
 
-    def _home(self, uid: int | None) -> str:
-        """Home directory of a user other than root, relative to ``root``."""
-        if not uid:
-            return ""
-        return next((fields[5].strip("/") for fields in self._accounts() if fields[2] == str(uid)), "")
+    def _users(self, uid: int, runtime: str) -> list[str]:
+        """Where a runtime of a user other than root keeps its files, relative to ``root``."""
+        home = next((fields[5].strip("/") for fields in self._accounts() if fields[2] == str(uid)), "")
+        return [f"{home}/.local/share/{runtime}"] if home else []
 
     def _accounts(self) -> Iterator[list[str]]:
         for line in self._lines("etc/passwd"):

@@ -3,6 +3,9 @@
 A path may match several patterns (a container inside a Slurm step inside a session). Containers, pods and
 jobs go before units and sessions; among equals the deepest match wins, so that a container inside a
 container is told by the inner one. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
+
+Below a user's slice anybody may make cgroups of any name: a container there is that user's, whatever its id,
+and what only root runs (pods, Slurm's jobs, ECS) is not believed.
 """
 
 from __future__ import annotations
@@ -16,6 +19,10 @@ from probes.text import clean
 
 SHORT_ID = 12
 """Characters of a container's id that people are shown, as in ``docker ps``."""
+
+
+USERS = "user:"
+"""How the ids of all begin that are a user's own, whatever their cgroups are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ ECS_TASK = re.compile(
 )
 
 _USER_SLICE = re.compile(r"/user-(?P<uid>\d+)\.slice/")
+_ROOTS_OWN = ("kubernetes", "slurm", "ecs")
+"""Runtimes that no user runs."""
 
 
 def unescape_unit(name: str) -> str:
@@ -150,7 +159,11 @@ PATTERNS: tuple[Pattern, ...] = (
         _slurm,
     ),
     _row("login session", rf"/user-(?P<uid>\d+)\.slice/session-(?P<session>[^/]+)\.scope{_END}", _session),
-    _row("user manager", r"/user-(?P<uid>\d+)\.slice(?:/user@\d+\.service(?:/init\.scope)?)?$", _user),
+    _row(
+        "user manager",
+        rf"/user-(?P<uid>\d+)\.slice(?:$|/user@\d+\.service(?:/init\.scope)?{_END})",
+        _user,
+    ),
     _row(
         "user's unit",
         rf"/user-(?P<uid>\d+)\.slice/user@\d+\.service/(?:[^/]+/)*(?P<unit>[^/]+\.(?:service|scope)){_END}",
@@ -181,22 +194,31 @@ def _best(path: str) -> tuple[_Place, Identity] | None:
     for row, pattern in enumerate(PATTERNS):
         for match in pattern.regex.finditer(path):
             identity = pattern.build(match)
+            if identity.runtime in _ROOTS_OWN and _user_above(path, match):
+                continue
             place = (_RANK.get(identity.kind, 1), path.count("/", 0, match.end()), -row)
             found.append((place, identity, match))
     if not found:
         return None
     place, identity, match = max(found, key=lambda candidate: candidate[0])
     if identity.kind == "container":
-        user = _USER_SLICE.search(path, 0, match.end())
-        identity = replace(identity, pod=_pod_around(path, match), uid=int(user["uid"]) if user else None)
+        uid = _user_above(path, match)
+        identity = replace(
+            identity,
+            id=f"{USERS}{uid}/{identity.id}" if uid else identity.id,
+            pod=_pod_around(path, match),
+            uid=uid,
+        )
     return place, replace(identity, cgroup_path=path[: match.end()])
 
 
+def _user_above(path: str, match: re.Match[str]) -> int | None:
+    """The user, other than root, in whose slice it is."""
+    user = _USER_SLICE.search(path, 0, match.start() + 1)
+    return int(user["uid"]) or None if user else None
+
+
 def _pod_around(path: str, match: re.Match[str]) -> str:
-    pods = [
-        pod
-        for regex in (KUBERNETES_POD, PODMAN_POD, ECS_TASK)
-        for pod in regex.finditer(path)
-        if pod.end("pod") <= match.end()
-    ]
+    told_by = (PODMAN_POD,) if _user_above(path, match) else (KUBERNETES_POD, PODMAN_POD, ECS_TASK)
+    pods = [pod for regex in told_by for pod in regex.finditer(path) if pod.end("pod") <= match.end()]
     return max(pods, key=lambda pod: pod.end())["pod"].replace("_", "-") if pods else ""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import struct
 from pathlib import Path
 from typing import Final
 
 NOT_THERE: Final = "not there"
+_UCRED: Final = struct.Struct("3i")
+"""Process, user, group."""
 
 
 def connected(path: Path, seconds: float) -> socket.socket:
@@ -28,6 +31,12 @@ def connected(path: Path, seconds: float) -> socket.socket:
     finally:
         os.close(folder)
     return found
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user of whoever listens at the other end (``struct ucred`` of sys/socket.h). Raises OSError."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    return int(_UCRED.unpack(told)[1])
 
 
 def why_no_socket(path: Path) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from model.allocation import Allocation
 from model.tenant import Tenant
 from probes.kubelet.pod import Pod, PodContainer
-from probes.tenant_patterns import SHORT_ID
+from probes.tenant_patterns import SHORT_ID, USERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ class Binder:
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
     """``tenant`` with what is known of its pod."""
+    if tenant.id.startswith(USERS):  # its id is what that user calls it
+        return tenant
     pod, container = (
         found.containers.get(tenant.container_id, (None, None)) if tenant.container_id else (None, None)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
 import socket
 import socketserver
 import threading
@@ -120,12 +121,34 @@ def test_a_container(tmp_path: Path, daemon: list[str]) -> None:
     assert len(daemon) == 2
 
 
-def test_a_users_own_daemon(tmp_path: Path) -> None:
+def test_a_users_own_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_sockets, "peer_uid", lambda _: 1000)
     with serving(tmp_path / "run/user/1000/podman/podman.sock"):
         sockets = ContainerSockets(tmp_path)
         assert sockets.look_up(A) == Names()
         assert sockets.look_up(A, 1001) == Names()
         assert sockets.look_up(A, 1000) == KNOWN
+        assert sockets.look_up(A) == Names()  # what a user's daemon says is said of that user's alone
+
+
+def test_a_users_link_to_the_daemon_of_another_is_not_followed(tmp_path: Path, daemon: list[str]) -> None:
+    user = os.geteuid() + 1_000  # who serves here is somebody else
+    own = tmp_path / f"run/user/{user}/docker.sock"
+    own.parent.mkdir(parents=True)
+    own.symlink_to("/run/docker.sock")
+    assert ContainerSockets(tmp_path).look_up(A, user) == Names()
+    assert daemon == []
+    with pytest.raises(NoAnswer, match="another user's"):
+        asked(tmp_path / DOCKER, f"/containers/{A}/json", user)
+    assert asked(tmp_path / DOCKER, f"/containers/{A}/json", os.geteuid()) == INSPECTED
+    assert ContainerSockets(tmp_path).look_up(A) == KNOWN
+
+
+def test_absolute_links_of_the_host_stay_on_the_host(tmp_path: Path) -> None:
+    with serving(tmp_path / "data/docker.sock"):
+        (tmp_path / "run").mkdir()
+        (tmp_path / DOCKER).symlink_to("/data/docker.sock")
+        assert ContainerSockets(tmp_path).look_up(A) == KNOWN
 
 
 def test_podman_is_asked_where_docker_does_not_know(tmp_path: Path, daemon: list[str]) -> None:

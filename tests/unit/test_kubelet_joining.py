@@ -53,6 +53,11 @@ def test_what_a_pod_was_given_never_becomes_another() -> None:
     assert binder.bound((other,), names, names)[0].pod_uid == "uid-2"
 
 
+def test_what_a_user_calls_by_the_id_of_a_container_is_not_in_its_pod() -> None:
+    users = replace(TENANT, id="user:1000/" + TENANT.id, pod="", pod_uid="")
+    assert with_pod(users, known([POD])) == users
+
+
 def test_a_tenant_learns_of_its_pod_by_its_containers_id() -> None:
     found = with_pod(replace(TENANT, pod="", pod_uid=""), known([POD]))
     assert (found.name, found.pod, found.namespace) == ("trainer-0/train", "trainer-0", "research")

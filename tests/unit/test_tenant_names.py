@@ -56,6 +56,16 @@ def test_rootless_docker(host: FakeHost) -> None:
     assert names(host, uid=1000) == Names("mine")
 
 
+def test_of_what_root_keeps_no_users_container_is_named(host: FakeHost) -> None:
+    host.write("etc/passwd", PASSWD)
+    host.write(f"var/lib/docker/containers/{A}/config.v2.json", {"Name": "/roots"})
+    host.write("var/lib/containers/storage/overlay-containers/containers.json", [{"id": A, "names": ["b"]}])
+    host.write(f"var/log/containers/pod_namespace_container-{A}.log", "")
+    (host.root / f"var/log/pods/namespace_pod_{UID}").mkdir(parents=True)
+    assert names(host, UID).container == "container"
+    assert names(host, UID, 1000) == names(host, UID, 1001) == Names()
+
+
 def test_kubernetes_on_docker(host: FakeHost) -> None:
     labels = {
         "io.kubernetes.container.name": "main",

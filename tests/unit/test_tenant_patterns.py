@@ -37,7 +37,15 @@ def container(pattern: str, path: str, runtime: str, full: str = A, pod: str = "
     name = full[:12] if len(full) == 64 else full
     uid = 1000 if "user-1000" in path else None
     return Case(
-        pattern, path, f"{runtime or 'container'}:{full}", name, "container", runtime, pod, uid, below
+        pattern,
+        path,
+        f"{'user:1000/' if uid else ''}{runtime or 'container'}:{full}",
+        name,
+        "container",
+        runtime,
+        pod,
+        uid,
+        below,
     )
 
 
@@ -261,7 +269,7 @@ def test_path(case: Case) -> None:
         case.name,
         case.kind,  # type: ignore[arg-type]
         case.runtime,
-        case.id.partition(":")[2] if case.kind == "container" else "",
+        case.id.rpartition(":")[2] if case.kind == "container" else "",
         case.pod,
         case.uid,
         case.path.removesuffix(case.below) if case.below else case.path,
@@ -290,6 +298,34 @@ def test_every_pattern_has_a_case_that_needs_it() -> None:
 )
 def test_nobody_is_named(path: str) -> None:
     assert parse(path) is None
+
+
+OWN = "/user.slice/user-1000.slice/user@1000.service"
+
+
+@pytest.mark.parametrize(
+    ("below", "id_", "pod"),
+    [
+        (f"/cri-containerd-{A}.scope", f"user:1000/containerd:{A}", ""),
+        (f"{POD_SLICE}/cri-containerd-{A}.scope", f"user:1000/containerd:{A}", ""),
+        (f"/kubepods/pod{UID}/{A}", f"user:1000/container:{A}", ""),
+        (f"/user.slice/user-libpod_pod_{B}.slice/libpod-{A}.scope", f"user:1000/podman:{A}", B),
+        (f"/ecs/{TASK}/{A}", f"user:1000/container:{A}", ""),
+        ("/lxc.payload.web", "user:1000/lxc:web", ""),
+        (POD_SLICE, "user:1000", ""),
+        (f"/kubepods/pod{UID}", "user:1000", ""),
+        ("/slurmstepd.scope/job_5/step_0", "user:1000/slurmstepd.scope", ""),
+        ("/slurm/uid_7/job_5", "user:1000", ""),
+        ("/anything/else", "user:1000", ""),
+    ],
+)
+def test_a_user_takes_on_nobody_elses_id(below: str, id_: str, pod: str) -> None:
+    found = parse(OWN + below)
+    assert found is not None
+    assert (found.id, found.pod, found.uid) == (id_, pod, 1000)
+    roots = parse(f"{OWN.replace('1000', '0')}/docker-{A}.scope")
+    assert roots is not None
+    assert (roots.id, roots.uid) == (f"docker:{A}", None)  # root may
 
 
 def test_of_several_hierarchies_the_deepest_container_is_taken() -> None:
