@@ -153,7 +153,7 @@ _LIST: Final = (
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
-    # Its counter is read every few seconds: one look has the replays of several.
+    # So many in one window are far from what a sound link has: they need not come again.
     Cause(
         "pcie_replays",
         "PCIe replays",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -57,8 +57,8 @@ class _Aside:
 class DeviceReader:
     """Gives the GPUs as they were a moment ago. Used from one thread; only another process touches NVML.
 
-    Whatever counts (``DEVICE_COUNTERS``, XIDs) is told once: each read gives what came since the read before,
-    also where some figures of NVML came too late to be given at all.
+    Whatever counts (``DEVICE_COUNTERS``, XIDs) is told once: each read gives what came since the one before
+    that had it. Where NVML told nothing new in time, a counter is None: what came is in the next read.
     """
 
     def __init__(
@@ -88,6 +88,9 @@ class DeviceReader:
         self._seen: dict[int, tuple[Device, float]] = {}
         """What was last told of each GPU, and when."""
         self._costs: tuple[CallCost, ...] | None = None
+        self._fresh: set[int] = set()
+        """GPUs of which something was told since the read before, by index."""
+        self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
         """The driver's totals that were told last, by device and counter."""
         self._xids: dict[str, tuple[int, ...]] = {}
@@ -109,8 +112,17 @@ class DeviceReader:
             waited = now - self._began
             said = "NVML is starting" if waited < STALE_SECONDS else "NVML does not answer"
             return Devices(unavailable=f"{said} ({waited:.0f} s)")
-        found = [self._aged(device, now - at) for _, (device, at) in sorted(self._seen.items())]
-        return Devices(self._since_told(found), driver=self._driver)
+        found = tuple(
+            self._since_told(self._aged(device, now - at), now - at)
+            for _, (device, at) in sorted(self._seen.items())
+        )
+        self._fresh.clear()
+        return Devices(found, driver=self._driver)
+
+    @property
+    def looking(self) -> bool:
+        """Whether an answer of NVML is still to come."""
+        return self._looking
 
     def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:
         """What the calls of NVML took so far, the dearest first; none where it is not told in this time."""
@@ -207,13 +219,20 @@ class DeviceReader:
             self._driver, indexes = said
             self._unavailable = ""
             self._seen = {index: seen for index, seen in self._seen.items() if index in indexes}
+            if self._indexes and tuple(indexes) != self._indexes:
+                self._renumbered()
+            self._indexes = tuple(indexes)
         elif what == "asking":
             [self._asking] = said
         elif what == "device":
             [device] = said
             self._asking = None
             self._aside.pop(device.index, None)
+            before = self._seen.get(device.index)
+            if before is not None and before[0].uuid and device.uuid not in ("", before[0].uuid):
+                self._renumbered()
             self._seen[device.index] = device, now
+            self._fresh.add(device.index)
             self._xids[_key(device)] = (*self._xids.get(_key(device), ()), *device.xids)
         elif what == "unavailable":
             [self._unavailable] = said
@@ -223,6 +242,12 @@ class DeviceReader:
             [self._costs] = said
         else:
             self._looking, self._asking = False, None
+
+    def _renumbered(self) -> None:
+        """GPUs have other numbers than before: nobody knows which of them NVML hung on."""
+        for index in self._aside:
+            self._seen.pop(index, None)
+        self._aside.clear()
 
     # What is told of them
 
@@ -235,21 +260,25 @@ class DeviceReader:
         ages |= {name: round(before + age, 1) for name, before in device.ages}
         return replace(device, notes=(*device.notes, note), ages=tuple(ages.items()))
 
-    def _since_told(self, devices: Iterable[Device]) -> tuple[Device, ...]:
-        """``devices`` with what they count as differences to what was told before; 0 the first time."""
-        xids, self._xids = self._xids, {}
-        found = []
-        for device in devices:
-            changes = dict[str, Any]()
-            for name in DEVICE_COUNTERS:
-                total = getattr(device, name)
-                if total is not None:
-                    place = _key(device), name
-                    # A total that is lower begins anew: the driver was loaded again.
-                    changes[name] = max(total - self._told.get(place, total), 0)
-                    self._told[place] = total
-            found.append(replace(device, xids=xids.get(_key(device), ()), **changes))
-        return tuple(found)
+    def _since_told(self, device: Device, age: float) -> Device:
+        """``device``, seen so many seconds ago, with what it counts as differences to what was told before:
+        0 the first time, None where nothing new is known."""
+        fresh = device.index in self._fresh
+        changes = dict[str, Any](xids=self._xids.pop(_key(device), ()))
+        ages = dict(device.ages)
+        for name in DEVICE_COUNTERS:
+            total = getattr(device, name)
+            if total is None:
+                continue
+            if not fresh:
+                changes[name], ages[name] = None, round(age, 1)
+                continue
+            place = _key(device), name
+            before = self._told.get(place, total)
+            # A total that is lower begins anew (the driver was loaded again): all of it came since.
+            changes[name] = total - before if total >= before else total
+            self._told[place] = total
+        return replace(device, ages=tuple(ages.items()), **changes)
 
 
 def _figures(device: Device) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from model.device import Device, DeviceProcess, MigInstance
+from model.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
 from probes import nvml_mig
 from probes.nvml_asking import Asking, NoAnswer, slowed
 from probes.nvml_gpm import METRICS, Gpm
@@ -28,13 +28,16 @@ _DURATIONS: Final = 15
 """Latest durations of a question, whose median decides how often it is put."""
 _WRONG: Final = ""
 """In place of a field: what is wrong with an answer."""
-_AGING: Final = frozenset(
-    figure.field
-    for reading in READINGS
-    if reading.every_seconds < STEADY
-    for figure in reading.figures
-    if figure.make in (int, float) or figure.field.endswith("_watts")
-) | {"processes", *(metric[1] for metric in METRICS)}
+_AGING: Final = (
+    frozenset(
+        figure.field
+        for reading in READINGS
+        if reading.every_seconds < STEADY
+        for figure in reading.figures
+        if figure.make in (int, float) or figure.field.endswith("_watts")
+    )
+    | {"processes", *(metric[1] for metric in METRICS)}
+) - set(DEVICE_COUNTERS)
 """Fields that may be told with their age."""
 
 Question = Callable[[], dict[str, Any] | None]
@@ -49,6 +52,8 @@ class _Kept:
     problems: tuple[str, ...] = ()
     """Why there is no answer, or a part of it is missing; empty where that is nothing to tell."""
     at: float = float("-inf")
+    asked_now: bool = False
+    """In the latest look."""
     every_seconds: float = EACH_LOOK
     """As its reading has it, whatever it costs."""
     again: float = float("-inf")
@@ -107,8 +112,11 @@ class Gpu:
         told |= self._take("GPM", EACH_LOOK, lambda: self._performance(handle))
         for reading in (*READINGS[self._first :], *READINGS[: self._first]):
             if reading.given not in told:
-                told |= self._take(
-                    reading.name, reading.every_seconds, self._question(reading, handle), reading.optional
+                told |= self._of_now(
+                    reading,
+                    self._take(
+                        reading.name, reading.every_seconds, self._question(reading, handle), reading.optional
+                    ),
                 )
         processes = self._processes(handle, instances)
         instances = nvml_mig.with_processes(instances, processes)
@@ -134,7 +142,7 @@ class Gpu:
         """What is known of this, asked for now where that is due."""
         ask = self._ask
         kept = self._kept.setdefault(name, _Kept())
-        kept.every_seconds = every
+        kept.every_seconds, kept.asked_now = every, False
         self._asked.append((name, kept))
         now = self._clock()
         if now < kept.again:
@@ -142,6 +150,7 @@ class Gpu:
         if ask.spent_ns - self._spent_ns > LOOK_NS:
             self._late = self._late or name
             return kept.answer
+        kept.asked_now = True
         before = ask.spent_ns
         kept.answer, kept.problems = {}, ()
         ask.rhythm(None)
@@ -160,6 +169,13 @@ class Gpu:
         kept.at = self._clock()
         kept.again = now + rhythm - _EARLY_SECONDS
         return kept.answer
+
+    def _of_now(self, reading: Reading, answer: dict[str, Any]) -> dict[str, Any]:
+        """``answer`` without totals of before: nobody knows what came since, so they are not told as if it
+        were nothing."""
+        if self._kept[reading.name].asked_now:
+            return answer
+        return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
 
     def _question(self, reading: Reading, handle: Any) -> Question:
         """``reading`` as fields of ``Device``."""
@@ -222,11 +238,14 @@ class Gpu:
         return tuple(found[pid] for pid in sorted(found))
 
     def _ages(self) -> Iterator[tuple[str, float]]:
-        """Figures that are older than now; what does not change, or is no figure, has no age."""
+        """Figures that are older than now, and totals that were not asked for now; what does not change has no
+        age."""
         now = self._clock()
         old: dict[str, float] = {}
         for _, kept in self._asked:
             age = round(now - kept.at, 1)
+            if not kept.asked_now:
+                old |= {name: age for name in kept.answer if name in DEVICE_COUNTERS}
             if age >= max(AGED_SECONDS, kept.every_seconds + SOON):
                 old |= {name: age for name in kept.answer if name in _AGING}
         yield from old.items()

@@ -1,6 +1,7 @@
 """What is asked of each GPU through NVML: which call tells which figure, how often, what can be true of it.
 
-One table, ``READINGS``. Numbers are the driver's own: totals since it was loaded, milliwatts, bits.
+One table, ``READINGS``. Numbers are the driver's own: totals since it was loaded, milliwatts, bits. What
+counts is asked at each look, so that each window has what came in it.
 """
 
 from __future__ import annotations
@@ -273,13 +274,13 @@ READINGS: Final = (
         optional=False,
     ),
     *(
-        Reading(f"time held by {name}", (Figure(field, _TOTAL),), _held(policy), every, optional=every > 0)
-        for name, field, policy, every in (
-            ("power", "power_held_ns", "NVML_PERF_POLICY_POWER", EACH_LOOK),
-            ("temperature", "thermal_held_ns", "NVML_PERF_POLICY_THERMAL", EACH_LOOK),
-            ("sync boost", "sync_boost_held_ns", "NVML_PERF_POLICY_SYNC_BOOST", SOON),
-            ("board limit", "board_limit_held_ns", "NVML_PERF_POLICY_BOARD_LIMIT", SOON),
-            ("reliability", "reliability_held_ns", "NVML_PERF_POLICY_RELIABILITY", SOON),
+        Reading(f"time held by {name}", (Figure(field, _TOTAL),), _held(policy), optional=optional)
+        for name, field, policy, optional in (
+            ("power", "power_held_ns", "NVML_PERF_POLICY_POWER", False),
+            ("temperature", "thermal_held_ns", "NVML_PERF_POLICY_THERMAL", False),
+            ("sync boost", "sync_boost_held_ns", "NVML_PERF_POLICY_SYNC_BOOST", True),
+            ("board limit", "board_limit_held_ns", "NVML_PERF_POLICY_BOARD_LIMIT", True),
+            ("reliability", "reliability_held_ns", "NVML_PERF_POLICY_RELIABILITY", True),
         )
     ),
     Reading(
@@ -300,7 +301,16 @@ READINGS: Final = (
             Figure("nvlink_errors", _TOTAL),
         ),
         _traffic,
-        SOON,
+    ),
+    _one("PCIe replays", Figure("pcie_replays", _TOTAL), "nvmlDeviceGetPcieReplayCounter", usual=True),
+    *(
+        Reading(
+            f"{name} ECC errors",
+            (Figure(f"ecc_{name}", _TOTAL),),
+            _ecc_errors(f"NVML_MEMORY_ERROR_TYPE_{name.upper()}", "NVML_VOLATILE_ECC"),
+            optional=False,
+        )
+        for name in ("corrected", "uncorrected")
     ),
     Reading(
         "PCIe throughput",
@@ -317,23 +327,6 @@ READINGS: Final = (
         usual=True,
     ),
     _one("PCIe width", Figure("pcie_width", 256), "nvmlDeviceGetCurrPcieLinkWidth", every=SOON, usual=True),
-    _one(
-        "PCIe replays",
-        Figure("pcie_replays", _TOTAL),
-        "nvmlDeviceGetPcieReplayCounter",
-        every=SOON,
-        usual=True,
-    ),
-    *(
-        Reading(
-            f"{name} ECC errors",
-            (Figure(f"ecc_{name}", _TOTAL),),
-            _ecc_errors(f"NVML_MEMORY_ERROR_TYPE_{name.upper()}", "NVML_VOLATILE_ECC"),
-            SOON,
-            optional=False,
-        )
-        for name in ("corrected", "uncorrected")
-    ),
     *(
         Reading(
             f"{name} utilization",

@@ -59,7 +59,7 @@ def now(device: Device, window: Window, frame: Frame) -> Section:
         if about:
             line = PageLine((*line.parts, ("  " + about, "dim")), line.indent)
         lines.append(aged(line, device, *gauge.fields))
-    lines += [*_held(device, frame), *_link(device, frame), *_errors(device, frame)]
+    lines += [*_held(device, window, frame), *_link(device, frame), *_errors(device, frame)]
     driver = pair("driver", window.devices.driver or f"{frame.missing()}  not told")
     return Section("now", (*_together(lines), driver))
 
@@ -81,8 +81,11 @@ def _together(lines: Sequence[PageLine]) -> list[PageLine]:
     return [*given, pair("not given", f"by the driver: {', '.join(names)}", "dim")]
 
 
-def _why(device: Device, frame: Frame, *asked: str) -> str:
-    """A dash, and why there is no figure."""
+def _why(device: Device, frame: Frame, *asked: str, field: str = "") -> str:
+    """A dash, and why there is no figure. ``field``: of ``Device``, for one that counts."""
+    age = dict(device.ages).get(field)
+    if age is not None:
+        return f"{frame.missing()}  not asked for {age:.0f}s: the driver is slow to tell it"
     for said in device.notes:
         whats, _, reason = said.partition(": ")
         if reason and any(what in whats.split(", ") for what in asked):
@@ -90,23 +93,25 @@ def _why(device: Device, frame: Frame, *asked: str) -> str:
     return f"{frame.missing()}  {_NOT_GIVEN}"
 
 
-def _held(device: Device, frame: Frame) -> list[PageLine]:
+def _held(device: Device, window: Window, frame: Frame) -> list[PageLine]:
     """What holds the clocks down."""
     reasons = ", ".join(device.throttle_reasons)
-    unread = any("throttle reasons" in said.partition(": ")[0].split(", ") for said in device.notes)
     lines = [
         pair("held down", _why(device, frame, "throttle reasons"), "dim")
-        if unread
+        if not device.throttle_told
         else pair("held down", reasons or "by nothing", "warn" if reasons else "text")
     ]
-    for name, ns, asked in (
-        ("by power", device.power_held_ns, "time held by power"),
-        ("by heat", device.thermal_held_ns, "time held by temperature"),
+    for name, field, asked in (
+        ("by power", "power_held_ns", "time held by power"),
+        ("by heat", "thermal_held_ns", "time held by temperature"),
     ):
+        ns = getattr(device, field)
         if ns is None:
-            lines.append(pair("  " + name, _why(device, frame, asked), "dim"))
+            lines.append(pair("  " + name, _why(device, frame, asked, field=field), "dim"))
         else:
-            lines.append(pair("  " + name, f"{frame.duration(ns)} of this window", "warn" if ns else "text"))
+            # What is slow to ask for, or came late, has what came in the windows before as well.
+            of = "this window" if ns <= window.seconds * 1e9 else "this window and those before"
+            lines.append(pair("  " + name, f"{frame.duration(ns)} of {of}", "warn" if ns else "text"))
     others = [f"{name} {frame.duration(ns)}" for name, ns in held(device, frame)]
     return [*lines, pair("  others", ", ".join(others), "warn")] if others else lines
 
@@ -121,7 +126,7 @@ def _link(device: Device, frame: Frame) -> list[PageLine]:
         # A link that is idle saves power by a lower generation; lanes never go for that.
         slow = bool(device.pcie_width and device.pcie_width_max and device.pcie_width < device.pcie_width_max)
         lines = [pair("PCIe", said, "warn" if slow else "text")]
-    return [*lines, _counted("  replays", device.pcie_replays, device, frame, "PCIe replays")]
+    return [*lines, _counted("  replays", "pcie_replays", device, frame, "PCIe replays")]
 
 
 def _of(value: int | None, most: int | None, frame: Frame) -> str:
@@ -140,8 +145,8 @@ def _errors(device: Device, frame: Frame) -> list[PageLine]:
     xids = ", ".join(str(xid) for xid in device.xids)
     unread = any("XIDs" in said.partition(": ")[0].split(", ") for said in device.notes)
     return [
-        _counted("ECC fixed", device.ecc_corrected, device, frame, "corrected ECC errors"),
-        _counted("ECC lost", device.ecc_uncorrected, device, frame, "uncorrected ECC errors", "bad"),
+        _counted("ECC fixed", "ecc_corrected", device, frame, "corrected ECC errors"),
+        _counted("ECC lost", "ecc_uncorrected", device, frame, "uncorrected ECC errors", "bad"),
         pending,
         pair("XIDs", _why(device, frame, "XIDs"), "dim")
         if unread and not xids
@@ -153,11 +158,10 @@ def _errors(device: Device, frame: Frame) -> list[PageLine]:
     ]
 
 
-def _counted(
-    name: str, number: int | None, device: Device, frame: Frame, asked: str, role: str = "warn"
-) -> PageLine:
+def _counted(name: str, field: str, device: Device, frame: Frame, asked: str, role: str = "warn") -> PageLine:
+    number = getattr(device, field)
     if number is None:
-        return pair(name, _why(device, frame, asked), "dim")
+        return pair(name, _why(device, frame, asked, field=field), "dim")
     return pair(name, f"{number:,} within this window", role if number else "text")
 
 

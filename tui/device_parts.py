@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from model.device import Device
+from model.device import DEVICE_COUNTERS, Device
 from model.window import Window
 from outputs import figures
 from tui.sections import Frame, Section, duration_text, heading, pair
@@ -50,6 +50,9 @@ def parts(device: Device, window: Window, frame: Frame) -> Section:
     lines = []
     for name, fields, told in _LINES:
         said = told(device, window, frame)
+        if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
+            # So slow to tell that it is not asked for each window.
+            said = f"{frame.missing()}  not asked in this window", "dim"
         if said is not None:
             lines.append(aged(pair(name, *said), device, *fields))
     return Section("parts", (heading("Its parts"), *lines) if lines else ())

@@ -302,8 +302,7 @@ def link_rate(generation: int | None, width: int | None) -> float:
 
 
 REPLAYS: Final = 20
-"""Between two looks at the counter, some seconds apart: a sound link sends a packet again a few times a
-day."""
+"""In one window: a sound link sends a packet again a few times a day."""
 
 
 def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:

@@ -182,7 +182,8 @@ def test_figures_are_marked_with_their_age(script: Script) -> None:
     script.now += STALE_SECONDS + 2
     [old] = reader.read().devices
     assert old.notes == ("NVML has not answered for 5 s: the figures are as old",)
-    assert dict(old.ages) == {"power_watts": 5.0, "fan_percent": 9.0}
+    assert dict(old.ages) == {"power_watts": 5.0, "fan_percent": 9.0, "pcie_replays": 5.0}
+    assert old.pcie_replays is None
     script.silent = False
     reader.read()
     assert reader.read().devices[0].notes == ()
@@ -225,16 +226,20 @@ def test_nothing_that_counts_is_lost_or_told_twice(script: Script) -> None:
     assert (device.power_held_ns, device.xids) == (0, (1,))
     script.silent = True
     [late] = reader.read().devices  # the look that it asks for comes too late: it shows the one before
-    assert (late.power_held_ns, late.xids) == (0, ())
+    assert (late.power_held_ns, late.xids) == (None, ())  # nobody knows what came since
+    assert dict(late.ages) == {"power_held_ns": 0.0}
     script.silent = False
     script.shown = (replace(told, power_held_ns=150, xids=(2,)),)
-    reader.read()
+    [device] = reader.read().devices
+    assert (device.power_held_ns, device.xids) == (50, (2,))
     script.shown = (replace(told, power_held_ns=170, xids=(3,)),)
     [device] = reader.read().devices
     assert (device.power_held_ns, device.xids) == (20, (3,))
+    script.shown = (told, replace(told, index=1, uuid="v"))
+    assert [one.power_held_ns for one in reader.read().devices] == [100, 0]  # a total that begins anew
     reader.close()
-    [device] = reader.read().devices
-    assert (device.power_held_ns, device.xids) == (0, ())
+    [device, _] = reader.read().devices
+    assert (device.power_held_ns, device.xids) == (None, ())
 
 
 def test_the_index_of_a_gpu_that_went_away_goes_with_it(script: Script) -> None:
@@ -243,6 +248,32 @@ def test_the_index_of_a_gpu_that_went_away_goes_with_it(script: Script) -> None:
     assert len(reader.read().devices) == 2
     script.shown = script.shown[:1]
     assert [device.index for device in reader.read().devices] == [0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "left"),
+    [
+        # GPU 0 fell off: the one it hung on is number 0 now, if it is still there.
+        ((Device(0, "u1", "n"), Device(1, "u2", "n")), ["u1", "u2"]),
+        # The same number of GPUs: another one was put in, before them.
+        ((Device(0, "new", "n"), Device(1, "u0", "n"), Device(2, "u1", "n")), ["new", "u0", "u1"]),
+    ],
+)
+def test_where_gpus_have_other_numbers_none_is_left_out_for_another(
+    script: Script, shown: tuple[Device, ...], left: list[str]
+) -> None:
+    script.shown = tuple(Device(index, f"u{index}", "n") for index in range(3))
+    reader = script.reader()
+    reader.read()
+    script.hangs_at = 1
+    for _ in range(int(HANG_SECONDS) + 2):
+        reader.read()
+        script.now += 1
+    assert script.asked[-1]["without"] == [1]
+    script.hangs_at, script.shown = None, shown
+    assert [device.uuid for device in reader.read().devices] == left[:1] + left[2:]  # not asked, so not shown
+    assert [device.uuid for device in reader.read().devices] == left
+    assert script.asked[-1]["without"] == []
 
 
 def test_costs_are_told_where_they_are_known(script: Script) -> None:

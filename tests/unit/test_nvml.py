@@ -272,7 +272,7 @@ def test_what_counts_is_told_as_it_comes() -> None:
         second,
         second,
         "power_violation=100\nfail.nvmlDeviceGetViolationStatus=999\nfield.270=40\nenergy=900\n",
-        "power_violation=200\nfield.270=41\nenergy=1\n",  # some begun anew
+        "power_violation=200\nfield.270=41\nenergy=1\n",  # some begin anew: all of it came since
         "power_violation=250\nfield.270=41\nenergy=11\n",
     )
     assert [figures(look) for look in looks] == [
@@ -280,7 +280,7 @@ def test_what_counts_is_told_as_it_comes() -> None:
         [(2500, 3, 10, 400, [79, 63]), (1, 3, 10, 400, [13])],
         [(0, 0, 0, 0, []), (0, 0, 0, 0, [])],
         [(None, None, 0, 0, []), (None, None, 0, 0, [])],
-        [(0, 0, 1, 0, []), (0, 0, 1, 0, [])],
+        [(200, 0, 1, 1, []), (200, 0, 1, 1, [])],
         [(50, 0, 0, 10, []), (50, 0, 0, 10, [])],
     ]
 

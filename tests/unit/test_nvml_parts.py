@@ -151,14 +151,14 @@ seen = []
 def see(after):
     clock.now += after
     [device] = nvml.devices()
-    seen.append([device.power_watts, device.pcie_replays, device.remap_pending, dict(device.ages)])
+    seen.append([device.power_watts, device.performance_state, device.remap_pending, dict(device.ages)])
 
 for _ in range(3):
     nvml.devices()  # what is slow is known by then
     clock.now += 2
 clock.now = 2000.0
 see(0)
-show("devices=1\\npower=71000\\nreplays=4\\nremap_pending=1\\nfans=1")
+show("devices=1\\npower=71000\\nperformance_state=4\\nremap_pending=1\\nfans=1")
 see(1)
 see({SOON} - 1)
 see({SELDOM} - {SOON})
@@ -204,6 +204,51 @@ print(json.dumps([asked, dict(device.ages).get("power_watts"), power.every_secon
     assert median_ns >= 60_000_000
     assert other < 60.0 or other is None
     assert dearest == "nvmlDeviceGetPowerUsage"
+
+
+def test_what_counts_is_not_told_where_it_was_not_asked() -> None:
+    """Each window has its part of what flows evenly; one that is not known is not nothing."""
+    told = look(
+        """
+from probes import devices, nvml_gpu
+from probes.devices import DEVICE_COUNTERS
+
+class Late:
+    \"\"\"The process that reads, here, by the clock of this test.\"\"\"
+    def __init__(self, environment):
+        self.nvml = Nvml(clock=clock)
+    def ask(self, **request):
+        pass
+    def answers(self, patience):
+        self.nvml.begin()
+        yield "begun", "1", (0,)
+        yield "device", self.nvml.device(0)
+        yield "done",
+    def end(self):
+        return True
+    gone = end
+
+reader = devices.DeviceReader(begin=Late, environment={"a": "b"}, clock=clock)
+seen, total = [], 0
+for _ in range(14):
+    clock.now += 1
+    total += 1_000_000
+    show(f"devices=1\\ndelay.nvmlDeviceGetTotalEnergyConsumption=6\\nfield.139={total}\\n"
+         f"energy={total}\\necc_corrected={total}\\nreliability_violation={total}\\nreplays={total}")
+    [device] = reader.read().devices
+    seen.append([device.nvlink_rx_bytes, device.ecc_corrected, device.reliability_held_ns,
+                 device.pcie_replays, device.energy_millijoules, dict(device.ages).get("energy_millijoules")])
+print(json.dumps(seen))
+""",
+        "devices=1\n",
+    )
+    million = 1_000_000
+    flows = [one[:4] for one in told]
+    assert flows == [[0] * 4, *([[1024 * million, million, million, million]] * 13)]
+    # The slow one is asked every 10 s from the third time on: then it has all that came.
+    slow = [tuple(one[4:]) for one in told]
+    assert slow[:3] == [(0, None), (million, None), (million, None)]
+    assert slow[3:] == [*((None, float(at)) for at in range(1, 10)), (10 * million, None), (None, 1.0)]
 
 
 def test_what_slow_means() -> None:
