@@ -47,6 +47,8 @@ class MigInstance:
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     processes: tuple[DeviceProcess, ...] = ()
+    listed: bool = True
+    """The driver told which processes are on it."""
 
     @property
     def label(self) -> str:
@@ -186,6 +188,12 @@ class Device:
 
     host: str = ""
     """The host that it is in, where hosts are put together; empty: that of its window."""
+
+    @property
+    def throttle_told(self) -> bool:
+        """Whether the driver told what holds the clocks down; without, ``throttle_reasons`` says nothing."""
+        asked = "throttle reasons"
+        return not self.lost and all(asked not in said.partition(": ")[0].split(", ") for said in self.notes)
 
     @property
     def label(self) -> str:

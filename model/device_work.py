@@ -9,10 +9,25 @@ from model.device import Device
 from model.device_label import UNKNOWN, holds
 from model.families import WAITING_PARTS, Family, kind_of
 from model.hosts import host_of
-from model.placing import Placement, placement
+from model.placing import Labels, Placement, placement
 from model.window import SPLITS, RowKey, Window
 
 _WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
+_ON_A_DEVICE: Final = frozenset(
+    (
+        Family.LAUNCH,
+        Family.GRAPH_LAUNCH,
+        Family.ALLOC,
+        Family.POOL_ALLOC,
+        Family.COPY,
+        Family.MEMSET,
+        Family.PREFETCH,
+        Family.SYNC,
+        Family.COLLECTIVE,
+        Family.POINT,
+    )
+)
+"""Calls that use a device. Others may only ask what there is."""
 
 
 @dataclass(slots=True)
@@ -50,14 +65,15 @@ class DeviceWork:
         self._placement: Placement = placement(window)
         self._sums: dict[tuple[str, str], dict[str, Done]] = {}
         """By host and label of the device, and tenant."""
+        self.elsewhere: dict[str, dict[str, Done]] = {}
+        """By host, and tenant: calls that used a device of which it is not known which one it was."""
+        self.unsure: set[str] = set()
+        """Tenants that were active on a device that was not measured: with whom together is not known."""
+        self._gpus = {(self.host(device), device.label) for device in window.devices.devices}
+        self._hosts = {host for host, _ in self._gpus}
+        self._unlabelled: dict[str, set[Labels]] = {}
+        """By tenant: where those of its calls may have run of which it was not measured."""
         self._add_rows()
-        for one in window.evidence.activity:
-            place = self._place(one.tenant, one.device)
-            self.active.setdefault(one.tenant, []).append((place, one.active_ns))
-        for pair in window.evidence.overlaps:
-            place = self._place(pair.tenant or pair.other, pair.device)
-            self.together.setdefault(pair.tenant, []).append((place, pair.other, pair.ns))
-            self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
         for call in window.open_calls:
             if not call.nested and not call.ended:
                 key = RowKey(
@@ -67,6 +83,7 @@ class DeviceWork:
                 )  # fmt: skip
                 for found in self._of(key):
                     found.in_flight += 1
+        self._add_activity()
 
     def host(self, device: Device) -> str:
         """The host that a device of the window is in."""
@@ -81,17 +98,36 @@ class DeviceWork:
                     _put(found.setdefault(tenant, Done()), one, label)
         return found
 
-    def devices(self, key: RowKey) -> tuple[str, ...]:
+    def devices(self, key: RowKey) -> Labels:
         """Labels of the devices of its host on which the calls of a row may have run."""
         found = self._placement.devices(key)
         only = self._only.get(key.host, "")
         return found or ((only,) if only else ())
 
+    def _add_activity(self) -> None:
+        evidence = self.window.evidence
+        for one in evidence.activity:
+            place = self._place(one.tenant, one.device)
+            self.active.setdefault(one.tenant, []).append((place, one.active_ns))
+            if not one.device:
+                self.unsure.add(one.tenant)
+        for pair in evidence.overlaps:
+            place = self._place(pair.tenant or pair.other, pair.device)
+            self.together.setdefault(pair.tenant, []).append((place, pair.other, pair.ns))
+            self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
+
     def _place(self, tenant: str, label: str) -> str:
-        """Where a tenant was active: of the only device of a host nobody has to tell. Of hosts that are put
-        together, what belongs to no tenant may be of any, and so is on no device."""
+        """Where a tenant was active. Where that was not measured: on the only device of its host, or the only
+        one on which its calls can have run. Of hosts that are put together, what belongs to no tenant may be
+        of any, and so is on no device."""
         host = host_of(self.window.host, tenant)
-        return (label or self._only.get(host, UNKNOWN)) if host else UNKNOWN
+        if not host:
+            return UNKNOWN
+        if label or self._only.get(host):
+            return label or self._only[host]
+        found = self._unlabelled.get(tenant, set())
+        labels = next(iter(found)) if len(found) == 1 else ()
+        return labels[0] if len(labels) == 1 else UNKNOWN
 
     def _add_rows(self) -> None:
         rows, window = self.window.rows, self.window
@@ -123,6 +159,15 @@ class DeviceWork:
     def _of(self, key: RowKey) -> list[Done]:
         """Where the calls of a row count: on each device on which they may have run."""
         labels = self.devices(key)
+        family = kind_of(key.layer, key.operation).family
+        if not key.device and family is not Family.HOST:
+            self._unlabelled.setdefault(key.tenant, set()).add(labels)
+        if not any((key.host, label.partition(":")[0]) in self._gpus for label in labels):
+            if family not in _ON_A_DEVICE or key.host not in self._hosts:
+                return []
+            one = self.elsewhere.setdefault(key.host, {}).setdefault(key.tenant, Done())
+            one.pids.add(key.pid)
+            return [one]
         found = []
         for label in labels:
             one = self._sums.setdefault((key.host, label), {}).setdefault(key.tenant, Done())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from model.device import Device, DeviceProcess
+from model.device import Device, DeviceProcess, MigInstance
 from model.device_label import order_of
 from model.window import RowKey, Window
 
@@ -49,11 +49,23 @@ def placement(window: Window) -> Placement:
     return Placement(_sorted(by_process), _sorted(by_pid))
 
 
+def processes_on(device: Device, place: Device | MigInstance) -> tuple[DeviceProcess, ...]:
+    """The processes on a GPU, or on one of its MIG instances: the driver lists them with the instance or with
+    its GPU."""
+    if isinstance(place, Device) or place.processes or place.gpu_instance is None:
+        return place.processes
+    return tuple(
+        one
+        for one in device.processes
+        if one.gpu_instance == place.gpu_instance and one.compute_instance in (None, place.compute_instance)
+    )
+
+
 def _holders(device: Device) -> Iterator[tuple[str, DeviceProcess]]:
     """The processes on a device, each with the label of the part of it that it is on."""
     inside = set()
     for instance in device.instances:
-        for holder in instance.processes:
+        for holder in processes_on(device, instance):
             inside.add(holder.pid)
             yield instance.label, holder
     for holder in device.processes:

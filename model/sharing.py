@@ -8,26 +8,18 @@ the memory it holds, and in which of its time others had work on the device, too
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from model.allocation import Allocation
 from model.device import Device, DeviceProcess, MigInstance
 from model.device_label import holds
 from model.device_work import DeviceWork, Done
+from model.placing import processes_on
 from model.tenant import Tenant
+from model.ways import Hidden, Way, hidden, is_mps, unlisted, way_of
 from model.window import Window
-
-Way = Literal["unused", "exclusive", "time-sliced", "mps", "mig", "vgpu", "unknown"]
-"""How a device is shared: nobody uses it, one tenant alone does, several do in turns, or at once through MPS;
-it is divided by MIG, or a part of a board that other virtual machines use; or that is not known."""
-
-MPS_CLIENT: Final = "M+C"
-MPS_PROCESS: Final = "nvidia-cuda-mps"
-"""How the kernel calls ``nvidia-cuda-mps-server`` and ``-control``: 15 characters are kept of a name."""
-_LIST: Final = "compute processes"
-"""What the notes of a device call the list of its processes, where it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +45,12 @@ class Sharer:
     memory_traced: bool = False
     """The driver does not tell: it is what was allocated and not freed while traced, on all devices."""
     active_ns: int | None = None
-    """Time in which it gave the device work or waited for it; None where that was not measured."""
+    """Time in which it gave the device work or waited for it; None where that was not measured, and of a GPU
+    that is divided by MIG, whose instances tell it."""
     overlaps: tuple[tuple[str, int], ...] = ()
     """Of this, the time (ns) in which another tenant (id) did so, too; the most first."""
+    overlaps_sure: bool = True
+    """These are all: where somebody was active on a device that was not measured, there may be more."""
     also: tuple[str, ...] = ()
     """Labels of other devices on which some of these calls may have run: its processes use them, too, and
     which call ran where is not known."""
@@ -64,6 +59,8 @@ class Sharer:
     does not tell it of all of them, or not apart from others'."""
     sample_age_seconds: float | None = None
     """The oldest of these samples."""
+    untraced: str = ""
+    """Why not all of what it does is traced, where that is so: then what is counted may be too little."""
     given: bool | None = None
     """Whether a scheduler gave it the device; None where no scheduler tells."""
 
@@ -75,7 +72,10 @@ class Sharer:
 
 Use = Literal["used", "idle", "absent", "unknown"]
 """Of a device that was given: calls were made on it; a process has a context on it and made none; none has;
-or the tenant is not known."""
+or that is not known."""
+Why = Literal["", "tenant", "list", "device"]
+"""Why it is not known: which tenant it is, which processes are on the device, or on which device its calls
+ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ class Holding:
 
     allocation: Allocation
     use: Use
+    why: Why = ""
+    """Of ``unknown``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,57 +110,15 @@ class Sharing:
     """The GPU could be divided by MIG, and is not."""
     watched: bool = True
     """The driver told which processes are on it: without, those that are not traced are missing."""
+    hidden: Hidden = ""
+    """Who uses it and cannot be seen."""
+    unplaced: tuple[Sharer, ...] = ()
+    """Tenants of its host, none of those on it, with calls of which it is not known on which GPU they ran."""
 
     @property
     def shared(self) -> bool:
         """Whether several tenants use it, no part of the hardware being anybody's own."""
         return self.way in ("time-sliced", "mps") and len(self.sharers) > 1
-
-
-def way_of(device: Device | MigInstance, tenants: int | None = None) -> Way:
-    """How a device is shared, by what the driver tells of it; ``tenants``: how many are known to use it, by
-    default those of the processes that the driver lists."""
-    if isinstance(device, Device):
-        if device.instances or device.mig:
-            return "mig"
-        if device.virtualization == "vGPU":
-            return "vgpu"
-    users = [one for one in device.processes if not is_mps(one)]
-    if len(users) < len(device.processes) or any(one.kind == MPS_CLIENT for one in users):
-        return "mps"
-    found = users_of(device) if tenants is None else tenants
-    if not found:
-        return "unknown" if unlisted(device) else "unused"
-    return "exclusive" if found == 1 else "time-sliced"
-
-
-def users_of(device: Device | MigInstance) -> int:
-    """How many tenants the driver lists on it; a process whose tenant is not known counts as one."""
-    return len({one.tenant or str(one.pid) for one in device.processes if not is_mps(one)})
-
-
-def is_mps(process: DeviceProcess) -> bool:
-    """Whether it is MPS itself: a server has its clients' work in a context of its own, and is no tenant."""
-    return process.process.startswith(MPS_PROCESS)
-
-
-def unlisted(device: Device | MigInstance) -> bool:
-    """Whether the driver does not tell which processes are on it."""
-    if isinstance(device, MigInstance):
-        return False
-    return device.lost or any(_LIST in said.partition(": ")[0].split(", ") for said in device.notes)
-
-
-def processes_on(device: Device, place: Device | MigInstance) -> tuple[DeviceProcess, ...]:
-    """The processes on a GPU, or on one of its MIG instances: the driver lists them with the instance or with
-    its GPU."""
-    if isinstance(place, Device) or place.processes or place.gpu_instance is None:
-        return place.processes
-    return tuple(
-        one
-        for one in device.processes
-        if one.gpu_instance == place.gpu_instance and one.compute_instance in (None, place.compute_instance)
-    )
 
 
 def sharings(window: Window) -> tuple[Sharing, ...]:
@@ -172,60 +132,104 @@ def sharing_of(window: Window, device: Device) -> Sharing:
     return _of_gpu(DeviceWork(window), device)
 
 
+def unplaced(window: Window) -> tuple[Sharer, ...]:
+    """Tenants with calls of which it is not known on which of the GPUs of their host they ran."""
+    work = DeviceWork(window)
+    return tuple(one for host in sorted(work.elsewhere) for one in _unplaced(work, host, ()))
+
+
 # ---- how it is worked out
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A GPU or a MIG instance, and where that is."""
+
+    host: str
+    device: Device | MigInstance
+    processes: tuple[DeviceProcess, ...]
+    """On it, and on its instances."""
+    parts: tuple[Sharing, ...] = ()
+
+    @property
+    def uuids(self) -> set[str]:
+        return {self.device.uuid, *(part.uuid for part in self.parts)}
+
+    @property
+    def watched(self) -> bool:
+        return not unlisted(self.device) and all(part.watched for part in self.parts)
 
 
 def _of_gpu(work: DeviceWork, device: Device) -> Sharing:
     host = work.host(device)
     parts = tuple(
-        _sharing(work, host, one.label, one.uuid, one, processes_on(device, one), profile=one.profile)
-        for one in device.instances
+        _sharing(work, _Place(host, one, processes_on(device, one)))
+        for one in (replace(one, listed=one.listed and not unlisted(device)) for one in device.instances)
     )
-    given = tuple(one.uuid for one in device.instances)
     every = {(one.tenant, one.pid): one for one in device.processes}
     for instance in device.instances:
         every.update({(one.tenant, one.pid): one for one in processes_on(device, instance)})
-    return _sharing(
-        work, host, device.label, device.uuid, device, tuple(every.values()), parts=parts, within=given
-    )
+    return _sharing(work, _Place(host, device, tuple(every.values()), parts))
 
 
-def _sharing(
-    work: DeviceWork,
-    host: str,
-    label: str,
-    uuid: str,
-    device: Device | MigInstance,
-    processes: tuple[DeviceProcess, ...],
-    *,
-    profile: str = "",
-    parts: tuple[Sharing, ...] = (),
-    within: tuple[str, ...] = (),
-) -> Sharing:
+def _sharing(work: DeviceWork, place: _Place) -> Sharing:
+    device, label = place.device, place.device.label
     listed: dict[str, list[DeviceProcess]] = {}
-    for process in processes:
+    for process in place.processes:
         if not is_mps(process):
             listed.setdefault(process.tenant, []).append(process)
-    called = work.on(host, label)
-    allocations = [one for one in work.window.allocations if {uuid, *within} & set(one.uuids)]
+    called = work.on(place.host, label)
+    allocations = [one for one in work.window.allocations if place.uuids & set(one.uuids)]
     tenants = listed.keys() | called.keys()
     # Processes whose tenants are not known are listed together, and may be of as many.
-    way = way_of(device, len(tenants - {""}) + len(listed.get("", ())))
+    users = len(tenants - {""}) + len(listed.get("", ()))
+    elsewhere = _unplaced(work, place.host, tenants)
+    way = way_of(device, users, unplaced=bool(elsewhere))
+    # Whoever was active on a device that is not known may have been here.
+    sure = work.unsure.isdisjoint({*tenants, *(one.tenant for one in elsewhere)})
     sharers = tuple(
-        _sharer(work, label, tenant, listed.get(tenant, ()), called.get(tenant, Done()), allocations, way)
+        replace(
+            _sharer(
+                work, place, tenant, listed.get(tenant, ()), called.get(tenant, Done()), allocations, way
+            ),
+            overlaps_sure=sure,
+        )
         for tenant in sorted(tenants, key=lambda tenant: _order(work.window, tenant))
     )
-    return Sharing(
+    found = Sharing(
         label=label,
-        uuid=uuid,
+        uuid=device.uuid,
         way=way,
         busy_percent=device.utilization_percent if isinstance(device, Device) else None,
-        profile=profile,
+        profile=device.profile if isinstance(device, MigInstance) else "",
         sharers=sharers,
-        holdings=tuple(_holdings(work.window, allocations, sharers)),
-        parts=parts,
+        parts=place.parts,
         divisible=isinstance(device, Device) and device.mig is False,
-        watched=not unlisted(device),
+        watched=place.watched,
+        hidden="" if place.parts else hidden(device, users),
+        unplaced=elsewhere,
+    )
+    return replace(found, holdings=tuple(_holdings(work.window, allocations, found)))
+
+
+def _unplaced(work: DeviceWork, host: str, without: Collection[str]) -> tuple[Sharer, ...]:
+    return tuple(
+        Sharer(
+            tenant,
+            tuple(sorted(done.pids)),
+            calls=done.calls,
+            launches=done.launches,
+            copied_bytes=done.copied_bytes,
+            waited_ns=round(done.waited_ns) if work.split else None,
+            in_flight=done.in_flight,
+            memory_bytes=work.held.get(tenant),
+            memory_traced=tenant in work.held,
+            overlaps_sure=False,
+        )
+        for tenant, done in sorted(
+            work.elsewhere.get(host, {}).items(), key=lambda item: _order(work.window, item[0])
+        )
+        if tenant not in without
     )
 
 
@@ -237,7 +241,7 @@ def _order(window: Window, tenant: str) -> tuple[bool, str, str]:
 
 def _sharer(
     work: DeviceWork,
-    label: str,
+    place: _Place,
     tenant: str,
     listed: Iterable[DeviceProcess],
     called: Done,
@@ -247,7 +251,7 @@ def _sharer(
     listed = tuple(listed)
     known = [one.memory_bytes for one in listed if one.memory_bytes is not None]
     told = bool(known) and len(known) == len(listed)
-    active_ns, overlaps = _activity(work, label, tenant)
+    active_ns, overlaps = (None, ()) if place.parts else _activity(work, place.device.label, tenant)
     percent, age = _sample(listed, way)
     return Sharer(
         tenant=tenant,
@@ -264,8 +268,18 @@ def _sharer(
         also=tuple(sorted(called.also)),
         sample_percent=percent,
         sample_age_seconds=age,
+        untraced=_untraced(work.window, tenant, {one.pid for one in listed}),
         given=_given(work.window, tenant, allocations),
     )
+
+
+def _untraced(window: Window, tenant: str, pids: Collection[int]) -> str:
+    gaps = (
+        gap.reason
+        for gap in window.coverage.missing
+        if gap.pid in pids or (tenant and gap.tenant == tenant and not gap.pid)
+    )
+    return next(gaps, "")
 
 
 def _activity(work: DeviceWork, label: str, tenant: str) -> tuple[int | None, tuple[tuple[str, int], ...]]:
@@ -320,16 +334,21 @@ def _may_be(allocation: Allocation, tenant: Tenant) -> bool:
     return (allocation.namespace, allocation.pod) == (tenant.namespace, tenant.pod)
 
 
-def _holdings(window: Window, allocations: Iterable[Allocation], sharers: Iterable[Sharer]) -> list[Holding]:
+def _holdings(window: Window, allocations: Iterable[Allocation], on: Sharing) -> Iterator[Holding]:
+    """What was given of a device, beside who is ``on`` it."""
     at_hand = {tenant.pod_uid for tenant in window.tenants.values()}
-    by_tenant: Mapping[str, Sharer] = {one.tenant: one for one in sharers if one.tenant}
-    found = []
+    by_tenant: Mapping[str, Sharer] = {one.tenant: one for one in on.sharers if one.tenant}
+    elsewhere = {one.tenant for one in on.unplaced}
     for one in sorted(allocations, key=lambda one: (one.namespace, one.pod, one.container, one.pod_uid)):
         sharer = by_tenant.get(one.tenant)
         # A pod that is known, and of which nobody calls or holds a device, does nothing with it.
         nobody = one.pod_uid != "" and one.pod_uid not in at_hand
-        use: Use = "absent" if one.tenant or nobody else "unknown"
         if sharer is not None:
-            use = "used" if sharer.at_work else "idle"
-        found.append(Holding(one, use))
-    return found
+            yield Holding(one, "used" if sharer.at_work else "idle")
+        elif not one.tenant and not nobody:
+            yield Holding(one, "unknown", "tenant")
+        elif not on.watched or on.hidden:
+            yield Holding(one, "unknown", "list")
+        else:
+            lost = one.tenant in elsewhere
+            yield Holding(one, "unknown" if lost else "absent", "device" if lost else "")

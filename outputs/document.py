@@ -12,12 +12,13 @@ from typing import Any
 
 from model.calls import Calls
 from model.chain import Chain, worst_first
+from model.device import Device
 from model.evidence import Evidence
 from model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
 from model.pivot import PERCENTS, bounded
 from model.sharing import sharings
 from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
-from outputs.sharing_document import sharing_document
+from outputs.sharing_document import sharing_document, unplaced_document
 
 SCHEMA = "stalltop.window/1"
 """Name and version of the format."""
@@ -48,12 +49,18 @@ def document(window: Window) -> dict[str, Any]:
         "driver": window.devices.driver,
         "devices_unavailable": window.devices.unavailable,
         "devices": [
-            _finite(asdict(device) | {"sharing": sharing_document(sharing, window)})
+            _device(device) | {"sharing": sharing_document(sharing, window)}
             for device, sharing in zip(window.devices.devices, sharings(window), strict=True)
         ],
+        "unplaced_tenants": unplaced_document(window),
         "allocations": [_finite(asdict(allocation)) for allocation in window.allocations],
         "system": None if window.system is None else _finite(asdict(window.system)),
     }
+
+
+def _device(device: Device) -> dict[str, Any]:
+    told: dict[str, Any] = _finite(asdict(device))
+    return told if device.throttle_told else told | {"throttle_reasons": None}
 
 
 def _number(value: float | None) -> float | None:

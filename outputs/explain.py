@@ -43,6 +43,7 @@ def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
             {name: device[name] for name in ("index", "uuid", "name", "utilization_percent", "sharing")}
             for device in whole["devices"]
         ],
+        "unplaced_tenants": whole["unplaced_tenants"],
     }
 
 

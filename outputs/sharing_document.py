@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from model.sharing import Holding, Sharer, Sharing
+from model.sharing import Holding, Sharer, Sharing, unplaced
 from model.window import Window
 from outputs.sharing_text import statement
 
@@ -16,6 +16,7 @@ def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
         "way": sharing.way,
         "statement": statement(sharing, window, unicode=False),
         "watched": sharing.watched,
+        "hidden": sharing.hidden,
         **_users(sharing),
         "instances": [
             {
@@ -28,6 +29,23 @@ def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:
             for part in sharing.parts
         ],
     }
+
+
+def unplaced_document(window: Window) -> list[dict[str, Any]]:
+    """Tenants with calls on a device of which it is not known which one it was."""
+    return [
+        {
+            "tenant": one.tenant,
+            "pids": list(one.pids),
+            "calls": one.calls,
+            "launches": one.launches,
+            "copied_bytes": one.copied_bytes,
+            "waited_ns": one.waited_ns,
+            "in_flight": one.in_flight,
+            "held_bytes": one.memory_bytes,
+        }
+        for one in unplaced(window)
+    ]
 
 
 def _users(sharing: Sharing) -> dict[str, Any]:
@@ -46,4 +64,8 @@ def _sharer(one: Sharer) -> dict[str, Any]:
 
 
 def _holding(one: Holding) -> dict[str, Any]:
-    return asdict(one.allocation) | {"devices": list(one.allocation.devices), "use": one.use}
+    return asdict(one.allocation) | {
+        "devices": list(one.allocation.devices),
+        "use": one.use,
+        "why": one.why,
+    }

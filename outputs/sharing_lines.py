@@ -18,7 +18,9 @@ MOST_GIVEN: Final = 20
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
     """Each device that several tenants use, or that is used otherwise than it was given: a title, and its
     lines."""
-    return [_device(one, window, style) for one in sharings(window) if sharing_text.worth_telling(one)]
+    return [
+        _device(one, window, style) for one in sharings(window) if sharing_text.worth_telling(one, window)
+    ]
 
 
 def _device(one: Sharing, window: Window, style: Style) -> list[str]:
@@ -26,7 +28,7 @@ def _device(one: Sharing, window: Window, style: Style) -> list[str]:
     lines += style.folded("", printable(sharing_text.statement(one, window, unicode=style.unicode)))
     lines += _tenants(one, window, style)
     for holding in one.holdings[:MOST_GIVEN]:
-        what, use = sharing_text.given(holding)
+        what, use = sharing_text.given(holding, one)
         lines += style.folded("given to ", printable(f"{what}: {use}"), "  ")
     return [*lines, *_more(len(one.holdings) - MOST_GIVEN)]
 

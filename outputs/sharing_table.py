@@ -60,13 +60,14 @@ def cells(
 ) -> tuple[str, str]:
     """Name and figures of a tenant; ``where`` stands before the name, such as a MIG instance."""
     seconds = window.seconds if window.seconds > 0 else 1.0
-    traced = bool(one.tenant)  # of processes whose tenant is not known, nothing is counted
+    # Nothing is counted of processes whose tenant is not known, and of those that are not traced.
+    traced = bool(one.tenant) and (one.at_work or not one.untraced)
     active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
     shown = {
         "calls/s": figures.rate(one.calls / seconds if traced else None, unicode=unicode),
         "launch/s": figures.rate(one.launches / seconds if traced else None, unicode=unicode),
         "waited/s": figures.duration(
-            None if one.waited_ns is None else one.waited_ns / seconds, unicode=unicode
+            one.waited_ns / seconds if traced and one.waited_ns is not None else None, unicode=unicode
         ),
         "copied/s": figures.size(one.copied_bytes / seconds if traced else None, unicode=unicode),
         "memory": figures.memory(one.memory_bytes, unicode=unicode) + ("*" if one.memory_traced else ""),
@@ -77,17 +78,28 @@ def cells(
     return figures.fit(name, layout.names, unicode=unicode), row
 
 
+def _alone(one: Sharer) -> str:
+    """Of a tenant beside others of which it is not known that it was active together with them."""
+    if one.active_ns:
+        sure = "of that, together with nobody"
+        return sure if one.overlaps_sure else "of that, together with whom was not measured"
+    if one.active_ns is None and (one.at_work or one.untraced or not one.tenant):
+        return "when it was active here was not measured"
+    return "not active in this window"
+
+
 def notes(one: Sharer, sharing: Sharing, window: Window, *, unicode: bool = True) -> list[tuple[str, bool]]:
     """What there is to say of a tenant besides its figures, and whether that is a warning."""
     said: list[tuple[str, bool]] = []
     others = sharing_text.overlaps(one, window)
     if others:
-        said.append((f"of that, together with {others}", False))
+        least = "" if one.overlaps_sure else "at least "
+        said.append((f"of that, {least}together with {others}", False))
     elif sharing.shared and any(user.active_ns for user in sharing.sharers):
         # A line for each, whether it was active or not: what is below stays where it is.
-        said.append(
-            ("of that, together with nobody" if one.active_ns else "not active in this window", False)
-        )
+        said.append((_alone(one), False))
+    if one.untraced and not one.at_work:
+        said.append((f"what it does here is not traced: {one.untraced}", True))
     if not one.calls and one.in_flight:
         calls = "a call that has" if one.in_flight == 1 else f"{one.in_flight} calls that have"
         said.append((f"in {calls} not returned", False))

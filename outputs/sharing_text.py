@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from model.device import Device
-from model.sharing import Holding, Sharer, Sharing, Use, Way, users_of, way_of
+from model.sharing import Holding, Sharer, Sharing, Use, Why
+from model.ways import Way, unnamed, users_of, way_of
 from model.window import Window
 from outputs import figures
 from outputs.chain_text import name_of
@@ -29,16 +30,27 @@ _USES: Final[Mapping[Use, str]] = {
     "used": "used",
     "idle": "not used: its processes are on the device, and made no call in this window",
     "absent": "not used: none of its processes is on the device",
-    "unknown": "which tenant it is was not seen",
 }
+_NOT_KNOWN: Final[Mapping[Why, str]] = {
+    "tenant": "which tenant it is was not seen",
+    "list": "not known: the driver does not tell who uses the device",
+    "device": "not known: it makes calls, on which GPU was not measured",
+}
+IDLE_SECONDS: Final = 10.0
+"""Who makes no call for so long does nothing with its device; for less, that is between two steps."""
+MOST_NAMED: Final = 3
+"""Tenants that a sentence names."""
 
 
 def short(device: Device) -> str:
-    """How many tenants use a device, and how, in a cell: ``4 by MPS``, ``2 in turns``, ``1 tenant``; empty
-    where that is not known."""
+    """How many tenants the driver lists on a device, and how they share it, in a cell: ``4 by MPS``,
+    ``2 in turns``, ``1 tenant``, or ``2 processes`` where these may be of one tenant; empty where that is not
+    known."""
     way, users = way_of(device), users_of(device)
+    if way in ("time-sliced", "mps", "vgpu") and unnamed(device):
+        return _many(unnamed(device), "process", "es")
     words: Mapping[Way, str] = {
-        "unused": "nobody",
+        "unused": "none seen",
         "exclusive": "1 tenant",
         "time-sliced": f"{users} in turns",
         "mps": f"{users} by MPS",
@@ -54,61 +66,93 @@ def who(tenant: str, window: Window) -> str:
 
 
 def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
-    """How a device is shared, by how many, how busy it is, and what is not known: a sentence or two."""
+    """How a device is shared, by how many, how busy it is, and what is not known: a few sentences."""
+    said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, unicode)]
+    if sharing.hidden == "guests" and sharing.sharers:
+        said.append("Virtual machines use it, too, and cannot be seen from here.")
+    if not sharing.watched:
+        said.append("The driver does not list its processes: who is not traced is missing.")
+    if sharing.unplaced and ":" not in sharing.label:
+        others = _many(len(sharing.unplaced), "more tenant" if sharing.sharers else "tenant")
+        said.append(f"{others} made calls on a GPU that is not known: {_named(sharing.unplaced, window)}.")
+    return " ".join(said)
+
+
+def _used(sharing: Sharing, window: Window, unicode: bool) -> str:
+    """Of a device that is not divided."""
     gpu = f"GPU {sharing.label}"
     number = len(sharing.sharers)
-    if sharing.way == "mig":
-        return _divided(sharing, gpu)
-    busy = (
-        ""
-        if sharing.busy_percent is None
-        else f"; the device is {_percent(sharing.busy_percent, unicode)} busy"
-    )
+    percent = sharing.busy_percent
+    busy = "" if percent is None else f"; the device is {_percent(percent, unicode)} busy"
     if sharing.shared:
         how = "at once, through MPS" if sharing.way == "mps" else "in turns (time slicing)"
-        said = f"{number} tenants share {gpu} {how}{busy}; {NO_SPLIT}."
-    elif sharing.way == "vgpu":
-        users = (
-            f"{number} tenant{'s use' if number != 1 else ' uses'} it here"
-            if number
-            else "nobody uses it here"
-        )
-        said = (
+        return f"{_counted(sharing.sharers)} share {gpu} {how}{busy}; {NO_SPLIT}."
+    if sharing.way == "vgpu":
+        verb = "uses" if number == 1 and sharing.sharers[0].tenant else "use"
+        users = f"{_counted(sharing.sharers)} {verb} it here" if number else "nobody is seen to use it here"
+        return (
             f"{gpu} is a vGPU: other virtual machines may use the same board, and cannot be seen from here; "
             f"{users}{busy}."
         )
-    elif number == 1:
+    all_seen = sharing.watched and not sharing.hidden and not sharing.unplaced
+    if number == 1:
         through = ", through MPS" if sharing.way == "mps" else ""
         tenant = sharing.sharers[0].tenant
-        users = f"Only {who(tenant, window)} uses" if tenant else "Processes whose tenant is not known use"
-        said = f"{users} {gpu}{through}{busy}."
-    elif sharing.way == "unknown":
-        said = f"Who uses {gpu} is not known{busy}."
-    else:
-        said = f"No process uses {gpu}{busy}."
-    if not sharing.watched:
-        said += " The driver does not list its processes: who is not traced is missing."
-    return said
+        only = "Only " if all_seen else ""
+        users = f"{only}{who(tenant, window)} uses" if tenant else "Processes whose tenant is not known use"
+        return f"{users} {gpu}{through}{busy}."
+    if sharing.hidden == "guests":
+        return f"{gpu} is for virtual machines, and which of them use it cannot be seen from here{busy}."
+    if sharing.hidden:
+        return f"{gpu} is used, by whom the driver does not tell{busy}."
+    if not all_seen or sharing.way == "unknown":
+        return f"Who uses {gpu} is not known{busy}."
+    if sharing.way == "mps":
+        return f"Only the server of MPS is on {gpu}{busy}."
+    return f"No process uses {gpu}{busy}."
 
 
-def _divided(sharing: Sharing, gpu: str) -> str:
-    parts = len(sharing.parts)
-    used = [part for part in sharing.parts if part.sharers]
-    tenants = {sharer.tenant for part in used for sharer in part.sharers}
+def _divided(sharing: Sharing) -> str:
+    parts, gpu = len(sharing.parts), f"GPU {sharing.label}"
     if not parts:
         return f"{gpu} is in MIG mode, and has no instance: no program can use it."
     said = f"{gpu} is divided by MIG into {_many(parts, 'instance')}, each with compute and memory of its own"
+    used = [part for part in sharing.parts if part.sharers]
     if not used:
-        return f"{said}; nobody uses them."
-    users = f"{_many(len(tenants), 'tenant')} {'use' if len(tenants) != 1 else 'uses'}"
-    return f"{said}; {users} {len(used)} of them."
+        unused = all(part.way == "unused" for part in sharing.parts)
+        return f"{said}; {'nobody uses them' if unused else 'who uses them is not known'}."
+    users = [sharer for part in used for sharer in part.sharers]
+    one = len({sharer.tenant for sharer in users}) == 1 and users[0].tenant
+    return f"{said}; {_counted(users)} {'uses' if one else 'use'} {len(used)} of them."
 
 
-def worth_telling(sharing: Sharing) -> bool:
+def _counted(sharers: Iterable[Sharer]) -> str:
+    """``3 tenants``, ``1 tenant and 2 processes whose tenant is not known``: these may be of one tenant."""
+    sharers = tuple(sharers)
+    known = len({one.tenant for one in sharers if one.tenant})
+    others = len({pid for one in sharers if not one.tenant for pid in one.pids})
+    said = [_many(known, "tenant")] if known else []
+    said += [f"{_many(others, 'process', 'es')} whose tenant is not known"] if others else []
+    return " and ".join(said)
+
+
+def _named(sharers: Sequence[Sharer], window: Window) -> str:
+    """Some of these tenants, with what they did."""
+    said = [
+        f"{who(one.tenant, window)} "
+        f"({_many(one.launches, 'launch', 'es') if one.launches else _many(one.calls, 'call')})"
+        for one in sharers[:MOST_NAMED]
+    ]
+    more = len(sharers) - MOST_NAMED
+    return ", ".join(said) + (f" and {more} more" if more > 0 else "")
+
+
+def worth_telling(sharing: Sharing, window: Window) -> bool:
     """Whether a device is anything but one tenant's own, or given and used otherwise than it was given."""
-    odd = [holding for holding in sharing.holdings if holding.use in ("idle", "absent")]
-    ungiven = [one for one in sharing.sharers if one.given is False]
-    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven)
+    odd = any(is_wasted(holding, window) for holding in sharing.holdings)
+    ungiven = any(one.given is False for one in sharing.sharers)
+    unseen = bool(sharing.hidden) or (sharing.unplaced and not sharing.sharers)
+    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or unseen)
 
 
 def help_text(sharing: Sharing) -> str:
@@ -132,18 +176,22 @@ def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
     return ", ".join(told) + (f" and {more} more" if told and more > 0 else "")
 
 
-def given(holding: Holding) -> tuple[str, str]:
-    """What was given to whom, and what becomes of it."""
+def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
+    """What was given to whom, and what becomes of it; of a container that was given other devices than
+    ``sharing`` as well, how many of all are of it."""
     one = holding.allocation
-    shares = len([device for device in one.devices if device])
+    here = {sharing.uuid, *(part.uuid for part in sharing.parts)}
+    shares = [device for device in one.devices if device]
+    of_it = sum(device.partition("::")[0] in here for device in shares)
+    number = f"{len(shares)}" if of_it in (0, len(shares)) else f"{of_it} of {len(shares)}"
     name = f"{one.namespace}/{one.pod}" if one.namespace else one.pod
-    part = f"{name}, container {one.container}: {shares} {one.resource}"
-    return part, _USES[holding.use]
+    use = _USES.get(holding.use) or _NOT_KNOWN.get(holding.why, _NOT_KNOWN["tenant"])
+    return f"{name}, container {one.container}: {number} {one.resource}", use
 
 
-def not_given(sharing: Sharing, window: Window) -> list[str]:
-    """Tenants that use a device no scheduler gave them, where one tells what it gave."""
-    return [who(one.tenant, window) for one in sharing.sharers if one.given is False]
+def is_wasted(holding: Holding, window: Window) -> bool:
+    """Whether a device that was given is not used, and not only between two steps."""
+    return holding.use == "absent" or (holding.use == "idle" and window.seconds >= IDLE_SECONDS)
 
 
 def _percent(value: float, unicode: bool) -> str:
@@ -155,5 +203,5 @@ def _whole(percent: float) -> str:
     return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _many(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"

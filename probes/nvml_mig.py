@@ -58,7 +58,7 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
     """An instance of GPU ``gpu`` as it is now. What it does not tell is None."""
     told = _known(lambda: memory(ask, instance.handle)) or (None, None)
     used, total = (int(n) if n is not None and 0 <= n <= _MOST_BYTES else None for n in told)
-    holders = together({"C": _known(lambda: listed(ask, instance.handle, "Compute")) or ()})
+    holders, told_of = _processes(ask, instance.handle)
     return MigInstance(
         gpu,
         instance.index,
@@ -69,7 +69,17 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
         used,
         total,
         holders,
+        told_of,
     )
+
+
+def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
+    """Those on an instance, and whether they were told: a driver that does not list them by instance lists
+    them with the GPU."""
+    try:
+        return together({"C": listed(ask, handle, "Compute")}), True
+    except NoAnswer as none:
+        return (), none.unsupported
 
 
 def with_processes(

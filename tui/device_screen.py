@@ -193,6 +193,8 @@ def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRo
     old = age(device)
     told = f"{old} old" if old else reasons
     held = Cell("no longer answers", "bad") if device.lost else Cell(told, "warn" if told else "")
+    if not (device.lost or told or device.throttle_told):
+        held = Cell(frame.missing(), "dim")
     cells = (
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
         whole(device.utilization_percent, "%"),

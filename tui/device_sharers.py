@@ -26,7 +26,7 @@ def sharers(device: Device, window: Window, frame: Frame) -> Section:
     told = sharing_text.help_text(sharing)
     lines += [note(told)] if told else []
     lines += _tenants(sharing, window, frame) if sharing.sharers else []
-    return Section("sharers", (*lines, *_given(sharing)))
+    return Section("sharers", (*lines, *_given(sharing, window)))
 
 
 def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
@@ -48,13 +48,13 @@ def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
     return lines
 
 
-def _given(sharing: Sharing) -> list[PageLine]:
+def _given(sharing: Sharing, window: Window) -> list[PageLine]:
     """What Kubernetes gave to whom, beside what becomes of it."""
     if not sharing.holdings:
         return []
     lines = [PageLine((("  given by Kubernetes", "dim"),))]
     for holding in sharing.holdings[:MOST_GIVEN]:
-        what, use = sharing_text.given(holding)
-        role = "warn" if holding.use in ("idle", "absent") else "dim"
+        what, use = sharing_text.given(holding, sharing)
+        role = "warn" if sharing_text.is_wasted(holding, window) else "dim"
         lines.append(PageLine(((f"    {what}: ", "text"), (use, role)), indent=6))
     return [*lines, *more(len(sharing.holdings) - MOST_GIVEN)]

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from model.device import Device, Devices
-from model.sharing import Way, users_of, way_of
+from model.ways import Way, unlisted, unnamed, users_of, way_of
 from outputs import figures
 from widgets.bar import bar
 from widgets.lines import Lines
@@ -63,9 +63,11 @@ def _users(device: Device) -> str:
         return f"{count} MIG device{'' if count == 1 else 's'}"
     how = _SHARED.get(way_of(device), "")
     users = users_of(device)
-    if how and users > 1:
+    if how and users > 1 and not unnamed(device):
         return f"{users} {how}"
     count = len(device.processes)
+    if not count and unlisted(device):
+        return "processes not listed"
     return f"{count} process{'' if count == 1 else 'es'}"
 
 

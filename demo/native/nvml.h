@@ -46,7 +46,7 @@
  *     instances=                                profiles such as 1g.10gb,,3g.40gb: the MIG devices 0 and 2,
  *                                               each with memory_total, memory_used, uuid, gpu_instance (from
  *                                               1), compute_instance (0) and compute of its own
- *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t
+ *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t; of a MIG device alone, too
  *     count.FUNCTION=N                          this list says it has N entries, whatever it has
  *     delay.FUNCTION=MS, delay=MS               this one, or every one, takes so long
  *     hang=0                                    1: every call waits until this is 0 again

@@ -118,6 +118,8 @@ Return ordered(const char *function, Handle device)
         usleep((useconds_t)(1000 * delay_ms));
     snprintf(key, sizeof key, "fail.%s", function);
     Return code = (Return)number(gpu, key, SUCCESS);
+    if (!code && device && device->part)
+        code = (Return)number(device, key, SUCCESS);
     if (code)
         return code;
     if (gpu && number(gpu, "lost", 0))

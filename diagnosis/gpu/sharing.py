@@ -13,7 +13,8 @@ from diagnosis.suspicion import Suspicion
 from model.chain import Fix
 from model.device import Device, MigInstance
 from model.families import WAITING_PARTS, Family
-from model.sharing import processes_on, way_of
+from model.placing import processes_on
+from model.ways import way_of
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ

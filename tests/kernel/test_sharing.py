@@ -111,7 +111,7 @@ def test_four_pods_through_mps_in_twelve_looks(built: Built) -> None:
             together |= {window.tenants[one.tenant].name for one in sharing.sharers if one.overlaps}
             no_split(window, sharing)
             agrees(window, sharing)
-            assert not sharing_text.not_given(sharing, window)
+            assert [one.tenant for one in sharing.sharers if one.given is False] == []
             if number == LOOKS // 2:
                 before = container(window, "chat-0/server")
                 identity = tenants.replaced("chat")

@@ -13,9 +13,11 @@ from model.device import Device, DeviceProcess, Devices, MigInstance
 from model.evidence import Evidence, ProcessUse
 from model.merging import fleet
 from model.placing import placement
-from model.sharing import Sharer, Sharing, Use, Way, sharing_of, sharings, way_of
+from model.sharing import Sharer, Sharing, Use, sharing_of, sharings, unplaced
 from model.tenant import Tenant
+from model.ways import LISTS, Way, way_of
 from model.window import OpenCall, Window
+from probes import nvml_processes
 from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, Spent, row, window
 
 GIB = 1 << 30
@@ -49,6 +51,15 @@ def sharer(sharing: Sharing, tenant: str) -> Sharer:
         ("unused", gpu()),
         ("unknown", gpu(notes=("compute processes: no permission",))),
         ("unknown", gpu(lost=True)),
+        ("unknown", gpu(notes=("fan, MPS clients: unknown error",))),
+        ("unknown", gpu(client(1, TRAIN, "C"), notes=("MPS clients: unknown error",))),
+        ("unused", gpu(notes=("graphics processes, MPS clients: not supported", "fan: unknown error"))),
+        ("unknown", gpu(notes=("compute processes: not supported",))),
+        ("unknown", gpu(utilization_percent=93.0)),
+        ("unknown", gpu(memory_used_bytes=60 * GIB)),
+        ("unused", gpu(utilization_percent=0.0, memory_used_bytes=GIB)),
+        ("unknown", gpu(virtualization="vGPU host")),
+        ("unknown", gpu(client(1, TRAIN, "C"), virtualization="vGPU host")),
         ("exclusive", gpu(client(1, TRAIN, "C"))),
         ("exclusive", gpu(client(1, TRAIN, "C"), client(2, TRAIN, "C"))),
         ("time-sliced", gpu(client(1, TRAIN, "C"), client(2, SERVE, "C"))),
@@ -63,6 +74,10 @@ def sharer(sharing: Sharing, tenant: str) -> Sharer:
 )
 def test_how_a_device_is_shared(way: Way, device: Device) -> None:
     assert way_of(device) == way
+
+
+def test_lists_of_processes_are_called_as_they_are_in_notes() -> None:
+    assert tuple(name for name, _, _ in nvml_processes.LISTS) == LISTS
 
 
 def test_processes_of_unknown_tenants_are_one_line_and_may_be_of_several() -> None:
@@ -206,6 +221,41 @@ def test_samples_of_the_driver_are_of_all_processes_with_their_age_and_never_und
     assert {one.sample_percent for one in sharing_of(on(mps), mps).sharers} == {None}
 
 
+def test_calls_on_a_gpu_that_is_not_known_are_told_with_each_that_it_may_be() -> None:
+    serve = row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)
+    asks = row("cudaGetDeviceCount", 9, running=3, tenant=BATCH, pid=300)
+    train = at("0", row("cudaLaunchKernel", 900, running=3))
+    waiting = OpenCall(SERVE, 200, 201, "serve.py", "runtime", "cudaDeviceSynchronize", 20 * 10**9)
+    made = on(gpu(), gpu(index=1), rows=[serve, asks, train], open_calls=(waiting,))
+    one, two = sharings(made)
+    assert [(user.tenant, user.launches, user.in_flight) for user in one.unplaced] == [(SERVE, 700, 1)]
+    assert one.unplaced == two.unplaced == unplaced(made)
+    assert [(each.way, [user.tenant for user in each.sharers]) for each in (one, two)] == [
+        ("unknown", [TRAIN]),
+        ("unknown", []),
+    ]
+    # One whose GPU is known may have other calls, of which it is not: it is not told twice.
+    both = on(gpu(), gpu(index=1), rows=[at("0", serve), serve])
+    assert [[user.tenant for user in found.unplaced] for found in sharings(both)] == [[], [SERVE]]
+    # Nobody can say so where no GPU is known, and of a label that no GPU has it is not known what that is.
+    assert unplaced(on(rows=[serve])) == ()
+    assert [user.tenant for user in unplaced(on(gpu(), rows=[at("7", serve)]))] == [SERVE]
+
+
+@pytest.mark.parametrize(("listed_on", "active_ns"), [((0,), 640), ((0, 1), None), ((), None)])
+def test_activity_is_where_the_calls_are_if_they_can_be_nowhere_else(
+    listed_on: tuple[int, ...], active_ns: int | None
+) -> None:
+    devices = [gpu(*([client(100, TRAIN)] if n in listed_on else []), index=n) for n in range(2)]
+    evidence = Evidence(activity=(DeviceActivity("", TRAIN, 640), DeviceActivity("0", SERVE, 9)))
+    rows = [row("cudaLaunchKernel", 5, running=1), at("0", row("cudaFree", 1, tenant=SERVE, running=1))]
+    first = sharings(on(*devices, rows=rows, evidence=evidence))[0]
+    found = [(user.active_ns, user.overlaps_sure) for user in first.sharers if user.tenant == TRAIN]
+    assert found == ([(active_ns, False)] if listed_on else [])
+    # With whom it was together, nobody knows of the others either.
+    assert not sharer(first, SERVE).overlaps_sure
+
+
 # ---- MIG
 
 
@@ -237,6 +287,36 @@ def test_seven_instances_have_their_own_tenants(listed_with_instances: bool) -> 
     for n, part in enumerate(sharing.parts):
         assert part.way == "exclusive"
         assert [(one.tenant, one.launches) for one in part.sharers] == [(f"docker:{n}", 10 + n)]
+
+
+@pytest.mark.parametrize("compute_instance", [0, None])
+def test_calls_without_a_device_are_on_the_instance_of_their_process(compute_instance: int | None) -> None:
+    holder = client(100, TRAIN, "C", gpu_instance=1, compute_instance=compute_instance)
+    instances = tuple(MigInstance(0, n, f"MIG-{n}", gpu_instance=n, compute_instance=0) for n in range(3))
+    device = gpu(holder, mig=True, instances=instances)
+    made = on(device, rows=[row("cudaLaunchKernel", 5, running=1)])
+    parts = sharing_of(made, device).parts
+    assert [[(user.tenant, user.calls) for user in part.sharers] for part in parts] == [[], [(TRAIN, 5)], []]
+
+
+def test_active_time_of_instances_is_not_added_up() -> None:
+    instances = tuple(MigInstance(0, n, f"MIG-{n}", processes=(client(1, TRAIN, "C"),)) for n in range(3))
+    device = gpu(mig=True, instances=instances)
+    active = tuple(DeviceActivity(f"0:{n}", TRAIN, 900_000_000) for n in range(3))
+    sharing = sharing_of(on(device, evidence=Evidence(activity=active)), device)
+    assert [(one.active_ns, one.overlaps) for one in sharing.sharers] == [(None, ())]
+    assert [part.sharers[0].active_ns for part in sharing.parts] == [900_000_000] * 3
+
+
+def test_an_instance_whose_processes_are_not_told_is_not_unused() -> None:
+    instances = MigInstance(0, 0, "MIG-0", listed=False), MigInstance(0, 1, "MIG-1")
+    device = gpu(mig=True, instances=instances)
+    sharing = sharing_of(on(device, allocations=(pod("p", TRAIN, "MIG-0"),)), device)
+    assert [(part.way, part.watched) for part in sharing.parts] == [("unknown", False), ("unused", True)]
+    assert not sharing.watched
+    assert [(one.use, one.why) for one in sharing.holdings] == [("unknown", "list")]
+    lost = sharing_of(on(replace(device, lost=True)), replace(device, lost=True))
+    assert [part.watched for part in lost.parts] == [False, False]
 
 
 def test_an_instance_may_be_shared_itself() -> None:

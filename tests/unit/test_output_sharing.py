@@ -12,7 +12,7 @@ from model.allocation import Allocation
 from model.device import Device, MigInstance
 from model.evidence import Evidence
 from model.sharing import Sharer, Sharing, sharing_of
-from model.window import Window
+from model.window import Coverage, Missing, Window
 from outputs import sharing_table, sharing_text
 from outputs.document import document
 from outputs.sharing_lines import sharing_lines
@@ -63,6 +63,39 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
             "GPU 0 is a vGPU: other virtual machines may use the same board, and cannot be seen from here; "
             "2 tenants use it here; the device is 5.5% busy.",
         ),
+        (
+            replace(sharing("mps"), sharers=(Sharer("docker:0"), Sharer("", (7, 8)))),
+            "1 tenant and 2 processes whose tenant is not known share GPU 0 at once, through MPS; "
+            "a split is not measurable here.",
+        ),
+        (
+            sharing("unknown", busy_percent=93.0, hidden="somebody"),
+            "GPU 0 is used, by whom the driver does not tell; the device is 93% busy.",
+        ),
+        (
+            sharing("unknown", busy_percent=80.0, hidden="guests"),
+            "GPU 0 is for virtual machines, and which of them use it cannot be seen from here; "
+            "the device is 80% busy.",
+        ),
+        (
+            sharing("unknown", 1, hidden="guests"),
+            "docker:0 uses GPU 0. Virtual machines use it, too, and cannot be seen from here.",
+        ),
+        (
+            sharing("unknown", 1, unplaced=(Sharer("docker:7", launches=700, calls=9),)),
+            "docker:0 uses GPU 0. "
+            "1 more tenant made calls on a GPU that is not known: docker:7 (700 launches).",
+        ),
+        (
+            sharing("unknown", unplaced=tuple(Sharer(f"docker:{n}", calls=1) for n in range(5))),
+            "Who uses GPU 0 is not known. 5 tenants made calls on a GPU that is not known: "
+            "docker:0 (1 call), docker:1 (1 call), docker:2 (1 call) and 2 more.",
+        ),
+        (
+            sharing("unknown", 1, watched=False),
+            "docker:0 uses GPU 0. The driver does not list its processes: who is not traced is missing.",
+        ),
+        (sharing("mps"), "Only the server of MPS is on GPU 0."),
         (sharing("mig"), "GPU 0 is in MIG mode, and has no instance: no program can use it."),
         (
             sharing("mig", parts=(sharing("unused"),) * 7),
@@ -74,6 +107,22 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
             "GPU 0 is divided by MIG into 2 instances, each with compute and memory of its own; "
             "1 tenant uses 1 of them.",
         ),
+        (
+            sharing(
+                "mig",
+                parts=(
+                    replace(sharing("exclusive"), sharers=(Sharer("", (7,)),)),
+                    replace(sharing("time-sliced"), sharers=(Sharer("docker:0"), Sharer("", (8,)))),
+                ),
+            ),
+            "GPU 0 is divided by MIG into 2 instances, each with compute and memory of its own; "
+            "1 tenant and 2 processes whose tenant is not known use 2 of them.",
+        ),
+        (
+            sharing("mig", parts=(sharing("unused"), sharing("unknown"))),
+            "GPU 0 is divided by MIG into 2 instances, each with compute and memory of its own; "
+            "who uses them is not known.",
+        ),
     ],
 )  # fmt: skip
 def test_one_sentence_says_how_a_device_is_shared(one: Sharing, said: str) -> None:
@@ -83,7 +132,12 @@ def test_one_sentence_says_how_a_device_is_shared(one: Sharing, said: str) -> No
 @pytest.mark.parametrize(
     ("device", "said"),
     [
-        (gpu(), "nobody"),
+        (gpu(), "none seen"),
+        (gpu(utilization_percent=93.0), ""),
+        (gpu(virtualization="vGPU host"), ""),
+        (gpu(notes=("MPS clients: unknown error",)), ""),
+        (gpu(client(1, "", "C"), client(2, "", "C")), "2 processes"),
+        (gpu(client(1, TRAIN), client(2, "")), "2 processes"),
         (gpu(lost=True), ""),
         (gpu(client(1, TRAIN, "C"), client(2, TRAIN, "C")), "1 tenant"),
         (gpu(client(1, TRAIN, "C"), client(2, SERVE, "C")), "2 in turns"),
@@ -195,3 +249,83 @@ def test_names_from_elsewhere_steer_no_terminal() -> None:
     evil = replace(made.tenants[TRAIN], name="\x1b[2Jtrain")
     made = replace(made, tenants={**made.tenants, TRAIN: evil})
     assert all(line.isprintable() for part in sharing_lines(made, Style(80, False, True)) for line in part)
+
+
+def test_who_is_at_work_is_never_called_inactive() -> None:
+    """Two GPUs; of one tenant it was not measured on which of them it was active."""
+    processes = client(100, TRAIN, "C"), client(200, SERVE, "C"), client(300, BATCH, "C")
+    devices = gpu(*processes), gpu(processes[1], index=1)
+    serve = row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)
+    evidence = Evidence(activity=(DeviceActivity("0", TRAIN, 500_000_000), DeviceActivity("", SERVE, 600)))
+    made = on(*devices, rows=[row("cudaLaunchKernel", 900, running=3), serve], evidence=evidence)
+    one = sharing_of(made, devices[0])
+    assert {user.tenant: sharing_table.notes(user, one, made)[0] for user in one.sharers} == {
+        TRAIN: ("of that, together with whom was not measured", False),
+        SERVE: ("when it was active here was not measured", False),
+        BATCH: ("not active in this window", False),
+    }
+
+
+def test_who_is_not_traced_has_no_figures_and_the_reason() -> None:
+    device = gpu(client(100, TRAIN, "C"), client(200, SERVE, "C"))
+    gaps = (Missing("/opt/app/infer", "static CUDA runtime without symbols", pid=100),)
+    made = on(device, coverage=Coverage(missing=gaps))
+    one = sharing_of(made, device)
+    told = {user.tenant: user for user in one.sharers}
+    _, figures = sharing_table.cells(told[TRAIN], made, sharing_table.layout(100))
+    assert figures.split()[:4] == ["–"] * 4
+    said = ("what it does here is not traced: static CUDA runtime without symbols", True)
+    assert said in sharing_table.notes(told[TRAIN], one, made)
+    assert said not in sharing_table.notes(told[SERVE], one, made)
+
+
+def test_of_what_was_given_only_the_part_on_this_device_is_told_here() -> None:
+    several = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0", "GPU-1"), "u1", TRAIN)
+    devices = gpu(client(100, TRAIN, "C")), gpu(client(100, TRAIN, "C"), index=1)
+    made = on(*devices, allocations=(several,))
+    for device in devices:
+        one = sharing_of(made, device)
+        what, _ = sharing_text.given(one.holdings[0], one)
+        assert what == "lab/p, container main: 1 of 2 nvidia.com/gpu"
+    named = on(devices[0], allocations=(replace(several, devices=("MIG-0",)),))
+    instance = MigInstance(0, 0, "MIG-0", processes=(client(100, TRAIN, "C"),))
+    divided_ = gpu(mig=True, instances=(instance,))
+    one = sharing_of(replace(named, devices=on(divided_).devices), divided_)
+    assert sharing_text.given(one.holdings[0], one)[0].endswith(": 1 nvidia.com/gpu")
+
+
+@pytest.mark.parametrize(("seconds", "wasted"), [(1.0, False), (30.0, True)])
+def test_a_tenant_between_two_steps_wastes_nothing(seconds: float, wasted: bool) -> None:
+    device = gpu(client(100, TRAIN, "C"))
+    given = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0",), "u1", TRAIN)
+    made = on(device, allocations=(given,), seconds=seconds)
+    (holding,) = sharing_of(made, device).holdings
+    assert (holding.use, sharing_text.is_wasted(holding, made)) == ("idle", wasted)
+    assert bool(sharing_lines(made, Style(80, False, True))) == wasted
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (gpu(notes=("compute processes: no permission",)), "the driver does not tell who uses the device"),
+        (gpu(lost=True), "the driver does not tell who uses the device"),
+        (gpu(utilization_percent=93.0), "the driver does not tell who uses the device"),
+        (gpu(memory_used_bytes=60 << 30), "the driver does not tell who uses the device"),
+        (gpu(), "it makes calls, on which GPU was not measured"),
+    ],
+)
+def test_what_nobody_can_know_is_not_called_unused(device: Device, said: str) -> None:
+    given = Allocation("lab", "p", "main", "nvidia.com/gpu", ("GPU-0",), "u1", SERVE)
+    rows = [row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200)]
+    made = on(device, gpu(index=1), rows=rows, allocations=(given,))
+    one = sharing_of(made, device)
+    _, use = sharing_text.given(one.holdings[0], one)
+    assert use == f"not known: {said}"
+    assert "No process" not in sharing_text.statement(one, made)
+    told = document(made)
+    assert [(user["tenant"], user["launches"]) for user in told["unplaced_tenants"]] == [(SERVE, 700)]
+
+
+def test_what_holds_the_clocks_down_is_null_where_it_was_not_told() -> None:
+    for device, told in ((gpu(), []), (gpu(notes=("throttle reasons, fan: unknown error",)), None)):
+        assert document(on(device))["devices"][0]["throttle_reasons"] == told
