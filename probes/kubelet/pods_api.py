@@ -21,6 +21,8 @@ SOCKET: Final = "pods-api/pods-api.sock"
 METHODS: Final = ("/v1beta1.Pods/ListPods", "/v1alpha1.Pods/ListPods", "/v1.Pods/ListPods")
 """One service by the versions it may have: the answers read are the same."""
 SECONDS: Final = 2.0
+_STATUSES: Final = (8, 10, 13)
+"""Of containers, of init containers (sidecars are such) and of ephemeral ones."""
 _OVER: Final = ("Succeeded", "Failed")
 """Phases in which no container will run again."""
 
@@ -68,7 +70,7 @@ def _pod(message: bytes) -> Pod | None:
         namespace=object_name(text(meta, 3)),
         name=object_name(text(meta, 1)),
         labels=kept_labels(meta, 11),
-        containers=tuple(_container(one) for one in messages(status, 8)),
+        containers=tuple(_container(one) for kind in _STATUSES for one in messages(status, kind)),
     )
 
 

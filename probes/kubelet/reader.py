@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from model.allocation import Allocation
 from model.tenant import Tenant
 from model.window import Missing
-from probes.kubelet.folder import kubelet_folder
+from probes.kubelet.folder import is_node, kubelet_folder
 from probes.kubelet.joining import Binder, Known, known, with_pod, with_tenants
 from probes.text import clean
 
@@ -64,6 +64,7 @@ class KubeletReader:
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._began = clock()
         self._answer = _Answer()
         self._named: dict[str, tuple[Tenant, Tenant]] = {}
         """Tenants with what is known of their pods, and as they were without."""
@@ -101,10 +102,12 @@ class KubeletReader:
         self._looked_for = unknown
 
     def _missing(self, answer: _Answer) -> tuple[Missing, ...]:
-        age = self._clock() - answer.clock if answer.clock is not None and answer.unavailable else 0.0
+        since = self._began if answer.clock is None else answer.clock
+        age = self._clock() - since if answer.unavailable else 0.0
         if age < STALE_SECONDS:
             return ()
-        said = f"told {age:.0f} s ago, and not since: {answer.unavailable}"
+        said = "not told" if answer.clock is None else f"told {age:.0f} s ago, and not since"
+        said += f": {answer.unavailable}"
         return (Missing("which pod was given which GPU", said, "see whether the kubelet runs"),)
 
     def _run(self) -> None:
@@ -165,7 +168,9 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        return _Answer(allocations, clock, told.unavailable, known(after.pods))
+        # A folder alone, without pods in it, is of a kubelet that never ran here.
+        why = told.unavailable if clock is not None or is_node(self._root) else ""
+        return _Answer(allocations, clock, why, known(after.pods))
 
     def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
         """What was told last of pods that are still there, or as long as it is not old."""

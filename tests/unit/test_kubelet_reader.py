@@ -123,6 +123,28 @@ def test_a_kubelet_that_dies_and_comes_back(
             until(kubelet, lambda told: credited(told) == [("uid-2", TWO.id)] and not told.missing)
 
 
+@pytest.mark.parametrize(("a_node", "told"), [(True, 1), (False, 0)], ids=["node", "folder alone"])
+def test_a_kubelet_that_never_answered_is_told(tmp_path: Path, a_node: bool, told: int) -> None:
+    now = 0.0
+    (tmp_path / "var/lib/kubelet" / ("pods" if a_node else "")).mkdir(parents=True)
+    found = KubeletReader(tmp_path, lambda: now)
+    asked = 0
+
+    def counted(*_: object, **__: object) -> pod_resources.PodResources:
+        nonlocal asked
+        asked += 1
+        return pod_resources.PodResources(unavailable="no permission")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pod_resources, "read", counted)
+        until(found, lambda _: asked >= 2)
+        assert found.read(BOTH).missing == ()  # it may be starting
+        now = reader.STALE_SECONDS
+        missing = found.read(BOTH).missing
+    assert [one.reason for one in missing] == ["not told: no permission"] * told
+    found.close()
+
+
 def test_what_was_told_long_ago_is_forgotten(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
