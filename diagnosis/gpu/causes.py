@@ -7,6 +7,7 @@ from typing import Final
 
 from diagnosis.facts import Facts
 from diagnosis.gpu import copies, graphs, launches, memory
+from diagnosis.gpu.bound import gpu_bound
 from diagnosis.gpu.clocks import clocks
 from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
 from diagnosis.gpu.given import gpu_not_given
@@ -47,6 +48,4 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
     found += nccl_hang(facts)
     yield from found
     hit = {suspicion.pid for suspicion in found}
-    for usage in callers:
-        if usage.pid not in hit:
-            yield from launches.gpu_bound(usage)
+    yield from gpu_bound(facts, [usage for usage in callers if usage.pid not in hit])

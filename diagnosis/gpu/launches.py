@@ -1,13 +1,11 @@
-"""How launches and waits take turns: waits after every launch, loops bound by launching, first loads, and the
-healthy case of a loop that is bound by the device."""
+"""How launches and waits take turns: waits after every launch, loops bound by launching, and first loads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration, figure
-from diagnosis.host.sockets import loses_segments
+from diagnosis.gpu.usage import SECOND_NS, Usage, duration, figure
 from diagnosis.links import link_of
 from diagnosis.suspicion import Suspicion
 from model.chain import Fix
@@ -200,38 +198,6 @@ def _warm_up_fixes(usage: Usage, *, compiled: bool) -> list[Fix]:
             ),
         )
     return fixes
-
-
-BOUND_SHARE: Final = 0.5
-"""Part of the calling threads' time that they wait for the device."""
-WITHOUT_CAUSE: Final = 0.9
-"""Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
-
-
-def gpu_bound(usage: Usage) -> Iterator[Suspicion]:
-    """Threads wait for the device's own work most of the time: as it should be."""
-    waits = added(usage.facts, usage.of(Family.SYNC).rows)
-    if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
-        return
-    if loses_segments(usage.facts, usage.pid):
-        return  # what looks like work of the device may be a collective that waits for TCP
-    share = waits.total_ns / usage.wall_ns
-    yield usage.suspect(
-        "gpu_bound",
-        f"{usage.who} waits for the work it gave the device, and for nothing else",
-        waits.waited_ns,
-        confidence=share,
-        links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
-        fixes=(
-            Fix(
-                "no fault of the host: faster kernels, lower precision or a faster device help; Nsight "
-                "Compute and the PyTorch profiler show which kernels take the time"
-            ),
-        ),
-        hit=waits,
-        unknown=("what the device does meanwhile: no kernel is timed",),
-        verb="spends",
-    )
 
 
 def _environment(usage: Usage, name: str) -> str:

@@ -1,0 +1,111 @@
+"""The healthy case: a loop that is bound by the device; and what can be said of it on a shared one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from diagnosis.facts import Facts
+from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration
+from diagnosis.host.sockets import loses_segments
+from diagnosis.links import link_of
+from diagnosis.suspicion import Suspicion
+from model.chain import Fix
+from model.families import Family
+from model.sharing import Sharer, Sharing, sharings
+
+BOUND_SHARE: Final = 0.5
+"""Part of the calling threads' time that they wait for the device."""
+WITHOUT_CAUSE: Final = 0.9
+"""Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
+MOST_OTHERS: Final = 3
+"""Tenants of a shared device that are named."""
+
+
+def gpu_bound(facts: Facts, usages: Sequence[Usage]) -> Iterator[Suspicion]:
+    """Threads wait for the device most of the time: as it should be where nobody else uses it."""
+    bound = [usage for usage in usages if _is_bound(usage)]
+    shared = [place for place in _places(facts) if place.shared] if bound else []
+    for usage in bound:
+        at = next((place for place in shared if _own(place, usage)), None)
+        yield _alone(usage) if at is None else _among_others(usage, at)
+
+
+def _is_bound(usage: Usage) -> bool:
+    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
+        return False
+    # What looks like work of the device may be a collective that waits for TCP.
+    return not loses_segments(usage.facts, usage.pid)
+
+
+def _alone(usage: Usage) -> Suspicion:
+    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    share = waits.total_ns / usage.wall_ns
+    return usage.suspect(
+        "gpu_bound",
+        f"{usage.who} waits for the work it gave the device, and for nothing else",
+        waits.waited_ns,
+        confidence=share,
+        links=(usage.step(f"waits of {duration(waits.mean_ns)}", waits, waits.total_ns),),
+        fixes=(Fix(f"no fault of the host: {_FASTER}"),),
+        hit=waits,
+        unknown=(_NOT_TIMED,),
+        verb="spends",
+    )
+
+
+def _among_others(usage: Usage, place: Sharing) -> Suspicion:
+    """Its waits are for its own work and that of others: which, nobody can tell."""
+    waits = added(usage.facts, usage.of(Family.SYNC).rows)
+    own, gpu = _own(place, usage), f"GPU {place.label}"
+    assert own is not None
+    number = len(place.sharers) - 1
+    others = "another tenant uses" if number == 1 else f"{number} other tenants use"
+    links = [usage.step(f"waits of {duration(waits.mean_ns)} for {gpu}", waits, waits.total_ns)]
+    if together := _together(usage.facts, own):
+        text = f"on {gpu} together with {together} of the time"
+        links.append(link_of(usage, "reason", text, device=gpu, depth=2))
+    return usage.suspect(
+        "gpu_bound",
+        f"{usage.who} waits for {gpu}, which {others}, too",
+        waits.waited_ns,
+        confidence=waits.total_ns / usage.wall_ns,
+        links=links,
+        fixes=(
+            Fix(
+                "to know how long it waits for its own work, run it alone: on a device of its own, or on a "
+                "MIG instance of its own"
+            ),
+            Fix(f"if it waits as long alone: {_FASTER}"),
+        ),
+        hit=waits,
+        unknown=("how much of this wait is for the work of others on that device", _NOT_TIMED),
+        verb="spends",
+    )
+
+
+_FASTER: Final = (
+    "faster kernels, lower precision or a faster device help; Nsight Compute and the PyTorch profiler show "
+    "which kernels take the time"
+)
+_NOT_TIMED: Final = "what the device does meanwhile: no kernel is timed"
+
+
+def _places(facts: Facts) -> Iterator[Sharing]:
+    for sharing in sharings(facts.window):
+        yield from sharing.parts or (sharing,)
+
+
+def _own(place: Sharing, usage: Usage) -> Sharer | None:
+    return next((one for one in place.sharers if usage.pid in one.pids), None)
+
+
+def _together(facts: Facts, own: Sharer) -> str:
+    """Whose activity fell into the same milliseconds, and in how much of the window."""
+    parts = [
+        f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
+        for tenant, ns in own.overlaps[:MOST_OTHERS]
+        if ns
+    ]
+    return ", ".join(parts)
