@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 from model.finding import Finding
 from probes.container_sockets import NoAnswer, asked
+from probes.host_files import VARIABLE
 from probes.kubelet import pod_resources
-from probes.kubelet.folder import FOLDER, FOLDERS, PODS, is_node
+from probes.kubelet.folder import FOLDER, FOLDERS, PODS, SOCKET, is_node
 from probes.kubelet.pods import PodReader
 from probes.node_labels import node_labels, sharing
 from probes.surroundings import Surroundings
@@ -47,6 +48,13 @@ RUNTIMES: Final = (
 
 def runtimes(surroundings: Surroundings) -> Finding:
     """Which there are, and whose containers have no names."""
+    if not surroundings.of_host("."):
+        return Finding(
+            "containers",
+            "warn",
+            f"{VARIABLE}: {clean(str(surroundings.files))} is not there: no names, and nothing of a kubelet",
+            "set it to the folder at which the host's / is mounted, or not at all",
+        )
     here = [runtime for runtime in RUNTIMES if any(surroundings.of_host(sign) for sign in runtime.signs)]
     seen = ", ".join(runtime.name for runtime in here) or "none seen"
     nameless = []
@@ -102,7 +110,7 @@ def allocations(surroundings: Surroundings) -> Finding:
     if found.unavailable:
         if not is_node(surroundings.files):
             return Finding("gpu allocations", "ok", found.unavailable)
-        remedy = f"run as root, with the folder of /{FOLDER}/{pod_resources.SOCKET} visible"
+        remedy = f"run as root, with the folder of /{FOLDER}/{SOCKET} visible"
         return Finding("gpu allocations", "warn", f"not known: {found.unavailable}", remedy)
     given_to = {(one.namespace, one.pod) for one in found.allocations}
     given = sum(len(one.devices) for one in found.allocations)

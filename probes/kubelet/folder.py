@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,9 @@ FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/l
 """That, and those of k0s and MicroK8s."""
 PODS: Final = "pods"
 """In it, a folder by UID for each pod that is not cleaned away."""
+SOCKET: Final = "pod-resources/kubelet.sock"
+"""In it, where the kubelet's PodResources service answers. Into a container its own folder has to be mounted,
+not the socket: the kubelet makes a new one when it starts again."""
 
 
 def kubelet_folder(root: Path) -> Path:
@@ -28,8 +32,9 @@ def kubelet_folder(root: Path) -> Path:
 
 
 def is_node(root: Path) -> bool:
-    """Whether a kubelet keeps pods on this host."""
+    """Whether a kubelet keeps pods on this host, or left a socket at which it told who was given what."""
+    folder = kubelet_folder(root)
     try:
-        return (kubelet_folder(root) / PODS).is_dir()
+        return (folder / PODS).is_dir() or os.path.lexists(folder / SOCKET)
     except OSError:
         return False

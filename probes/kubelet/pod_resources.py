@@ -13,14 +13,11 @@ from typing import Final
 
 from model.allocation import Allocation
 from probes.kubelet.call import CallFailed, call
-from probes.kubelet.folder import kubelet_folder
+from probes.kubelet.folder import SOCKET, kubelet_folder
 from probes.kubelet.pod import object_name
 from probes.kubelet.protobuf import messages, text, texts
 from probes.unix_socket import NOT_THERE, why_no_socket
 
-SOCKET: Final = "pod-resources/kubelet.sock"
-"""In the kubelet's folder. Into a container its own folder has to be mounted, not the socket: the
-kubelet makes a new one when it starts again."""
 LIST: Final = "/v1.PodResourcesLister/List"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
 SECONDS: Final = 2.0

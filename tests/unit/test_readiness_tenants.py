@@ -12,6 +12,7 @@ from demo.grpc_server import listening_at
 from demo.kubelet import EVERY_SOCKET, Node
 from model.finding import Finding
 from probes import container_sockets
+from probes.kubelet.folder import FOLDER, SOCKET
 from probes.node_labels import FILE, node_labels, sharing
 from probes.readiness_tenants import allocations, pods, runtimes
 from probes.surroundings import Surroundings, this_host
@@ -52,6 +53,26 @@ def node(host: FakeHost, *sockets: str) -> Node:
 def test_no_node(host: FakeHost) -> None:
     assert pods(surroundings(host)) == Finding("pods", "ok", "no kubelet on this host")
     assert allocations(surroundings(host)).verdict == "ok"
+
+
+@pytest.mark.parametrize("kind", ["nobody listens", "a plain file", "a link to nowhere"])
+def test_a_kubelet_that_does_not_answer_is_told(host: FakeHost, kind: str) -> None:
+    path = host.write(f"{FOLDER}/{SOCKET}", "")
+    if kind != "a plain file":
+        path.unlink()
+    if kind == "nobody listens":
+        listening_at(path).close()
+    elif kind == "a link to nowhere":
+        path.symlink_to("nowhere")
+    for found in (pods(surroundings(host)), allocations(surroundings(host))):
+        assert (found.verdict, bool(found.remedy)) == ("warn", True)
+
+
+def test_a_root_of_the_host_s_files_that_is_not_there_is_told(host: FakeHost) -> None:
+    found = runtimes(replace(surroundings(host), host_root=host.root / "nowhere"))
+    assert (found.verdict, bool(found.remedy)) == ("warn", True)
+    assert "STALLTOP_HOST_ROOT" in found.seen
+    assert runtimes(replace(surroundings(host), host_root=host.root)).verdict == "ok"
 
 
 def test_who_tells_the_pods(host: FakeHost) -> None:
