@@ -238,8 +238,7 @@ class Gpu:
         return tuple(found[pid] for pid in sorted(found))
 
     def _ages(self) -> Iterator[tuple[str, float]]:
-        """Figures that are older than now, and totals that were not asked for now; what does not change has no
-        age."""
+        """Figures that are older than now, and totals that were not asked for now, with their age in s."""
         now = self._clock()
         old: dict[str, float] = {}
         for _, kept in self._asked:
