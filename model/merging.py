@@ -138,6 +138,7 @@ def _with_host(window: Window) -> Window:
         coverage=replace(
             window.coverage,
             missing=tuple(replace(gap, tenant=full(gap.tenant)) for gap in window.coverage.missing),
+            scheduled=tuple(map(full, window.coverage.scheduled)),
         ),
         evidence=with_tenants(window.evidence, full),
         chains=tuple(
@@ -193,6 +194,8 @@ def _all_coverage(parts: Sequence[Coverage]) -> Coverage:
         cost_percent=max(part.cost_percent for part in parts),
         way=", ".join(sorted({way for part in traced for way in part.way.split(", ") if way})),
         tracing="; ".join(dict.fromkeys(part.tracing for part in parts if part.tracing)),
+        scheduled=tuple(tenant for part in parts for tenant in part.scheduled),
+        schedulable=tuple(uuid for part in parts for uuid in part.schedulable),
     )
 
 

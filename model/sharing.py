@@ -9,6 +9,7 @@ the memory it holds, and in which of its time others had work on the device, too
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -269,7 +270,7 @@ def _sharer(
         sample_percent=percent,
         sample_age_seconds=age,
         untraced=_untraced(work.window, tenant, {one.pid for one in listed}),
-        given=_given(work.window, tenant, allocations),
+        given=_given(work.window, tenant, allocations, place.uuids),
     )
 
 
@@ -303,17 +304,18 @@ def _sample(listed: tuple[DeviceProcess, ...], way: Way) -> tuple[float | None, 
     return min(sum(percents), 100.0), max((one.sample_age_seconds or 0.0 for one in listed), default=None)
 
 
-def _given(window: Window, tenant: str, allocations: Iterable[Allocation]) -> bool | None:
-    """Whether a device was given to a tenant, of which ``allocations`` tell. None where no scheduler tells
-    anything on this host, or where it is not sure that none of its allocations is the tenant's."""
-    if not window.allocations or not tenant:
-        return None
+def _given(
+    window: Window, tenant: str, allocations: Iterable[Allocation], uuids: AbstractSet[str]
+) -> bool | None:
+    """Whether a device of these UUIDs was given to a tenant, of which ``allocations`` tell. None where no
+    scheduler gives that device, or has told all that the tenant was given, and where it is not sure that none
+    of its allocations is the tenant's."""
     allocations = list(allocations)
-    if any(one.tenant == tenant for one in allocations):
+    if tenant and any(one.tenant == tenant for one in allocations):
         return True
-    found = window.tenants.get(tenant)
-    # A pod that is known by its UID only may be so new that what it was given is not told yet.
-    if found is None or (found.pod_uid and found.pod == found.pod_uid):
+    found, said = window.tenants.get(tenant), window.coverage
+    told = window.allocations and tenant in said.scheduled and not uuids.isdisjoint(said.schedulable)
+    if found is None or not told:
         return None
     # One that names no device of this host may be of this one.
     devices = {uuid for device in window.devices.devices for uuid in _uuids(device)}

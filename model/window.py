@@ -163,6 +163,11 @@ class Coverage:
     """``multi``, ``perf`` or empty where nothing is traced."""
     tracing: str = ""
     """Empty while tracing works; else one line that says why not."""
+    scheduled: tuple[str, ...] = ()
+    """Ids of tenants of which a scheduler told all that they were given: of nobody else can be said that a
+    device was not given to it."""
+    schedulable: tuple[str, ...] = ()
+    """UUIDs of the devices that a scheduler gives to tenants; others are anybody's."""
 
 
 LOSSES: Mapping[str, str] = MappingProxyType(

@@ -85,6 +85,8 @@ def _probes(coverage: Coverage, window: Window) -> dict[str, Any]:
         "cost_percent": _number(coverage.cost_percent),
         "way": coverage.way,
         "tracing": coverage.tracing,
+        "scheduled": list(coverage.scheduled),
+        "schedulable": list(coverage.schedulable),
     }
 
 

@@ -34,7 +34,7 @@ from probes.host_files import host_files
 from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
 from probes.kernels import RawKernel
-from probes.kubelet.device_ids import with_uuids
+from probes.kubelet.device_ids import uuids_of, with_uuids
 from probes.kubelet.reader import KubeletReader
 from probes.layout import HOST_WORK
 from probes.libraries import Libraries
@@ -168,6 +168,8 @@ class Monitor:
         )
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
+        given = with_uuids(told.allocations, devices)
+        schedulable = {*uuids_of(told.allocatable, devices), *(uuid for one in given for uuid in one.uuids)}
         window = Window(
             start=wall - seconds,
             seconds=seconds,
@@ -178,11 +180,16 @@ class Monitor:
             devices=devices,
             system=self._hosts.read(),
             loss=loss,
-            coverage=replace(coverage, missing=(*coverage.missing, *told.missing, *self._not_told(devices))),
+            coverage=replace(
+                coverage,
+                missing=(*coverage.missing, *told.missing, *self._not_told(devices)),
+                scheduled=told.scheduled,
+                schedulable=tuple(sorted(schedulable)),
+            ),
             evidence=evidence,
             kernels=kernels,
             calls=calls,
-            allocations=with_uuids(told.allocations, devices),
+            allocations=given,
         )
         self._clock = clock
         self._let_go(ended)

@@ -82,6 +82,12 @@ SHARED: Final = (
         _c("probe_ns", REAL, "time one counted call spends in its probes, ns", null=True),
         _c("way", TEXT, "multi, perf or empty where nothing is traced"),
         _c("tracing", TEXT, "empty while tracing works, else why not"),
+        _c(
+            "scheduled",
+            TEXT,
+            "JSON list of ids: tenants of which a scheduler told all they were given",
+        ),
+        _c("schedulable", TEXT, "JSON list of UUIDs of the devices that a scheduler gives to tenants"),
         _c("driver", TEXT, "version of the GPU driver"),
         _c("devices_unavailable", TEXT, "why there are no devices; empty where there are"),
         _c("unknown", TEXT, "JSON list of lines: what is not measured here and why"),

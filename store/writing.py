@@ -349,6 +349,7 @@ class _Numbers:
                 *(stored_json(coverage.libraries), stored_json(coverage.missing)),
                 *(stored_integer(coverage.processes), _real(coverage.probe_ns)),
                 *(stored_text(coverage.way), stored_text(coverage.tracing)),
+                *(stored_json(coverage.scheduled), stored_json(coverage.schedulable)),
                 *(stored_text(devices.driver), stored_text(devices.unavailable)),
                 *(stored_json(window.evidence.unknown), stored_json(self._described)),
             )

@@ -29,6 +29,18 @@ def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[All
     )
 
 
+def uuids_of(allocatable: Iterable[tuple[str, tuple[str, ...]]], devices: Devices) -> tuple[str, ...]:
+    """UUIDs of the devices of this host that are named in what there is of each resource, in order."""
+    names = _names(devices.devices)
+    here = {
+        uuid for device in devices.devices for uuid in (device.uuid, *(one.uuid for one in device.instances))
+    }
+    found = {
+        _uuid(called, resource, names).partition("::")[0] for resource, each in allocatable for called in each
+    }
+    return tuple(sorted(found & here))
+
+
 def _uuid(called: str, resource: str, names: dict[str, str]) -> str:
     found = _REPLICA.fullmatch(called)
     device, replica = (found["device"], f"::{found['replica']}") if found else (called, "")

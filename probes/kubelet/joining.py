@@ -88,6 +88,14 @@ def with_pod(tenant: Tenant, found: Known) -> Tenant:
     )
 
 
+def is_scheduled(tenant: Tenant, complete: Collection[str]) -> bool:
+    """Whether all is known that the kubelet gave to a tenant: of pods whose UIDs are in ``complete``, and of
+    what can be no part of a pod. Of containers whose pod is not known it is not."""
+    if tenant.pod_uid or tenant.pod:
+        return tenant.pod_uid in complete
+    return tenant.kind in ("job", "unit", "session") or tenant.runtime in ("docker", "podman", "lxc")
+
+
 def with_tenants(
     allocations: Iterable[Allocation], tenants: Mapping[str, Tenant], found: Known
 ) -> tuple[Allocation, ...]:

@@ -34,6 +34,8 @@ class PodResources:
     """What the kubelet answered."""
 
     allocations: tuple[Allocation, ...] = ()
+    pods: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of every pod that it told of, given devices or not: all of its devices are there."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Every resource with the devices there are of it, given away or not."""
     unavailable: str = ""
@@ -49,16 +51,22 @@ def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
         return PodResources(unavailable=none if why == NOT_THERE else f"{path}: {why}")
     try:
         answer = call(path, LIST, seconds=SECONDS, most_bytes=MOST_BYTES)
-        allocations = tuple(_allocations(answer))[:MOST_ALLOCATIONS]
+        allocations = tuple(_allocations(answer))
+        pods = _pods(answer) if len(allocations) <= MOST_ALLOCATIONS else frozenset()
+        allocations = allocations[:MOST_ALLOCATIONS]
     except (CallFailed, ValueError) as error:
         return PodResources(unavailable=f"the kubelet's PodResources: {error}")
     if not allocatable:
-        return PodResources(allocations)
+        return PodResources(allocations, pods)
     try:
         answer = call(path, ALLOCATABLE, seconds=SECONDS, most_bytes=MOST_BYTES)
-        return PodResources(allocations, tuple(_devices(answer, 1)))
+        return PodResources(allocations, pods, tuple(_devices(answer, 1)))
     except (CallFailed, ValueError):  # before Kubernetes 1.21, or switched off
-        return PodResources(allocations)
+        return PodResources(allocations, pods)
+
+
+def _pods(answer: bytes) -> frozenset[tuple[str, str]]:
+    return frozenset((object_name(text(pod, 2)), object_name(text(pod, 1))) for pod in messages(answer, 1))
 
 
 def _allocations(answer: bytes) -> Iterator[Allocation]:

@@ -13,7 +13,7 @@ from model.allocation import Allocation
 from model.tenant import Tenant
 from model.window import Missing
 from probes.kubelet.folder import is_node, kubelet_folder
-from probes.kubelet.joining import Binder, Known, known, with_pod, with_tenants
+from probes.kubelet.joining import Binder, Known, is_scheduled, known, with_pod, with_tenants
 from probes.text import clean
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ SOON_TIMES: Final = 8
 """How often in a row: what is not sure by then waits for the usual time."""
 IDLE_SECONDS: Final = 15.0
 """How often a host without a kubelet is looked at."""
+ALLOCATABLE_SECONDS: Final = 60.0
+"""How often it is asked what there is to give."""
 STALE_SECONDS: Final = 30.0
 """An answer that is older is told to be so."""
 FORGOTTEN_SECONDS: Final = 300.0
@@ -41,6 +43,10 @@ class Told:
     """All that were given, with what is known of their pods."""
     allocations: tuple[Allocation, ...] = ()
     missing: tuple[Missing, ...] = ()
+    scheduled: tuple[str, ...] = ()
+    """Ids of those of the tenants of which it is known that nothing was given to them but ``allocations``."""
+    allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Every resource with the devices there are of it, given away or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,9 @@ class _Answer:
     unavailable: str = ""
     """Why it does not tell now."""
     known: Known = field(default_factory=Known)
+    complete: frozenset[str] = frozenset()
+    """UIDs of the pods of which all is told that they were given."""
+    allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class KubeletReader:
@@ -83,7 +92,13 @@ class KubeletReader:
         found = {key: self._with_pod(tenant, answer.known) for key, tenant in tenants.items()}
         if answer.known.pods:
             self._look_for({tenant.pod_uid for tenant in found.values()} - {"", *answer.known.pods})
-        return Told(found, with_tenants(answer.allocations, found, answer.known), self._missing(answer))
+        return Told(
+            found,
+            with_tenants(answer.allocations, found, answer.known),
+            self._missing(answer),
+            self._scheduled(answer, found),
+            answer.allocatable,
+        )
 
     def close(self) -> None:
         """Let the thread end, once it has its answer. Does not wait. May be called twice."""
@@ -100,6 +115,11 @@ class KubeletReader:
         if not unknown <= self._looked_for:
             self._wake.set()
         self._looked_for = unknown
+
+    def _scheduled(self, answer: _Answer, tenants: Mapping[str, Tenant]) -> tuple[str, ...]:
+        if answer.clock is None or answer.unavailable or self._clock() - answer.clock > STALE_SECONDS:
+            return ()
+        return tuple(key for key, one in tenants.items() if key and is_scheduled(one, answer.complete))
 
     def _missing(self, answer: _Answer) -> tuple[Missing, ...]:
         since = self._began if answer.clock is None else answer.clock
@@ -134,6 +154,8 @@ class _Poll:
         """Containers whose pods were not sure the last time."""
         self._soon = 0
         """How often these were asked about."""
+        self._allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        self._allocatable_due = clock()
         self.pause = IDLE_SECONDS
         """Until the next question."""
 
@@ -157,11 +179,19 @@ class _Poll:
         if self._pods is None:
             self._pods = PodReader(self._root)
         before = self._before or self._pods.read()
-        told = pod_resources.read(self._root, allocatable=False)
+        due = self._clock() >= self._allocatable_due
+        told = pod_resources.read(self._root, allocatable=due)
         after = self._before = self._pods.read()
         if told.unavailable:
             allocations, clock = self._left(last, after), last.clock
+            complete: frozenset[str] = frozenset()
         else:
+            # Of a pod that came while the kubelet was asked it may not have told.
+            there = set(before.uids().items()) & set(after.uids().items())
+            complete = frozenset(uid for name, uid in there if name in told.pods)
+            if due:
+                self._allocatable = told.allocatable
+                self._allocatable_due = self._clock() + ALLOCATABLE_SECONDS
             allocations = self._binder.bound(told.allocations, before.uids(), after.uids())
             clock = self._clock()
         unsure = {(one.namespace, one.pod, one.container) for one in allocations if not one.pod_uid}
@@ -170,7 +200,7 @@ class _Poll:
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
         # A folder alone, without pods in it, is of a kubelet that never ran here.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
-        return _Answer(allocations, clock, why, known(after.pods))
+        return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 
     def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
         """What was told last of pods that are still there, or as long as it is not old."""

@@ -347,6 +347,8 @@ def full_window() -> Window:
             probe_ns=512.5,
             cost_percent=0.75,
             way="multi",
+            scheduled=("cri:bb", "docker:aa"),
+            schedulable=("GPU-5f2c", "MIG-aa", "MIG-bb"),
         ),
         evidence=EVIDENCE,
         chains=CHAINS,

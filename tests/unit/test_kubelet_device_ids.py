@@ -6,7 +6,7 @@ import pytest
 
 from model.allocation import Allocation
 from model.device import Device, Devices, MigInstance
-from probes.kubelet.device_ids import with_uuids
+from probes.kubelet.device_ids import uuids_of, with_uuids
 
 PARTS = (
     MigInstance(1, 0, "MIG-a", gpu_instance=7, compute_instance=0),
@@ -60,3 +60,12 @@ def test_without_devices_all_stays() -> None:
     one = Allocation("n", "p", "c", "nvidia.com/gpu", ("0", "GPU-aa::1"))
     assert with_uuids([one], Devices()) == (one,)
     assert with_uuids([], HOST) == ()
+
+
+def test_what_there_is_to_give_is_told_by_uuid() -> None:
+    there = (
+        ("nvidia.com/gpu", ("nvidia4/vgpu0", "nvidia4/vgpu1")),
+        ("nvidia.com/mig-1g.10gb", ("MIG-b", "x")),
+    )
+    assert uuids_of(there, HOST) == ("GPU-aa", "MIG-b")
+    assert uuids_of((), HOST) == ()

@@ -206,6 +206,49 @@ def test_a_host_without_a_kubelet_costs_nothing(tmp_path: Path) -> None:
     found.close()
 
 
+def test_of_whom_all_is_told_that_was_given(tmp_path: Path, kubelet: KubeletReader) -> None:
+    """A pod that the kubelet has not told of yet, or cannot, is not said to have been given nothing."""
+    service = Tenant("unit:a.service", "a", "unit", "systemd")
+    nerdctl = Tenant("containerd:c", "c", "container", "containerd", container_id="c")
+    everybody = {one.id: one for one in (ONE, TWO, service, nerdctl)}
+
+    def scheduled(wanted: set[str]) -> None:
+        until(kubelet, lambda _: set(kubelet.read(everybody).scheduled) == wanted)
+
+    both = FIRST + SECOND.replace("trainer-0", "other-0").replace('["GPU-0"]', "[]")
+    answers = Node(tmp_path, tmp_path / "pods.toml")
+    with GrpcServer(tmp_path / EVERY_SOCKET[1], answers.answer):
+        with GrpcServer(tmp_path / EVERY_SOCKET[0], answers.answer):
+            scheduled({ONE.id, service.id})
+            write(tmp_path, both)
+            scheduled({ONE.id, TWO.id, service.id})
+            write(tmp_path, FIRST + SECOND)  # of one name
+            scheduled({service.id})
+            write(tmp_path, FIRST)
+            scheduled({ONE.id, service.id})
+        write(tmp_path, both)
+        told = until(kubelet, lambda told: told.tenants[TWO.id].pod == "other-0")
+        assert (credited(told), told.scheduled) == ([("uid-1", ONE.id)], ())
+        old = GrpcServer(
+            tmp_path / EVERY_SOCKET[0],
+            lambda method: answers.answer(method) if method != pod_resources.LIST else b"",
+        )
+        with old:  # a kubelet that has just started tells of no pod yet
+            scheduled({service.id})
+
+
+def test_what_there_is_to_give_is_asked_for_now_and_then(
+    tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = '\n[allocatable]\n"nvidia.com/gpu" = ["{}"]\n'
+    with node(tmp_path):
+        write(tmp_path, FIRST + there.format("GPU-0"))
+        monkeypatch.setattr(reader, "ALLOCATABLE_SECONDS", 0.1)
+        until(kubelet, lambda told: told.allocatable == (("nvidia.com/gpu", ("GPU-0",)),))
+        write(tmp_path, FIRST + there.format("GPU-1"))
+        until(kubelet, lambda told: told.allocatable == (("nvidia.com/gpu", ("GPU-1",)),))
+
+
 @pytest.mark.parametrize("method", ["_ask", "_left"])
 def test_nothing_that_is_told_ends_the_thread(
     tmp_path: Path, kubelet: KubeletReader, monkeypatch: pytest.MonkeyPatch, method: str

@@ -16,11 +16,12 @@ from model.placing import placement
 from model.sharing import Sharer, Sharing, Use, sharing_of, sharings, unplaced
 from model.tenant import Tenant
 from model.ways import LISTS, Way, way_of
-from model.window import OpenCall, Window
+from model.window import Coverage, OpenCall, Window
 from probes import nvml_processes
 from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, Spent, row, window
 
 GIB = 1 << 30
+POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab", pod_uid="uid-2")
 SERVER = DeviceProcess(9, "C", 30 << 20, "unit:mps", process="nvidia-cuda-mps")
 
 
@@ -29,8 +30,11 @@ def gpu(*processes: DeviceProcess, index: int = 0, **told: object) -> Device:
 
 
 def on(*devices: Device, rows: Sequence[Spent] = (), **others: object) -> Window:
+    """A window in which a scheduler told all that it gave, and these are the devices that it gives."""
     made = window(rows, devices=Devices(devices))
-    return replace(made, **others)  # type: ignore[arg-type]
+    given = tuple(uuid for one in devices for uuid in (one.uuid, *(part.uuid for part in one.instances)))
+    said = replace(made.coverage, scheduled=(*made.tenants, POD.id), schedulable=given)
+    return replace(made, **{"coverage": said, **others})  # type: ignore[arg-type]
 
 
 def client(pid: int, tenant: str, kind: str = "M+C", **told: object) -> DeviceProcess:
@@ -366,9 +370,6 @@ def test_an_instance_that_was_given_is_told_with_it_and_with_its_gpu() -> None:
     assert len(sharing.holdings) == 1
 
 
-POD = Tenant("cri:new", "new", "pod", "containerd", pod="web-0", namespace="lab", pod_uid="uid-2")
-
-
 @pytest.mark.parametrize(
     ("allocations", "given"),
     [
@@ -395,10 +396,29 @@ def test_who_was_given_a_device_is_told_by_uid(
     assert sharing_of(made, device).sharers[0].given is given
 
 
-def test_a_pod_that_is_known_by_its_uid_only_may_have_been_given_a_device() -> None:
-    device, new = gpu(client(400, POD.id)), replace(POD, pod=POD.pod_uid, namespace="")
+def test_nobody_is_said_not_to_be_given_what_nobody_was_asked_about() -> None:
+    device = gpu(client(100, TRAIN), client(200, SERVE))
+    made = on(device, allocations=(pod("other", TRAIN),))
+
+    def given(said: Coverage) -> list[bool | None]:
+        return [one.given for one in sharing_of(replace(made, coverage=said), device).sharers]
+
+    assert given(made.coverage) == [False, True]
+    assert given(replace(made.coverage, scheduled=(TRAIN,))) == [None, True]
+    assert given(replace(made.coverage, schedulable=("GPU-9",))) == [None, True]
+    assert given(Coverage()) == [None, True]  # such as in files of earlier versions
+    # Of one host's scheduler nothing follows for the next one.
+    plain = replace(on(gpu(client(200, SERVE), index=1)), host="other", coverage=Coverage())
+    assert [one.given for found in sharings(fleet([made, plain])) for one in found.sharers] == [
+        False,
+        True,
+        None,
+    ]
+
+
+def test_of_whom_nothing_is_known_a_device_may_be() -> None:
+    device = gpu(client(400, POD.id))
     made = on(device, allocations=(pod("other", SERVE),))
-    assert sharing_of(replace(made, tenants={**made.tenants, POD.id: new}), device).sharers[0].given is None
     assert sharing_of(made, device).sharers[0].given is None  # nothing is known of it
 
 
