@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model.activity import DeviceActivity
 from store.query import ready
 from store.query.ask import answer
 from store.reading import open_file
@@ -83,3 +85,35 @@ def test_a_file_from_before_answers_the_same_queries(name: str, tmp_path: Path) 
     make_earlier(path, 2)
     found = asked(path, ready.query(name))
     assert {row[0] for row in found} == ({"not measured"} if name == "gpu-tenants" else set())
+
+
+@pytest.mark.parametrize(
+    ("tenant", "labels", "expected"),
+    [
+        ("cri:bb", ("0", "0"), [4.2]),
+        # Where it was active was not measured, or not of anybody: that is no zero.
+        ("cri:bb", ("0", ""), [None]),
+        ("cri:bb", ("", ""), [None]),
+        ("", ("0", "0"), [None]),  # which tenant it is was not seen
+        ("cri:cc", ("0", "0"), [0.0]),  # it is known, and was not active
+    ],
+)
+def test_what_was_not_measured_of_a_given_gpu_is_null(
+    tenant: str, labels: tuple[str, str], expected: list[float | None], tmp_path: Path
+) -> None:
+    """``labels``: where the tenants docker:aa and cri:bb were active, as far as that was measured."""
+    made = []
+    activity = DeviceActivity(labels[0], "docker:aa", 10**9), DeviceActivity(labels[1], "cri:bb", 14 * 10**8)
+    for window in following(3):
+        known = {**window.tenants, "cri:cc": replace(window.tenants["cri:bb"], id="cri:cc", cgroup_id=77)}
+        made.append(
+            replace(
+                window,
+                tenants=known,
+                evidence=replace(window.evidence, activity=activity),
+                allocations=tuple(replace(one, tenant=tenant) for one in window.allocations[:1]),
+            )
+        )
+    path = record(tmp_path / "r.stalltop", made)
+    rows = asked(path, f"SELECT active_s FROM ({ready.query('allocations').rstrip(chr(10) + ';')})")
+    assert [value for (value,) in rows] == expected

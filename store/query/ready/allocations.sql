@@ -1,6 +1,9 @@
--- what a scheduler gave to whom, beside what was done there
+-- what a scheduler gave to whom, beside what was done there; NULL where that is not known
 SELECT a.namespace, a.pod, a.pod_container AS container, a.resource, ifnull(a.device, a.uuid) AS gpu, a.given_s,
-       ifnull(u.active_s, 0) AS active_s, ifnull(k.calls, 0) AS calls
+       CASE WHEN u.active_s IS NOT NULL THEN u.active_s
+            WHEN a.cgroup_id IN (SELECT cgroup_id FROM activity WHERE device IS NULL) THEN NULL
+            WHEN a.cgroup_id IS NOT NULL AND EXISTS (SELECT 1 FROM activity WHERE device IS NOT NULL) THEN 0.0
+       END AS active_s, ifnull(k.calls, 0) AS calls
 FROM (SELECT namespace, pod, pod_uid, pod_container, resource, device, uuid, MAX(n.cgroup_id) AS cgroup_id,
              SUM(window_seconds) AS given_s
       FROM allocations n JOIN windows USING (window_id)
