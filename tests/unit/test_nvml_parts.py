@@ -55,6 +55,23 @@ def test_mig_devices() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "listed"),
+    [
+        ("0", True),
+        ("3", True),  # not supported: it is the GPU that lists them
+        ("4", False),
+        ("999", False),
+    ],
+)
+def test_a_mig_device_says_whether_its_processes_were_told(code: str, listed: bool) -> None:
+    failing = f"0:1.fail.nvmlDeviceGetComputeRunningProcesses_v3={code}\n"
+    [device] = read(MIG + failing)["devices"]
+    assert [one["listed"] for one in device["instances"]] == [True, listed, True]
+    found = [[process["pid"] for process in one["processes"]] for one in device["instances"]]
+    assert found[0] == [100]
+
+
+@pytest.mark.parametrize(
     ("scenario", "instances", "notes"),
     [
         ("fail.nvmlDeviceGetMigMode=3\n", [], ["utilization: not supported"]),
