@@ -35,8 +35,8 @@ from typing import Any, Final
 
 from demo.grpc_server import GrpcServer
 from probes.kubelet import cri, pods_api
-from probes.kubelet.folder import FOLDER
-from probes.kubelet.pod_resources import ALLOCATABLE, LIST, SOCKET
+from probes.kubelet.folder import FOLDER, SOCKET
+from probes.kubelet.pod_resources import ALLOCATABLE, LIST
 from probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]

@@ -59,7 +59,8 @@ def test_on_a_shared_device_nobody_can_tell_whose_work_one_waits_for(kind: str) 
         gpu(client(PID, TRAIN, kind), client(300, BATCH, kind), client(400, SERVE, kind)), rows=[*LOOP, JOB]
     )
     overlaps = tuple(
-        DeviceOverlap("0", *sorted((TRAIN, other)), ns) for other, ns in ((BATCH, 330_000_000), (SERVE, 0))
+        DeviceOverlap("0", min(TRAIN, other), max(TRAIN, other), ns)
+        for other, ns in ((BATCH, 330_000_000), (SERVE, 0))
     )
     activity = tuple(DeviceActivity("0", tenant, 700_000_000) for tenant in (TRAIN, BATCH, SERVE))
     chain = bound(replace(made, evidence=replace(made.evidence, overlaps=overlaps, activity=activity)))
