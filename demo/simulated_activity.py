@@ -1,6 +1,7 @@
-"""When simulated tenants were active on devices: their own calls, laid out at random over the time.
+"""When simulated tenants were active on devices: their own calls, laid out over the time.
 
-Programs work in steps: they launch and copy, and then they wait for all of it.
+Programs work in steps: they launch and copy, then they wait for all of it, and then they do something else.
+A thread makes one call at a time; a process whose calls take more time than there is has several.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _MOST_CALLS: Final = 2000
 """Of a row, which are laid out."""
 _CALLS_A_STEP: Final = 50
 """Of programs that do not wait."""
-_SPREAD_TICKS: Final = 0.7
-"""How long after the beginning of its step a call begins, on average."""
+_END: Final = 2.0
+"""Where in its step a call is that waits; the others are at 0 to 1."""
 
 
 def simulated_activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
@@ -35,16 +36,34 @@ def simulated_activity(rows: Rows, seconds: float, random: np.random.Generator) 
     active: dict[tuple[str, str], NDArray[np.bool_]] = {}
     for (device, tenant, _), own in processes.items():
         found = active.setdefault((device, tenant), np.zeros(ticks, np.bool_))
-        waits = max((calls for name, calls, _ in own if "Synchronize" in name), default=0)
-        steps = random.uniform(0, ticks, waits or 1 + max(calls for _, calls, _ in own) // _CALLS_A_STEP)
-        for _, calls, length in own:
-            begin = random.choice(steps, min(calls, _MOST_CALLS))
-            found |= _laid_out(begin + random.exponential(_SPREAD_TICKS, len(begin)), length, ticks)
+        found |= _one_behind_the_other(own, ticks, random)
     return told_activity({whose: _number(own) for whose, own in active.items()}, TICK_NS)
 
 
-def _laid_out(begin: NDArray[np.float64], length: float, ticks: int) -> NDArray[np.bool_]:
-    """Which of ``ticks`` calls touch that begin then and take ``length`` ticks each."""
+def _one_behind_the_other(
+    own: list[tuple[str, int, float]], ticks: int, random: np.random.Generator
+) -> NDArray[np.bool_]:
+    """In which of ``ticks`` a process was active with calls (name, how many, ticks that one takes)."""
+    waits = max((calls for name, calls, _ in own if "Synchronize" in name), default=0)
+    steps = min(waits or 1 + max(calls for _, calls, _ in own) // _CALLS_A_STEP, _MOST_CALLS)
+    of_step, place, length = [], [], []
+    for name, calls, ticks_each in own:
+        laid = min(calls, _MOST_CALLS)
+        of_step.append(np.arange(laid) * steps // laid)
+        place.append(np.full(laid, _END) if "Synchronize" in name else random.uniform(0, 1, laid))
+        length.append(np.full(laid, min(ticks_each * calls / laid, ticks)))
+    order = np.lexsort((np.concatenate(place), np.concatenate(of_step)))
+    lengths, step = np.concatenate(length)[order], np.concatenate(of_step)[order]
+    busy = float(lengths.sum())
+    threads = max(int(np.ceil(busy / ticks)), 1)
+    pauses = random.exponential(1.0, steps + 1)  # before each step, and after the last one
+    pauses *= (threads * ticks - busy) / pauses.sum()
+    begin = np.cumsum(pauses)[step] + np.cumsum(lengths) - lengths
+    return _laid_out(begin % ticks, lengths, ticks)
+
+
+def _laid_out(begin: NDArray[np.float64], length: NDArray[np.float64], ticks: int) -> NDArray[np.bool_]:
+    """Which of ``ticks`` calls touch that begin then and take ``length`` ticks."""
     begin = np.minimum(begin, ticks - 0.5)
     end = np.minimum(begin + length, ticks - 0.5)
     edges = np.bincount(begin.astype(np.int64), minlength=ticks + 1)

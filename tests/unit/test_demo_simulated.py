@@ -160,6 +160,32 @@ def test_tenants_are_active_where_they_are_and_overlap_within_that() -> None:
             assert pair.ns >= one + two - 2_000_000_000
 
 
+def test_who_waits_for_a_device_is_active_there_meanwhile() -> None:
+    source = SimulatedSource(plot=PLOTS["mps"], clock=clock())
+    source.read()
+    seen = 0
+    for _ in range(8):
+        window = source.read()
+        assert window.rows.split_ns is not None
+        waited: dict[int, int] = {}
+        spent: dict[int, int] = {}
+        total = zip(
+            window.rows.keys, window.rows.split_ns.tolist(), window.rows.total_ns.tolist(), strict=True
+        )
+        for key, split_ns, total_ns in total:
+            if key.outermost and key.layer != HOST_LAYER:
+                spent[key.pid] = spent.get(key.pid, 0) + total_ns
+                if "Synchronize" in key.operation:
+                    waited[key.pid] = waited.get(key.pid, 0) + split_ns[SPLITS.index("gpu")]
+        (sharing,) = sharings(window)
+        for one in sharing.sharers:
+            for pid in one.pids:
+                if spent.get(pid, 0) <= 1e9:  # one thread makes all of its calls
+                    assert (one.active_ns or 0) >= 0.99 * waited.get(pid, 0)
+                    seen += pid in waited
+    assert seen > 8
+
+
 def test_whoever_is_charged_has_used_as_much() -> None:
     charged_cpu = False
     for window in windows(90):
