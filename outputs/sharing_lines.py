@@ -6,7 +6,7 @@ from typing import Final
 
 from model.sharing import Sharing, sharings
 from model.window import Window
-from outputs import sharing_table, sharing_text
+from outputs import mig_lines, sharing_table, sharing_text
 from outputs.figures import printable
 from outputs.style import BOLD, DIM, YELLOW, Style
 
@@ -35,12 +35,14 @@ def _device(one: Sharing, window: Window, style: Style) -> list[str]:
 
 def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
     """The tenants of a device, or of each MIG instance on it."""
-    if not one.sharers:
+    if not (one.sharers or one.parts):
         return []
     layout = sharing_table.layout(style.width)
     lines = [style.paint(layout.head, BOLD)]
     for part in one.parts or (one,):
         where = f"{part.label} " if one.parts else ""
+        if one.parts and (size := mig_lines.told(part, window, unicode=style.unicode)):
+            lines += style.folded("", size, "  ")
         if one.parts and part.shared:
             said = sharing_text.statement(part, window, unicode=style.unicode)
             lines += [style.paint(line, DIM) for line in style.folded("", printable(said))]

@@ -7,7 +7,7 @@ from typing import Final
 from model.device import Device
 from model.sharing import Sharing, sharing_of
 from model.window import Window
-from outputs import sharing_table, sharing_text
+from outputs import mig_lines, sharing_table, sharing_text
 from tui.sections import Frame, Section, heading, more, note
 from widgets.page import PageLine
 
@@ -25,7 +25,7 @@ def sharers(device: Device, window: Window, frame: Frame) -> Section:
     ]
     told = sharing_text.help_text(sharing)
     lines += [note(told)] if told else []
-    lines += _tenants(sharing, window, frame) if sharing.sharers else []
+    lines += _tenants(sharing, window, frame) if sharing.sharers or sharing.parts else []
     return Section("sharers", (*lines, *_given(sharing, window)))
 
 
@@ -35,6 +35,8 @@ def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
     lines = [PageLine(((f"  {layout.head.upper()}", "dim"),))]
     for part in sharing.parts or (sharing,):
         where = f"{part.label} " if sharing.parts else ""
+        if sharing.parts and (size := mig_lines.told(part, window, unicode=frame.unicode)):
+            lines.append(PageLine(((f"  {size}", "text" if part.sharers else "dim"),), indent=4))
         if sharing.parts and part.shared:
             lines.append(note(sharing_text.statement(part, window, unicode=frame.unicode)))
         for one in part.sharers[:MOST_LISTED]:

@@ -225,6 +225,21 @@ def test_a_device_of_one_tenant_is_not_worth_a_word() -> None:
     assert "2 tenants share GPU 0:0 at once, through MPS; a split is not measurable here." in lines
 
 
+def test_each_instance_has_its_size_and_its_memory_and_nobody_is_said() -> None:
+    instances = (
+        MigInstance(0, 0, "MIG-0", "1g.10gb", processes=(client(1, TRAIN, "C"),)),
+        MigInstance(0, 2, "MIG-2", "3g.40gb", memory_used_bytes=3 << 30, memory_total_bytes=40 << 30),
+        MigInstance(0, 3, "MIG-3", "1g.10gb", listed=False),
+    )
+    device = gpu(mig=True, instances=instances)
+    (lines,) = sharing_lines(
+        on(device, gpu(client(3, SERVE), client(4, TRAIN), index=1)), Style(80, False, True)
+    )[:1]
+    assert "0:0 1g.10gb" in lines
+    assert "0:2 3g.40gb, 3.00GiB of 40.0GiB: nobody" in lines
+    assert "0:3 1g.10gb: who uses it is not known" in lines
+
+
 def test_json_says_the_same_and_no_part_of_the_whole() -> None:
     made, _ = shared()
     (found,) = document(made)["devices"]
