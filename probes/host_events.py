@@ -115,6 +115,8 @@ class HostEvents:
         """What is not told and why, one line each."""
         if self._done:
             return self._unknown
+        if self._loader is None:
+            return ("what the kernel tells of the host: measured from the first process that uses CUDA on",)
         return tuple(f"{part.what}: not yet, the programs are being loaded" for part in self._parts)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from model.device import Device, DeviceProcess
+from model.ways import is_mps
 from model.window import Window
 from outputs import figures
 from outputs.chain_text import name_of
@@ -16,6 +17,7 @@ from tui.gauges import GAUGES, hundred, share
 from tui.sections import Frame, Section, heading, more, note, pair
 from widgets.devices import is_hot
 from widgets.page import PageLine
+from widgets.strips import printable
 
 MOST_LISTED = 16
 """Processes that are listed; how many more there are is said."""
@@ -190,11 +192,18 @@ def processes(device: Device, window: Window, frame: Frame) -> Section:
         front += f"{parts_of.get(one.pid, frame.missing()):>5} " if parts_of else ""
         name = names.get((one.tenant, one.pid), "")
         tenant = name_of(one.tenant, window) if one.tenant else "tenant not known"
-        told = f"{name or 'not traced'}  "
+        if is_mps(one):
+            name = "MPS server" if "server" in one.process else printable(one.process)
+        told = f"{name or _untraced(one)}  "
         lines.append(
             PageLine(((f"{front} ", "text"), (told, "text" if name else "dim"), (tenant, "label")), indent=4)
         )
     return Section("processes", (*lines, *more(len(order) - MOST_LISTED)))
+
+
+def _untraced(process: DeviceProcess) -> str:
+    """A process of which no call is traced, by the name that it has."""
+    return f"{printable(process.process)}, not traced" if process.process else "not traced"
 
 
 def _sample(process: DeviceProcess, frame: Frame) -> str:

@@ -110,7 +110,7 @@ def _losses(window: Window) -> list[Warn]:
 
 def _devices(window: Window) -> list[Warn]:
     return [
-        Warn("warn", f"GPU {device.index} held back: {', '.join(device.throttle_reasons)}")
+        Warn("warn", f"GPU {device.index} held down: {', '.join(device.throttle_reasons)}")
         for device in window.devices.devices
         if device.throttle_reasons and not any(_names(chain, device) for chain in window.chains)
     ]

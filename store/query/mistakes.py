@@ -108,7 +108,7 @@ def _column(name: str, sql: str) -> str:
 
 
 def _like(name: str, known: Sequence[str], what: str, all_: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, 3, 0.5)
+    close = difflib.get_close_matches(name.lower(), sorted(set(known)), 3, 0.5)
     close = close or [one for one in known if name.lower() in one.split("_")][:3]
     if close:
         return f"did you mean {' or '.join(close)}?"

@@ -68,7 +68,7 @@ def test_processes_and_mig_devices_are_listed(file: Path) -> None:
 READY = {
     "allocations": ("prod", "llm-0", "server", "nvidia.com/gpu.shared", "0", 6.0, 4.2, 15),
     "overlaps": ("0", "serve", 4.2, "train", 0.96, 22.9),
-    "gpu-tenants": ("not measured", "serve", 15, 0),
+    "gpu-tenants": ("not measured", "serve", 15, 0, 0.0),
 }
 
 
