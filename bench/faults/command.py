@@ -178,9 +178,9 @@ def run(
     allow, of which the healthy ones come off first."""
     chance = random.Random(results.seed)
     last = None if within is None else time.monotonic() + max(within - minutes, 0.0) * 60
-    files = Files()
+    files = Files(built)
     try:
-        with Watcher() as watcher:
+        with Watcher(files.device.environment) as watcher:
             for number, causes in enumerate(trials):
                 seed = chance.randrange(1 << 32)
                 began = time.monotonic()

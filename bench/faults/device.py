@@ -1,20 +1,14 @@
-"""A GPU that is not there: the stand-in NVML of the tests, which shows whatever a file says."""
+"""A GPU that is not there: the stand-in NVML, which shows whatever a file says."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import subprocess
 from pathlib import Path
 from typing import Final
 
-from demo.build import COMPILE_SECONDS, compiler
+from demo.build import Built
+from demo.node import NVML_VARIABLE
 from model.device import Devices
-from model.errors import Told
 
-_SOURCE: Final = Path(__file__).resolve().parent.parent.parent / "tests/native/nvml_standin.c"
-_SCENARIO: Final = "NVML_STANDIN_SCENARIO"
-_LIBRARY: Final = "libnvidia-ml.so.1"
 _GIB: Final = 1 << 30
 _HEALTHY: Final = {
     "devices": "1",
@@ -28,27 +22,17 @@ _HEALTHY: Final = {
 
 
 class StandInDevice:
-    """One device for as long as this process runs: made before anything looks for the real library."""
+    """One device, for a monitor that looks by ``environment``."""
 
-    def __init__(self, folder: Path) -> None:
-        """Build the library in ``folder``, and load it in place of the real one. Raises Told."""
-        library = folder / _LIBRARY
-        command = [*compiler(), "-shared", "-fPIC", "-O1", f"-Wl,-soname,{_LIBRARY}", "-o", str(library)]
-        done = subprocess.run(
-            [*command, str(_SOURCE)],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=COMPILE_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise Told(f"cannot build {_LIBRARY}: {done.stderr.splitlines()[:1]}")
+    def __init__(self, folder: Path, built: Built) -> None:
+        """A healthy one, at first; what it shows is a file in ``folder``."""
         self._scenario = folder / "devices"
-        os.environ[_SCENARIO] = str(self._scenario)
+        self.environment: Final = {
+            "LD_LIBRARY_PATH": str(built.nvml.parent),
+            NVML_VARIABLE: str(self._scenario),
+        }
+        """Of the process that asks for devices (``probes.monitor.MonitorOptions.nvml_environment``)."""
         self.show()
-        # The binding asks for the library by its name: what has been loaded under that name is what it gets.
-        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
     def show(self, **changes: str | int) -> None:
         """A healthy device at work, but for ``changes`` (the keys are the stand-in's)."""

@@ -32,12 +32,9 @@ _RUNTIMES: Final = ("docker", "podman", "containerd", "cri-o")
 
 
 class Files:
-    """What is made once for many trials: files with real data on a real disk, and a device.
+    """What is made once for many trials: files with real data on a real disk, and a device."""
 
-    It has to be made before anything looks for devices.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, built: Built) -> None:
         self._scratch = Scratch()
         self.folder: Final = self._scratch.path
         try:
@@ -45,7 +42,7 @@ class Files:
                 write_file(self.folder / name, FILE_MIB)
             with (self.folder / STREAM).open("wb") as file:
                 file.truncate(_STREAM_BYTES)
-            self.device: Final = StandInDevice(self.folder)
+            self.device: Final = StandInDevice(self.folder, built)
         except BaseException:
             self.close()
             raise

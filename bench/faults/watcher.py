@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from diagnosis.engine import Diagnosis
 from model.chain import Chain
 from model.window import Window
-from probes.monitor import Monitor
+from probes.monitor import Monitor, MonitorOptions
 
 INTERVAL_SECONDS: Final = 1.0
 """As the screen does by default."""
@@ -29,9 +30,9 @@ class Seen:
 class Watcher:
     """One tracer for many trials; every trial gets a diagnosis of its own, which knows nothing of others."""
 
-    def __init__(self) -> None:
-        """Raises CannotTrace."""
-        self._monitor = Monitor()
+    def __init__(self, nvml_environment: Mapping[str, str]) -> None:
+        """``nvml_environment``: by which the library that tells of devices is found. Raises CannotTrace."""
+        self._monitor = Monitor(MonitorOptions(nvml_environment=nvml_environment))
         if self._monitor.cannot_trace is not None:
             self._monitor.close()
             raise self._monitor.cannot_trace
