@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.calls import added_calls, with_call_tenants
+from model.activity import DeviceActivity, DeviceOverlap
+from model.calls import Calls, added_calls, with_call_tenants
 from model.chain import worst_first
 from model.device import DeviceProcess, Devices
 from model.evidence import Evidence, added, with_tenants
@@ -17,10 +19,12 @@ from model.histograms import Histograms
 from model.hosts import BETWEEN_HOSTS, hosts_in, with_host
 from model.kernels import added_kernels, with_kernel_tenants
 from model.moving import MovingDevices
+from model.renumbering import renumberings
 from model.tenant import Tenant
 from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
 
 _AT_ONCE = 32
+_Labelled = TypeVar("_Labelled", DeviceActivity, DeviceOverlap, OpenCall)
 
 
 def merge(windows: Sequence[Window]) -> Window:
@@ -29,10 +33,13 @@ def merge(windows: Sequence[Window]) -> Window:
     Windows of one host follow each other: their seconds add up, what is only true at a moment (devices,
     system, open calls, coverage, chains) is the last one's, and the probes' cost is the mean over time. Of
     calls that threads ended inside of, which is no moment, the longest ``MOST_ENDED`` stay; what devices
-    count adds up. Windows of several hosts stand side by side: the longest one's seconds count, and moments
-    are put together. There, ids of tenants and chains get their host in front, since they are unique on one
-    host only. Calls, losses, histograms and evidence always add up exactly. Merging is associative as long
-    as one host's windows are merged before, or all in the same way as, several hosts' windows.
+    count adds up. Labels of devices are those of the last window: what had one before that is another's now
+    is called by its UUID.
+
+    Windows of several hosts stand side by side: the longest one's seconds count, and moments are put
+    together. There, ids of tenants and chains get their host in front, since they are unique on one host
+    only. Calls, losses, histograms and evidence always add up exactly. Merging is associative as long as one
+    host's windows are merged before, or all in the same way as, several hosts' windows.
     """
     if not windows:
         raise ValueError("no windows to merge")
@@ -46,6 +53,8 @@ def merge(windows: Sequence[Window]) -> Window:
 def _one_host(windows: Sequence[Window]) -> Window:
     if len(windows) == 1:
         return windows[0]
+    names = renumberings(window.devices for window in windows)
+    windows = [with_labels(window, called) for window, called in zip(windows, names, strict=True)]
     tenants: dict[str, Tenant] = {}
     for window in windows:
         tenants.update(window.tenants)
@@ -64,6 +73,36 @@ def _one_host(windows: Sequence[Window]) -> Window:
         simulated=any(window.simulated for window in windows),
         kernels=added_kernels(window.kernels for window in windows),
         calls=added_calls(window.calls for window in windows),
+    )
+
+
+def with_labels(window: Window, called: Mapping[str, str]) -> Window:
+    """``window`` with other labels of devices, where ``called`` has them; its devices stay as they are."""
+    if not called:
+        return window
+
+    def other(records: Iterable[_Labelled]) -> tuple[_Labelled, ...]:
+        return tuple(replace(one, device=called.get(one.device, one.device)) for one in records)
+
+    keys = tuple(key._replace(device=called.get(key.device, key.device)) for key in window.rows.keys)
+    evidence = replace(
+        window.evidence,
+        charges=tuple(
+            one._replace(device=called.get(one.device, one.device)) for one in window.evidence.charges
+        ),
+        activity=other(window.evidence.activity),
+        overlaps=other(window.evidence.overlaps),
+    )
+    kernels = [one._replace(device=called.get(one.device, one.device)) for one in window.kernels]
+    calls = [one._replace(device=called.get(one.device, one.device)) for one in window.calls.kept]
+    # What was on two devices may be on one now: it is added up.
+    return replace(
+        window,
+        rows=_added([replace(window.rows, keys=keys)]) if keys else window.rows,
+        open_calls=other(window.open_calls),
+        evidence=added((evidence, Evidence(unknown=evidence.unknown))),
+        kernels=added_kernels((kernels[:1], kernels[1:])),
+        calls=Calls(calls, window.calls.passed_over),
     )
 
 
@@ -241,6 +280,11 @@ def merge_rows(parts: Sequence[Rows]) -> Rows:
         return merge_rows(
             [merge_rows(parts[first : first + _AT_ONCE]) for first in range(0, len(parts), _AT_ONCE)]
         )
+    return _added(parts)
+
+
+def _added(parts: Sequence[Rows]) -> Rows:
+    """The rows of ``parts``, none of them empty, added up by key, also where a part has a key twice."""
     keys, target = _places(parts)
     n = len(keys)
 

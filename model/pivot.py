@@ -188,7 +188,10 @@ class Naming:
         if dimension == "device":
             # A process on several devices is in a group of its own: which call ran where is not known.
             on = text_of(self.placement.devices(key))
-            return (f"{key.host}/{on}", f"GPU {on}") if on else ("", NO_DEVICE)
+            if not on:
+                return "", NO_DEVICE
+            # One that is not there any more is called by its UUID.
+            return f"{key.host}/{on}", on if on.startswith(_OF_UUIDS) else f"GPU {on}"
         return _PART[dimension](key, self._tenants.get(key.tenant, _UNKNOWN))
 
     def parts(self, by: Sequence[Dimension], key: RowKey) -> _Name:
@@ -198,6 +201,7 @@ class Naming:
 
 
 NO_DEVICE = "GPU not known"
+_OF_UUIDS = ("GPU-", "MIG-")
 """What rows are called of whose processes no device tells."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -15,9 +15,10 @@ from model.evidence import tenants_of
 from model.hdr import COUNTERS
 from model.histograms import Histograms
 from model.kernels import MovingKernels
-from model.merging import add_losses, add_open_calls, mean_cost
+from model.merging import add_losses, add_open_calls, mean_cost, with_labels
 from model.moving import MovingDevices, MovingEvidence
 from model.packing import Packed, pack
+from model.renumbering import added_labels, renumbered, renumberings, uuids_by_label
 from model.tenant import Tenant
 from model.window import SPLITS, U64, RowKey, Rows, Window
 
@@ -54,6 +55,12 @@ class Sliding:
         """Rows that adding up those of ended processes left, the last time."""
         self._clear()
         begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
+        names = renumberings(packed.window.devices for packed in begin)
+        begin = [_with_labels(packed, called) for packed, called in zip(begin, names, strict=True)]
+        self._uuids: dict[str, str] = {}
+        """By label of their device, as it is now."""
+        for packed in begin:
+            self._uuids = added_labels(uuids_by_label(packed.window.devices), self._uuids)
         if begin:
             self._last = begin[-1].unpack()
         for packed in begin:
@@ -138,6 +145,11 @@ class Sliding:
         """Add the newest window, without working out the sum; ``packed`` is the same one, where the caller
         has put it away already. Raises ValueError where it is of another host."""
         self._check(window)
+        now = uuids_by_label(window.devices)
+        called = renumbered(self._uuids, now)
+        if called:
+            self._relabel(called)
+        self._uuids = added_labels(now, self._uuids)
         self._last = window
         columns = self._columns_of(window.rows.keys)
         self._evidence.add(window.evidence)
@@ -161,6 +173,20 @@ class Sliding:
         self._add([(window.rows, columns)], leaving)
         if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
             self._compact()
+
+    def _relabel(self, called: Mapping[str, str]) -> None:
+        """Begin anew with other labels of devices."""
+        if self.seconds is None:
+            parts = [] if self._sum is None else [pack(with_labels(self.window, called))]
+        else:
+            parts = [_with_labels(part, called) for part, _ in self._parts]
+        devices = self._devices  # by UUID
+        self._parts.clear()
+        self._calls.clear()
+        self._evidence, self._kernels = MovingEvidence(), MovingKernels()
+        self._clear()
+        self._start_with(parts)
+        self._devices = devices
 
     def _leaving(self) -> list[tuple[Packed, _Columns]]:
         """Take out the oldest windows, so that what stays is as near to ``seconds`` as it can be."""
@@ -332,6 +358,10 @@ def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[
         known, count = known[used], count[used]
     start = np.searchsorted(known, np.arange(rows + 1, dtype=np.int64) * COUNTERS)
     return Histograms(start.astype(np.int64), (known % COUNTERS).astype(np.uint16), count)
+
+
+def _with_labels(packed: Packed, called: Mapping[str, str]) -> Packed:
+    return pack(with_labels(packed.unpack(), called), peak=packed.peak) if called else packed
 
 
 def _counts(rows: Rows) -> U64:
