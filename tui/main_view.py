@@ -96,6 +96,12 @@ class MainView(Screen[None]):
         """The list of what is wrong."""
         return self.query_one("#alerts", AlertPanel)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is there to be drawn: not while it is made, nor while the program ends, when parts of
+        it are gone already and another window may come."""
+        return self.is_mounted and self.display and bool(self.query("#keys"))
+
     def compose(self) -> ComposeResult:
         """Widgets from top to bottom."""
         unicode = self.stalltop.unicode
@@ -192,7 +198,7 @@ class MainView(Screen[None]):
         """Name the first few keys, until one is pressed: of a recording each time, else only where it is kept
         that this was done."""
         options, newest, width = self.stalltop.options, self.moments.newest, self.app.size.width
-        if self._toured or newest is None or not self.is_mounted or not self.query("#keys"):
+        if self._toured or newest is None or not self.whole:
             return
         if self.file:
             self.say(tour.of_file(newest.kept.stretch, width), "accent", tour.FILE_SECONDS)
@@ -224,7 +230,7 @@ class MainView(Screen[None]):
         self._say("", "good")
 
     def _say(self, text: str, role: str) -> None:
-        if self.is_mounted and self.query("#keys"):
+        if self.whole:
             self.query_one("#keys", KeyLine).say(text, role)
             self._show_keys()
 
@@ -236,13 +242,16 @@ class MainView(Screen[None]):
 
     @on(Tables.Looked)
     def _tables_looked(self) -> None:
-        self._refresh_keys()
+        if self.whole:
+            self._refresh_keys()
 
     @on(Tables.Said)
     def _tables_said(self, message: Tables.Said) -> None:
         self.say(message.text, "dim")
 
     def _every_second(self) -> None:
+        if not self.whole:
+            return
         recorded = self.stalltop.options.recorded
         news = recorded.news() if recorded is not None else []
         if news:
@@ -315,7 +324,7 @@ class MainView(Screen[None]):
 
     def _refresh(self) -> None:
         """Show the window of now everywhere."""
-        if not self.is_mounted or self.app.screen is not self:
+        if not self.whole or self.app.screen is not self:
             return
         window = self.shown
         self._refresh_alerts()
@@ -389,6 +398,8 @@ class MainView(Screen[None]):
 
     def _refresh_time(self) -> None:
         """Show where the moment shown is in time; that changes also while the picture does not."""
+        if not self.whole:
+            return
         self._refresh_header()
         line = self.query_one("#timeline", Timeline)
         moments = self.moments

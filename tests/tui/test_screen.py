@@ -352,3 +352,17 @@ async def test_leaving() -> None:
         app.finish(30.0)
         assert isinstance(source, Made)
         assert source.closed.is_set()
+
+
+async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None:
+    async with running(numbered(0), numbered(1)) as screen:
+        main = screen.app.main
+        newest = main.moments.newest
+        assert newest is not None
+        main.say("something", "good", 60.0)
+        await main.query("#alerts, #keys").remove()  # as it is taken apart, from the last part on
+        main.take(newest)
+        main._refresh_time()
+        main._every_second()
+        main._tables_looked()
+        main.hush()
