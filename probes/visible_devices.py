@@ -16,6 +16,9 @@ VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 ORDER: Final = "CUDA_DEVICE_ORDER"
 GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
 """What the container runtime was told to give a container."""
+STEP_GPUS: Final = "SLURM_STEP_GPUS"
+"""GPUs that Slurm gave a job's step, by their numbers on the host; the same of the job in the next."""
+JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
 """Labels of devices (``model.device_label``) by ordinal; empty where one is not known."""
@@ -38,6 +41,12 @@ class Gpu(NamedTuple):
     name: str
     mig: bool
     instances: tuple[MigDevice, ...]
+    minor: int | None = None
+    """N of its ``/dev/nvidiaN``."""
+    lost: bool = False
+    """It does not answer."""
+    shared: bool = True
+    """Several processes may use it; else a program whose threads do not choose has the first free one."""
 
 
 def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
@@ -52,6 +61,9 @@ def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
                 MigDevice(part.label, part.uuid, part.gpu_instance, part.compute_instance)
                 for part in device.instances
             ),
+            device.minor,
+            device.lost,
+            device.compute_mode in ("", "default"),
         )
         for device in sorted(devices, key=lambda device: device.index)
     )
@@ -72,6 +84,18 @@ def visible_devices(
     ``gpus`` are those that it can open; ``contained`` says that it is in a container, so that what the
     container was given may be told by its environment.
     """
+    seen = _seen(environment, gpus, contained=contained)
+    left = [gpu for gpu in gpus if not gpu.lost]
+    if len(left) < len(gpus) and _seen(environment, left, contained=contained) != seen:
+        return None  # whether it began before the GPU was lost, nobody knows
+    return seen
+
+
+def _seen(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:
+    allowed = _allowed(environment, gpus)
+    if allowed is None:
+        return None
+    gpus = allowed
     every = _every(environment, gpus, contained=contained)
     chosen = environment.get(VISIBLE)
     if chosen is None:
@@ -94,6 +118,35 @@ def visible_devices(
         found.append(label)
     known = [label for label in found if label]
     return None if len(set(known)) < len(known) else tuple(found)
+
+
+def _allowed(environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Sequence[Gpu] | None:
+    """The GPUs that a program can open in its cgroup, which the cgroup does not tell; None: not known.
+
+    Slurm has two ways. With ``ConstrainDevices`` a step can open only what it was given, and counts that
+    from 0; without, it counts all GPUs. ``CUDA_VISIBLE_DEVICES``, as Slurm sets it, shows which way it is. A
+    task may be given less than its step: nothing says what.
+    """
+    given = _numbers(environment.get(STEP_GPUS) or environment.get(JOB_GPUS) or "")
+    chosen = environment.get(VISIBLE)
+    words = None if chosen is None else _numbers(chosen)
+    if given == [] or any(gpu.mig for gpu in gpus) or (chosen and words is None):
+        return gpus  # no job of Slurm with GPUs, or devices by UUID
+    if given is None or words is None:
+        return None
+    if len(given) == len(gpus):
+        return gpus
+    if [gpu.minor for gpu in gpus] != list(range(len(gpus))) or max(given) >= len(gpus):
+        return None  # Slurm counts device files
+    if words == given:
+        return gpus
+    return [gpus[number] for number in given] if words == list(range(len(given))) else None
+
+
+def _numbers(text: str) -> list[int] | None:
+    """Ascending; None where these are not numbers alone."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    return sorted(map(int, words)) if all(word.isdecimal() for word in words) else None
 
 
 def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:

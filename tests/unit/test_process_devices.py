@@ -41,7 +41,7 @@ class Host:
         self.root = root
         self.program = CudaProgram(1, True, {})
         self.watched = False
-        self.places = ProcessDevices(lambda pid: self.program, lambda pid: self.watched, root)
+        self.places = ProcessDevices(lambda pid: self.program, lambda pid: self.watched, root, 60)
         self.start({})
 
     def start(self, environment: Mapping[str, str], files: tuple[int, ...] = ()) -> None:
@@ -128,7 +128,94 @@ def test_nvml_contradicts_what_the_environment_says(host: Host) -> None:
     host.start({"CUDA_VISIBLE_DEVICES": "1"})
     assert host.labels(FOUR, 1) == ["1"]
     assert host.labels(devices(device(0), device(1), device(2, PID), device(3)), 1) == [""]
-    assert host.labels(devices(device(0), device(1, PID), device(2, PID), device(3)), 1) == ["1"]
+    assert host.labels(devices(device(0), device(1, PID), device(2, PID), device(3)), 1) == [""]
+    assert host.labels(devices(device(0), device(1, PID), device(2), device(3)), 1) == ["1"]
+
+
+def listed_on(*indices: int) -> Devices:
+    """Four GPUs; the process is listed on these."""
+    return devices(*(device(index, *((PID,) if index in indices else ())) for index in range(4)))
+
+
+def test_nvml_contradicts_a_single_ordinal(host: Host) -> None:
+    assert host.labels(listed_on(1), 1, 2, 3) == ["", "1", ""]
+
+
+def test_a_process_that_begins_on_another_gpu_keeps_its_labels(host: Host) -> None:
+    assert host.labels(listed_on(0), 1) == ["0"]
+    assert host.labels(listed_on(0), 1, 3) == ["0", "2"], "the list may be older than the call"
+    assert host.labels(listed_on(0, 2), 1, 3) == ["0", "2"]
+    assert host.labels(listed_on(0, 2), 1, 3) == ["0", "2"]
+    assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
+    assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", "3"]
+    old = devices(*(replace(each, ages=(("processes", 9.0),)) for each in listed_on(0, 2).devices))
+    assert host.labels(old, 1, 3, 4) == ["0", "2", "3"], "that look gave nothing new"
+    assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", ""], "it would be listed by now"
+
+
+def test_a_list_in_other_numbers_says_nothing(host: Host) -> None:
+    host.places.begin(listed_on(1), same_numbers=False)
+    assert host.places.label(PID, 1) == "0"
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen", "listed", "expected"),
+    [
+        pytest.param("1,2", "0,1", (1,), ["1", ""], id="its own count"),
+        pytest.param("1,2", "0,1", (1, 2), ["1", "2"], id="both listed"),
+        pytest.param("1,2", "1,2", (1, 2), ["1", "2"], id="counts all"),
+        pytest.param("1,2", "1,2", (), ["1", "2"], id="counts all, not listed"),
+        pytest.param("2", "0", (), ["2", "2"], id="one of its own count"),
+        pytest.param("0,1", "0", (), ["", ""], id="a task of a step"),
+        pytest.param("0,1,2,3", "3,1", (), ["3", "1"], id="the whole host"),
+        pytest.param("1,2", None, (), ["", ""], id="without a choice"),
+        pytest.param("1,2", f"GPU-{uuid(2)},GPU-{uuid(1)}", (), ["2", "1"], id="UUIDs"),
+        pytest.param("9", "0", (), ["", ""], id="no such GPU"),
+    ],
+)
+def test_jobs_of_slurm_may_count_what_they_were_given(
+    host: Host, given: str, chosen: str | None, listed: tuple[int, ...], expected: list[str]
+) -> None:
+    variables = {"SLURM_JOB_GPUS": given} | ({} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen})
+    host.start(variables, files=(0, 1, 2, 3))
+    host.driver_tells(0, 1, 2, 3, minors=(0, 1, 2, 3))
+    assert host.labels(listed_on(*listed), 1, 2) == expected
+
+
+def test_where_gpus_are_exclusive_the_first_one_may_be_any(host: Host) -> None:
+    def exclusive(*indices: int) -> Devices:
+        found = listed_on(*indices).devices
+        return devices(*(replace(each, compute_mode="exclusive process") for each in found))
+
+    assert host.labels(exclusive(), 1, 2) == ["", "1"]
+    assert host.labels(exclusive(1), 1, 2) == ["", "1"]
+    assert host.labels(exclusive(0), 1) == ["0"]
+
+
+def test_a_program_that_is_seen_first_when_a_gpu_is_lost(host: Host) -> None:
+    lost = devices(*(replace(each, lost=each.index == 0) for each in FOUR.devices))
+    assert host.labels(lost, 1, 2) == ["", ""]
+    host.start({"CUDA_VISIBLE_DEVICES": f"GPU-{uuid(2)}"})
+    host.places.forget(PID)
+    assert host.labels(lost, 1) == ["2"], "which it is does not depend on the lost one"
+
+
+def test_gpus_that_go_while_a_program_runs_keep_their_ordinals(host: Host) -> None:
+    assert host.labels(FOUR, 1, 2) == ["0", "1"]
+    lost = devices(*(replace(each, lost=each.index == 0) for each in FOUR.devices))
+    assert host.labels(lost, 1, 2) == ["0", "1"]
+
+
+def test_device_files_of_which_it_is_not_known_whose_they_are(host: Host) -> None:
+    host.start({}, files=(2,))
+    assert host.labels(FOUR, 1) == [""]
+    host.places.forget(PID)
+    told = devices(*(replace(each, minor=3 - each.index) for each in FOUR.devices))
+    assert host.labels(told, 1) == ["1"], "NVML tells"
+    host.places.forget(PID)
+    fewer = devices(*told.devices[2:])
+    host.start({}, files=(0, 1, 2, 3))
+    assert host.labels(fewer, 1) == [""], "GPUs that cannot be seen from here count too"
 
 
 def test_a_client_of_mps_counts_what_its_server_lets_it_see(host: Host) -> None:
@@ -176,15 +263,30 @@ def test_another_program_of_the_process_is_looked_at_anew(host: Host) -> None:
     assert host.labels(FOUR, 1) == ["3"]
 
 
-@pytest.mark.parametrize(("watched", "expected"), [(True, "3"), (False, "")])
-def test_what_a_program_set_itself_counts_if_that_was_watched(
-    host: Host, monkeypatch: pytest.MonkeyPatch, watched: bool, expected: str
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize(
+    ("started", "set_since", "listed", "expected"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "2"}, "3", (), ["", "", ""]),
+        ({}, "3", (0,), ["0", "", ""]),  # set too late: CUDA had read what was there before
+        ({}, "3", (3,), ["3", "", ""]),
+        ({}, "3", (), ["", "1", "2"]),
+        ({"CUDA_VISIBLE_DEVICES": "2"}, "2,3", (), ["2", "3", ""]),
+    ],
+)
+def test_nobody_knows_whether_what_a_program_sets_itself_is_set_in_time(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+    watched: bool,
+    started: dict[str, str],
+    set_since: str,
+    listed: tuple[int, ...],
+    expected: list[str],
 ) -> None:
-    """Of an older process nobody knows whether CUDA had read its environment before it was changed."""
-    host.start({"CUDA_VISIBLE_DEVICES": "2"})
-    monkeypatch.setattr(Environments, "now", lambda self, pid, names: {"CUDA_VISIBLE_DEVICES": "3"})
+    host.start(started)
+    monkeypatch.setattr(Environments, "now", lambda self, pid, names: {"CUDA_VISIBLE_DEVICES": set_since})
     host.program = CudaProgram(1, watched, {})
-    assert host.labels(FOUR, 1) == [expected]
+    assert host.labels(listed_on(*listed), 1, 2, 3) == expected
 
 
 def test_a_program_goes_on_with_what_it_saw_when_gpus_come_and_go(host: Host) -> None:

@@ -1,0 +1,100 @@
+"""Looks at processes whose file systems hang: nobody waits for long, and others are still looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes import process_sight
+from probes.environment import Environments
+from probes.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def sights(released: threading.Event, monkeypatch: pytest.MonkeyPatch) -> Sights:
+    """Processes from 100 on hang."""
+
+    def look(pid: int, root: Path, environments: Environments) -> Sight:
+        if pid >= 100:
+            released.wait()
+        if pid == 0:
+            raise FileNotFoundError
+        return Sight(({"PID": str(pid)},))
+
+    monkeypatch.setattr(process_sight, "sight_of", look)
+    return Sights(patience_seconds=60)
+
+
+def impatient(sights: Sights) -> Sights:
+    sights._left = 0.0
+    return sights
+
+
+def test_each_program_is_read_once(sights: Sights, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sights.of((1, 5))
+    assert found == Sight(({"PID": "1"},))
+    assert sights.of((0, 5)) is None, "it has ended"
+    monkeypatch.setattr(process_sight, "sight_of", lambda pid, root, environments: Sight(()))
+    assert sights.of((1, 5)) is found
+    assert sights.of((1, 6)) == Sight(()), "another program"
+    sights.forget(1)
+    assert sights.of((1, 5)) == Sight(())
+    sights.close()
+    sights.close()
+
+
+def test_a_look_that_comes_late_is_there_for_the_next_window(
+    sights: Sights, released: threading.Event
+) -> None:
+    with pytest.raises(Unseen):
+        impatient(sights).of((100, 1))
+    with pytest.raises(Unseen):
+        sights.of((1, 1))
+    released.set()
+    assert sights._aside.wait(60)
+    sights.begin()
+    assert sights.of((100, 1)) == Sight(({"PID": "100"},))
+    assert sights.of((1, 1)) == Sight(({"PID": "1"},))
+
+
+def test_looks_that_hang_are_given_up(sights: Sights, released: threading.Event) -> None:
+    now = 0.0
+    sights._clock = lambda: now
+    for number in range(MOST_HANGING + 1):
+        sights.begin()
+        with pytest.raises(Unseen):
+            impatient(sights).of((100 + number, 1))
+        sights.begin()
+        with pytest.raises(Unseen):
+            sights.of((1 + number, 1))  # it may still come
+        now += HANG_SECONDS
+        sights.begin()
+        with pytest.raises(Unseen):
+            sights.of((100 + number, 1))
+        if number < MOST_HANGING:
+            assert sights.of((1 + number, 1)) is not None, "others are looked at"
+    with pytest.raises(Unseen):
+        sights.of((50, 1))
+
+
+def test_links_in_a_container_stay_in_it(tmp_path: Path) -> None:
+    own = tmp_path / "proc/7/root"
+    for folder in ("dev", "run/pipes", "tmp"):
+        (own / folder).mkdir(parents=True)
+    (tmp_path / "proc/7/environ").write_bytes(b"")
+    (own / "dev/nvidia3").touch()
+    (own / "tmp/nvidia-mps").symlink_to("/run/pipes")
+    environments = Environments(tmp_path)
+    assert process_sight.sight_of(7, tmp_path, environments) == Sight(({},), frozenset({3}), True, False)
+    (own / "run/pipes/control").touch()
+    assert process_sight.sight_of(7, tmp_path, environments).mps
