@@ -57,7 +57,10 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 	return activity;
 }
 
-/* Ticks are counted by their lower 32 bits: seven weeks of them. The bounds are in assembly, as in frame_at(). */
+/*
+ * Ticks are counted by their lower 32 bits, and laps by 15: 39 hours of them. The monitor takes out in time what is that
+ * old. The bounds are in assembly, as in frame_at().
+ */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
 	__asm__ volatile("%0 &= %1" : "+r"(tick) : "i"(TICKS - 1));

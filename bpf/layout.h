@@ -118,7 +118,9 @@ struct thread {
 	__u64 context;          /* the current one's handle, where the thread chose that by the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* those of the contexts below, as `device` */
 	__u32 activity;         /* index of the struct activity found last */
-	__u32 reserved;
+	__u32 choices;          /* calls that choose a device, by all threads that ever had this record */
+	__u8 runtime_device;    /* that it chose by the runtime, as `device`; 0: none */
+	__u8 reserved[7];
 	__u64 arguments[ARGUMENTS];
 	struct cached_slot cached[CACHED];
 	struct frame frames[DEPTH];
@@ -131,11 +133,18 @@ enum watched {
 	WATCHED_LATE = 2,       /* it had done so before */
 };
 
+/* Whether a program has ended. */
+enum over {
+	OVER_NOT = 0,
+	OVER_FIRST_THREAD = 1,  /* its first thread has: others may go on */
+	OVER_ALL = 2,           /* its process runs another one */
+};
+
 /* What a program knows of its devices. */
 struct cuda_program {
 	__u64 born_ns;          /* when it was first seen: tells it from others of its process id */
 	__u32 watched;          /* enum watched */
-	__u32 over;             /* its process has ended, or runs another program */
+	__u32 over;             /* enum over */
 	__u8 uuid_known[PROGRAM_DEVICES]; /* by ordinal; written last */
 	__u8 uuids[PROGRAM_DEVICES][UUID_BYTES];
 };
@@ -171,6 +180,7 @@ enum choosing {
 	CHOOSING_SETS_CONTEXT = 10, /* (context) */
 	CHOOSING_TELLS = 11,        /* (ordinal of the current context) */
 	CHOOSING_TELLS_UUID = 12,   /* (UUID, ordinal) */
+	CHOOSING_TELLS_GPU = 13,    /* the same, but of the whole GPU where the device is a part of one */
 };
 #define CHOOSING_MASK 15
 
@@ -290,8 +300,8 @@ struct piece {
 
 /*
  * The ticks in which a process was active on a device. Element n % TICKS of `laps` tells the last tick n that it was,
- * by its lap: LAP | n / TICKS; an element of `spans` tells it of SPAN ticks at once. So nothing has to be cleared,
- * and all that write an element write the same.
+ * by its lap: LAP | n / TICKS; an element of `spans` tells it of SPAN ticks at once. So nothing has to be cleared
+ * here, and all that write an element write the same.
  */
 struct activity {
 	__u64 cgroup_id;            /* at the last call that made it active in a new tick */

@@ -27,6 +27,9 @@
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
 BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXTS, 0);
 BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
+/* Processes that had the driver before it had probes: they may have made CUDA ready, and chosen, unseen. The monitor
+ * tells them. */
+BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
 /* An empty one: too large for the stack. */
 BPF_F_TABLE("array", u32, struct cuda_program, no_cuda_program, 1, 0);
 
@@ -36,13 +39,24 @@ INLINE u32 device_of(const struct thread *thread)
 	return thread->device;
 }
 
-/* The program that process `tgid` runs, by the number that the monitor knows. */
+/*
+ * Whether `program`, whose first thread has ended, goes on in the current thread. The first thread of a process is of
+ * another program then: of a new process with the same number.
+ */
+INLINE int goes_on(const struct cuda_program *program)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+
+	return program->over == OVER_FIRST_THREAD && (u32)pid_tgid != pid_tgid >> 32;
+}
+
+/* The program that the current process runs; `tgid` is the number by which the monitor knows it. */
 INLINE struct cuda_program *find_cuda_program(u32 tgid)
 {
 	struct cuda_program *program = cuda_programs.lookup(&tgid), *fresh;
 	u32 only = 0;
 
-	if (program && !program->over)
+	if (program && (!program->over || goes_on(program)))
 		return program;
 	fresh = no_cuda_program.lookup(&only);
 	if (!fresh || cuda_programs.update(&tgid, fresh))
@@ -53,8 +67,8 @@ INLINE struct cuda_program *find_cuda_program(u32 tgid)
 	return program;
 }
 
-/* The current process ends, or begins another program. What is known of this one stays until then. */
-INLINE void end_cuda_program(void)
+/* The first thread of the current process ends, or the process begins another program. What is known of this one stays. */
+INLINE void end_cuda_program(u32 over)
 {
 	struct numbers numbers = {};
 	struct cuda_program *program;
@@ -63,7 +77,25 @@ INLINE void end_cuda_program(void)
 		return;
 	program = cuda_programs.lookup(&numbers.tgid);
 	if (program)
-		program->over = 1;
+		program->over = over;
+	if (over == OVER_ALL)
+		older_programs.delete(&numbers.tgid);
+}
+
+/* `program` makes CUDA ready: if for the first time, all that its threads choose will be seen. */
+INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
+{
+	if (!program->watched)
+		program->watched = older_programs.lookup(&tgid) ? WATCHED_LATE : WATCHED_BEGIN;
+}
+
+/* `program` makes a call, and did not make CUDA ready before it, as far as was seen. */
+INLINE void is_older(struct cuda_program *program, u32 tgid)
+{
+	u32 known = 1;
+
+	program->watched = WATCHED_LATE;
+	older_programs.update(&tgid, &known); /* though room be made for another program */
 }
 
 /* From now on the calls of `thread` go to `device`, and so does its time between them. */
@@ -98,7 +130,7 @@ INLINE void decide_device(struct thread *thread, u32 cookie)
 	if (!program)
 		return;
 	if (!program->watched)
-		program->watched = WATCHED_LATE;
+		is_older(program, thread->tgid);
 	choose(thread, program->watched == WATCHED_BEGIN ? 1 : 0);
 	thread->device_decided = 1;
 }
@@ -171,10 +203,13 @@ INLINE void push_context(struct thread *thread, u64 context, u32 device)
 	choose_context(thread, context, device);
 }
 
-/* Without a context left, the thread is as one that never chose. */
+/*
+ * Without a context left, the thread is as one that never chose; unless it did by the runtime, which may keep to that:
+ * then nobody knows, but where both are the first device.
+ */
 INLINE void pop_context(struct thread *thread)
 {
-	u32 below = thread->contexts_below, device = 0;
+	u32 below = thread->contexts_below, device = thread->runtime_device > 1 ? UNKNOWN_DEVICE : 0;
 
 	if (below) {
 		below--;
@@ -201,14 +236,19 @@ INLINE void set_context(struct thread *thread, u64 context)
 		choose_context(thread, context, device);
 }
 
-/* The program is told that the UUID of one of its devices lies at `place`. */
-INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal)
+/*
+ * The program is told that the UUID of one of its devices lies at `place`; or that of the whole GPU (`whole`), which
+ * says less where the device is a part of one.
+ */
+INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);
 
 	if (!program || ordinal >= PROGRAM_DEVICES)
 		return;
 	__asm__ volatile("%0 &= %1" : "+r"(ordinal) : "i"(PROGRAM_DEVICES - 1));
+	if (whole && program->uuid_known[ordinal])
+		return;
 	if (bpf_probe_read_user(program->uuids[ordinal], UUID_BYTES, (void *)place))
 		return;
 	BARRIER();
@@ -232,8 +272,8 @@ int choosing_begins(struct pt_regs *ctx)
 		if (numbers_of(key.pid_tgid, &numbers))
 			return 0;
 		program = find_cuda_program(numbers.tgid);
-		if (program && !program->watched)
-			program->watched = WATCHED_BEGIN;
+		if (program)
+			begin_cuda(program, numbers.tgid);
 		return 0;
 	case CHOOSING_CREATES_2:
 		choice.device = arguments[2];
@@ -261,6 +301,8 @@ int choosing_returns(struct pt_regs *ctx)
 		return 0;
 	choice = *found;
 	choices.delete(&key);
+	if (thread)
+		thread->choices++;
 	if ((u32)RETURNED(ctx))
 		return 0;
 	if (!thread) {
@@ -274,7 +316,9 @@ int choosing_returns(struct pt_regs *ctx)
 	}
 	switch (key.cookie & CHOOSING_MASK) {
 	case CHOOSING_SETS_DEVICE:
-		choose_context(thread, NO_CONTEXT, device_of_ordinal(choice.first));
+		device = device_of_ordinal(choice.first);
+		choose_context(thread, NO_CONTEXT, device);
+		thread->runtime_device = device;
 		break;
 	case CHOOSING_CREATES_2:
 	case CHOOSING_CREATES_3:
@@ -304,7 +348,10 @@ int choosing_returns(struct pt_regs *ctx)
 			choose(thread, device_of_ordinal(device));
 		break;
 	case CHOOSING_TELLS_UUID:
-		told_uuid(thread, choice.first, choice.device & 0xffffffff);
+		told_uuid(thread, choice.first, choice.device & 0xffffffff, 0);
+		break;
+	case CHOOSING_TELLS_GPU:
+		told_uuid(thread, choice.first, choice.device & 0xffffffff, 1);
 		break;
 	}
 	return 0;

@@ -80,6 +80,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->born_ns = 0;
 	thread->device = 0;
 	thread->device_decided = 0;
+	thread->runtime_device = 0;
 	thread->contexts_below = 0;
 	thread->context = 0;
 	if (thread_of.update(&tid, &index)) {

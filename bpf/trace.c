@@ -229,7 +229,7 @@ int thread_ends(void *ctx)
 	drop_thread(pid_tgid);
 	if ((u32)pid_tgid == pid_tgid >> 32) {
 		forget_told_program();
-		end_cuda_program();
+		end_cuda_program(OVER_FIRST_THREAD);
 	}
 	return 0;
 }
@@ -243,6 +243,6 @@ int program_begins(struct bpf_raw_tracepoint_args *ctx)
 	drop_thread(ctx->args[1]);
 	drop_heap();
 	forget_told_program();
-	end_cuda_program();
+	end_cuda_program(OVER_ALL);
 	return 0;
 }

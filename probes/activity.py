@@ -36,6 +36,9 @@ LOOK_NS: Final = 2_000_000_000
 """How old the last look may be: well below what the programs remember."""
 MOST_TICKS: Final = 128 << 10
 """Kept until they are told: two minutes. Of a longer time, the end is told."""
+FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
+"""How often what is long over is taken out of the records: an hour. Laps are counted to 2^15, in 39 hours:
+after that, ticks that nothing was written over would be taken for new ones."""
 _MARGIN: Final = 1
 """Ticks that are over but not looked at yet: a call may have begun in them that is not to be seen yet."""
 
@@ -72,6 +75,8 @@ class Activities:
         self._found: dict[tuple[int, int, int], int] = {}
         """By process, cgroup and device: ticks, counted from ``_first``."""
         self._late = 0
+        self._forgotten = self._upto
+        """When old ticks were last taken out."""
         fill_queue(self._queue, range(ACTIVITIES))
 
     @property
@@ -103,6 +108,10 @@ class Activities:
                 self._found[call[:3]] = self._found.get(call[:3], 0) | ticks << shift
         self._upto = upto
         self._drop_oldest()
+        if upto - self._forgotten >= FORGET_TICKS:
+            self._forgotten = upto
+            for number in used:
+                forget_before(self._records[number : number + 1], upto)
 
     def read(self) -> RawActivities:
         """What was found since the previous read."""
@@ -161,6 +170,15 @@ def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[in
     active |= records["spans"][:, ticks // SPAN % (TICKS // SPAN)] == laps
     packed = np.packbits(active, axis=1, bitorder="little")
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def forget_before(records: NDArray[np.void], tick: int) -> None:
+    """Take out of ``records`` what was written more than a lap before ``tick``. Of what is written meanwhile,
+    a tick may go with it."""
+    laps = tick // TICKS
+    recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]  # they go on being written
+    for name in ("laps", "spans"):
+        records[name][~np.isin(records[name], recent)] = 0
 
 
 def ticks_between(first: int, end: int) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from probes.bpf_calls import get
+from probes.bpf_calls import get, put
 from probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Watched
+from probes.operations import DRIVER
+from probes.process_maps import libraries_of, pids
 
 
 class CudaProgram(NamedTuple):
@@ -43,3 +46,19 @@ def cuda_program(programs: int, tgid: int) -> CudaProgram:
             if known[ordinal]
         },
     )
+
+
+def users_of_driver() -> set[int]:
+    """Processes that have CUDA's driver in their memory."""
+    found = set()
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            if any(DRIVER in mapping.layers for mapping in libraries_of(pid)):
+                found.add(pid)
+    return found
+
+
+def tell_older(older_programs: int, tgids: Iterable[int]) -> None:
+    """Of these processes nobody knows what they did with CUDA before. Raises OSError."""
+    for tgid in tgids:
+        put(older_programs, np.uint32(tgid).tobytes(), np.uint32(1).tobytes())

@@ -20,7 +20,7 @@ from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
-from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program
+from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program, tell_older, users_of_driver
 from probes.kept_calls import KeptCalls
 from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
@@ -151,6 +151,7 @@ class KernelSide:
             self._tracepoints.append(attach_raw_tracepoint(self._programs.execs, "sched_process_exec"))
             self._follow_next = task is not None
             self._losses_seen = dict[str, int]()
+            self._choices_seen = np.zeros(threads, np.uint32)
             self._ended_told = dict[int, int]()
             self._calibrate()
             self.losses()
@@ -182,6 +183,12 @@ class KernelSide:
         """What is known of the devices of the program that process ``tgid`` runs, or ran when it ended."""
         with self._reading:
             return NO_PROGRAM if self._closed else cuda_program(self._programs.cuda_programs, tgid)
+
+    def choices(self) -> int:
+        """Calls that chose a device, since the previous call of this: they have probes, but no counts."""
+        total = self._programs.threads["choices"].copy()
+        before, self._choices_seen = self._choices_seen, total
+        return int((total - before).sum(dtype=np.uint64))
 
     def inherited_name(self, tgid: int, function: int) -> int:
         """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it.
@@ -317,10 +324,20 @@ class KernelSide:
             naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < layout.FIRST_CHOOSING]
             # Names and devices first: a kernel that is launched from now on has one.
             attachment = self._naming.attach(path, naming)
-            attachment = self._choosing.attach(path, choosing).joined(attachment)
+            attachment = self._attach_choosing(path, choosing).joined(attachment)
             attachment = self._attacher.attach(path, counted).joined(attachment)
             self._attachments = [other for other in self._attachments if other.attached] + [attachment]
             return attachment
+
+    def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
+        begins = any(point.cookie % layout.CHOOSINGS == layout.Choosing.BEGINS for point in points)
+        # Who has the driver by now may have made CUDA ready, and chosen devices, before.
+        older = users_of_driver() if begins else set()
+        tell_older(self._programs.older_programs, older)
+        attachment = self._choosing.attach(path, points)
+        if begins:
+            tell_older(self._programs.older_programs, users_of_driver() - older)
+        return attachment
 
     def close(self) -> None:
         """Remove every probe and give everything back. May be called twice.

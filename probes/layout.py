@@ -128,7 +128,9 @@ THREAD: Final = np.dtype(
         ("context", "u8"),
         ("devices_below", "u1", (CONTEXTS,)),
         ("activity", "u4"),
-        ("reserved", "u4"),
+        ("choices", "u4"),
+        ("runtime_device", "u1"),
+        ("reserved", "u1", (7,)),
         ("arguments", "u8", (ARGUMENTS,)),
         ("cached", [("operation", "u4"), ("slot", "u4")], (CACHED,)),
         ("frames", FRAME, (DEPTH,)),
@@ -306,6 +308,7 @@ class Choosing(IntEnum):
     SETS_CONTEXT = 10
     TELLS = 11
     TELLS_UUID = 12
+    TELLS_GPU = 13
 
 
 class Watched(IntEnum):

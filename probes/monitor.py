@@ -126,7 +126,7 @@ class Monitor:
         ended: set[int] = set()
         # First: they tell what the ordinals of processes stand for.
         devices = with_owners(self._devices.read(), self._holder, process_name)
-        self._places.begin(devices)
+        self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
         rows, loss = NO_ROWS, dict[str, int]()
         open_calls: tuple[OpenCall, ...] = ()
@@ -166,6 +166,8 @@ class Monitor:
             for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True)
             if key.layer != HOST_LAYER
         )
+        if self._kernel is not None:
+            probed += self._kernel.choices()  # they have no rows
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
@@ -204,6 +206,7 @@ class Monitor:
         self._kernel_names.close()
         self._evidence.close()
         self._watch.close()
+        self._places.close()
         self._devices.close()
         self._kubelet.close()
         self._tenants.close()

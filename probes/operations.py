@@ -337,7 +337,8 @@ _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.POPS, "cuCtxPopCurrent cuCtxPopCurrent_v2"),
     (DRIVER, layout.Choosing.SETS_CONTEXT, "cuCtxSetCurrent"),
     (DRIVER, layout.Choosing.TELLS, "cuCtxGetDevice"),
-    (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid cuDeviceGetUuid_v2"),
+    (DRIVER, layout.Choosing.TELLS_GPU, "cuDeviceGetUuid"),
+    (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid_v2"),
 )
 """Functions that choose the device of a thread's calls, or tell which one it is. They are not counted. Unlike
 those above, each symbol is one of its own: the arguments of later versions are others."""

@@ -72,6 +72,7 @@ class Programs:
     choosing: int
     chosen: int
     cuda_programs: int
+    older_programs: int
     kernel_of: int
     free_kernels: int
     told_programs: int
@@ -118,6 +119,7 @@ class Programs:
             self.choosing,
             self.chosen,
             self.cuda_programs,
+            self.older_programs,
             self.kernel_of,
             self.free_kernels,
             self.told_programs,
@@ -133,7 +135,7 @@ _MAPS: Final = (
     *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
     *("activities", "activity_of", "free_activities"),
     *("kernels", "launched", "kernel_of", "free_kernels", "told_programs", "registered"),
-    "cuda_programs",
+    *("cuda_programs", "older_programs"),
     *("keeping_of", "kept_calls"),
 )
 _PROBES: Final = (
@@ -221,6 +223,7 @@ def load(
             choosing=fds["choosing_begins"],
             chosen=fds["choosing_returns"],
             cuda_programs=fds["cuda_programs"],
+            older_programs=fds["older_programs"],
             kernel_of=fds["kernel_of"],
             free_kernels=fds["free_kernels"],
             told_programs=fds["told_programs"],

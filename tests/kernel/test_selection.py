@@ -113,6 +113,16 @@ def devices(kernel: KernelSide, *pids: int) -> dict[int, int]:
             {1: 1},
             id="none left",
         ),
+        pytest.param(
+            "set_device(3)\nlaunch(2)\ncuda.cuCtxSetCurrent(None)\nlaunch(1)\nset_device(3)\nlaunch(4)",
+            {4: 6, UNKNOWN_DEVICE: 1},
+            id="none left of a thread that chose by the runtime",
+        ),
+        pytest.param(
+            "set_device(0)\nmade(1)\nfor _ in range(2): cuda.cuCtxSetCurrent(None)\nlaunch(1)",
+            {1: 1},
+            id="none left, and the first device either way",
+        ),
         pytest.param("made(1)\ncuda.cuCtxDestroy_v2(made(2))\ndrive(3)", {2: 3}, id="destroyed"),
         pytest.param(
             "for each in range(14): made(each % 7)\nfor _ in range(13): pop()\ndrive(1)", {1: 1}, id="deep"
@@ -201,11 +211,13 @@ def test_forked_and_executed_programs_choose_anew(
 
 
 def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) -> None:
-    with Child() as child:
-        child.do("run", program(built, "import sys\nsys.of_test = made(3)\nset_device(2)\nlaunch(1)"))
+    """Whatever is seen of it first."""
+    with Child() as child, Child() as other, Child() as fresh:
+        for each in (child, other):
+            each.do("run", program(built, "import sys\nsys.of_test = made(3)\nset_device(2)\nlaunch(1)"))
         side = KernelSide(slots=64, threads=64)
 
-        def run(text: str) -> dict[int, int]:
+        def run(child: Child, text: str) -> dict[int, int]:
             again = program(built, "import sys\n").replace("cuda.cuInit(0)", "")
             child.do("run", again + text)
             return devices(side, child.pid)
@@ -214,16 +226,49 @@ def test_a_process_that_is_older_is_on_no_device_until_it_chooses(built: Built) 
             for library, layer in ((built.cuda, DRIVER), (built.cudart, RUNTIME)):
                 probe(side, library, layer)
             # In a new thread, the runtime makes the first device's context current.
-            assert run("launch(2)\non(launch, 3)") == {0: 2, 1: 3}
+            assert run(child, "launch(2)\non(launch, 3)") == {0: 2, 1: 3}
+            assert run(child, "cuda.cuInit(0)\ncuda.cuCtxSynchronize()") == {0: 1}
             assert not side.program_of(child.pid).watched
-            assert run("cuda.cuInit(0)\ncuda.cuCtxSynchronize()") == {0: 1}
-            assert run("cuda.cuCtxGetDevice(ctypes.byref(ctypes.c_int()))\nlaunch(2)") == {3: 2}
-            assert run("set_device(4)\nlaunch(2)\ncuda.cuCtxSetCurrent(sys.of_test)\ndrive(1)") == {
+            assert run(child, "cuda.cuCtxGetDevice(ctypes.byref(ctypes.c_int()))\nlaunch(2)") == {3: 2}
+            assert run(child, "set_device(4)\nlaunch(2)\ncuda.cuCtxSetCurrent(sys.of_test)\ndrive(1)") == {
                 5: 2,
                 UNKNOWN_DEVICE: 1,
             }
+            # Libraries that come later make CUDA ready once more.
+            assert run(other, "cuda.cuInit(0)\nlaunch(2)") == {0: 2}
+            assert not side.program_of(other.pid).watched
+            assert run(fresh, "cuda.cuInit(0)\nlaunch(2)") == {1: 2}
+            assert side.program_of(fresh.pid).watched
         finally:
             side.close()
+
+
+def test_a_program_goes_on_after_its_first_thread(kernel: KernelSide, built: Built) -> None:
+    with Child() as child:
+        text = "import sys\nsys.of_test = made(3)\npop()\nlaunch(1)"
+        child.do("run", program(built, text))
+        before = kernel.program_of(child.pid)
+        assert devices(kernel, child.pid) == {1: 1}
+        child.tell("end_first_thread")
+        state = Path(f"/proc/{child.pid}/stat")
+        wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "Z", what="the thread to end")
+        child.do("run", program(built, "import sys\ncuda.cuCtxPushCurrent_v2(sys.of_test)\ndrive(2)"))
+        assert devices(kernel, child.pid) == {4: 2}
+        child.do("run", program(built, "on(launch, 3)"))
+        assert devices(kernel, child.pid) == {1: 3}
+        assert kernel.program_of(child.pid) == before
+
+
+def test_calls_that_choose_are_told(kernel: KernelSide, built: Built) -> None:
+    kernel.choices()
+    with Child() as child:
+        child.do(
+            "run", program(built, "set_device(1)\nfor _ in range(100): made(1), pop()\non(set_device, 2)")
+        )
+        assert kernel.choices() >= 200
+    wait_until(lambda: not is_alive(child.pid))
+    kernel.choices()
+    assert kernel.choices() == 0
 
 
 def test_uuids_that_a_program_asks_for_are_known(kernel: KernelSide, built: Built) -> None:
@@ -233,5 +278,14 @@ def test_uuids_that_a_program_asks_for_are_known(kernel: KernelSide, built: Buil
     with Child(("env", f"STALLTOP_DEMO_UUIDS={given}")) as child:
         child.do("run", program(built, text))
         assert kernel.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}
+        whole = (
+            "import os\n"
+            f"os.environ['STALLTOP_DEMO_UUIDS'] = {','.join([uuids[0]] * 3)!r}\n"
+            "for each in (0, 1): cuda.cuDeviceGetUuid(ctypes.create_string_buffer(16), each)"
+        )
+        child.do("run", program(built, whole))
+        assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), (
+            "the GPU's says less than its part's"
+        )
     wait_until(lambda: not is_alive(child.pid))
-    assert kernel.program_of(child.pid).uuids == {1: uuids[1], 2: uuids[2]}, "what it saw outlives it"
+    assert kernel.program_of(child.pid).uuids == dict(enumerate(uuids)), "what it saw outlives it"

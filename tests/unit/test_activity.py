@@ -26,6 +26,10 @@ FIRST = 10 * TICKS + 4000
 """Close before the end of a lap."""
 
 
+LAPS_BEFORE_THEY_REPEAT = TICKS * layout.LAP
+"""In ticks: 39 hours."""
+
+
 def mark(record: np.void, start: int, last: int) -> None:
     """Write the ticks of a call that returns in tick ``last``, as bpf/activity.h does."""
     tick = max(start, last - (TICKS - 1))
@@ -210,6 +214,28 @@ def test_what_is_kept_for_a_reader_is_bounded() -> None:
     assert told.end_tick - told.first_tick == MOST_TICKS
     assert told.late_ns == (told.first_tick - FIRST) * TICK_NS
     assert told.active[0].ticks == ticks_between(0, MOST_TICKS)
+
+
+def test_what_is_long_over_does_not_come_back() -> None:
+    kernel = Kernel(tick=LAPS_BEFORE_THEY_REPEAT)
+    reader = kernel.reader()
+    record = kernel.record(2, tgid=70)
+    mark(record, kernel.tick, kernel.tick + 500)
+    kernel.tick += 502
+    assert [ticks_of(each.ticks) for each in reader.read().active] == [set(range(501))]
+    again = kernel.tick + LAPS_BEFORE_THEY_REPEAT
+    while kernel.tick < again:
+        kernel.tick = min(kernel.tick + activity.FORGET_TICKS // 2, again)
+        assert reader.read().active == []
+
+
+def test_what_is_remembered_is_not_forgotten_too_early() -> None:
+    kernel = Kernel()
+    record = kernel.record(0, tgid=70)
+    mark(record, FIRST - TICKS + 1, FIRST - 1)
+    activity.forget_before(kernel.programs.activities[:1], FIRST)
+    (bits,) = active_ticks(kernel.programs.activities[:1], FIRST - TICKS + 1, FIRST)
+    assert bits.bit_count() == TICKS - 1
 
 
 def test_records_of_a_process_that_is_gone_are_given_back_empty() -> None:
