@@ -98,8 +98,8 @@ class MainView(Screen[None]):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is there to be drawn: not while it is made, nor while the program ends, when parts of
-        it are gone already and another window may come."""
+        """Whether all of it is there to be drawn: not while it is made, nor while the program ends, when some
+        parts are gone already and another window may come."""
         return self.is_mounted and self.display and bool(self.query("#keys"))
 
     def compose(self) -> ComposeResult:
