@@ -26,7 +26,7 @@ def document(costs: Sequence[CallCost]) -> list[dict[str, object]]:
 def text(costs: Sequence[CallCost], *, width: int = 80, unicode: bool = True) -> str:
     """A table of them, with a line above it that says what it is; one line where there are none."""
     if not costs:
-        return "\nNVML was not asked: no GPU can be read.\n"
+        return "\nNo GPU answered NVML: there are no costs to tell.\n"
     lines = ["", *textwrap.wrap(_ABOUT, max(width, 40)), "", _HEAD]
     for cost in costs:
         all_ns = (cost.median_ns, cost.p99_ns, cost.max_ns)

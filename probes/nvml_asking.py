@@ -74,7 +74,8 @@ class _Durations:
     calls: int = 0
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
-    every_seconds: float | None = None
+    rhythms: dict[str, float] = field(default_factory=dict)
+    """How often it is asked, by who asks it."""
 
 
 class Asking:
@@ -87,7 +88,7 @@ class Asking:
         self.spent_ns = 0
         """In all calls so far."""
         self._lately: set[str] = set()
-        """Functions called since ``rhythm`` was told."""
+        """Functions called since ``begin``."""
 
     def __call__(self, function: str, *arguments: object) -> Any:
         """What ``function`` of the bindings returns; arguments that are names of constants stand for these.
@@ -119,10 +120,19 @@ class Asking:
             self.spent_ns += took
         return answer
 
-    def rhythm(self, every_seconds: float | None) -> None:
-        """What was called since the rhythm was told last is called so often, for ``costs``."""
+    def begin(self) -> None:
+        """What was called so far was called as needed, or by another question."""
+        self._lately.clear()
+
+    def rhythm(self, question: str, every_seconds: float | None) -> None:
+        """``question`` calls so often what it called since ``begin``; None: only once. ``costs`` tells the
+        shortest of each function."""
         for name in self._lately:
-            self._costs[name].every_seconds = every_seconds
+            rhythms = self._costs[name].rhythms
+            if every_seconds is None:
+                rhythms.pop(question, None)
+            else:
+                rhythms[question] = every_seconds
         self._lately.clear()
 
     def costs(self) -> tuple[CallCost, ...]:
@@ -192,5 +202,5 @@ def _cost(name: str, durations: _Durations) -> CallCost:
         median_ns=statistics.median_low(ordered),
         p99_ns=ordered[min(len(ordered) * 99 // 100, len(ordered) - 1)],
         max_ns=ordered[-1],
-        every_seconds=durations.every_seconds,
+        every_seconds=min(durations.rhythms.values(), default=None),
     )

@@ -153,7 +153,7 @@ class Gpu:
         kept.asked_now = True
         before = ask.spent_ns
         kept.answer, kept.problems = {}, ()
-        ask.rhythm(None)
+        ask.begin()
         rhythm = every
         try:
             kept.answer = question() or {}
@@ -165,7 +165,7 @@ class Gpu:
         finally:
             kept.took_ns.append(ask.spent_ns - before)
         rhythm = max(rhythm, slowed(kept.took_ns))
-        ask.rhythm(None if rhythm == ONCE else rhythm)
+        ask.rhythm(f"{self.index} {name}", None if rhythm == ONCE else rhythm)
         kept.at = self._clock()
         kept.again = now + rhythm - _EARLY_SECONDS
         return kept.answer

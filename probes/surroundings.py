@@ -24,8 +24,9 @@ from probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
 """How long the look for CUDA libraries in processes may take."""
-COSTING_LOOKS, COSTING_SECONDS = 10, 0.3
-"""Looks at the GPUs that their costs are told from, and how far apart they are."""
+COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
+"""Looks at the GPUs that their costs are told from, how far apart they are, and how long they may take: it is
+a slow driver whose costs one wants to know."""
 DEVICE_SECONDS = 5.0
 """How long the driver may take to open and answer; some seconds are usual where nothing else uses a GPU."""
 
@@ -165,14 +166,18 @@ def _devices() -> Devices:
 
 
 def nvml_costs() -> tuple[CallCost, ...]:
-    """What the calls of NVML take on this host, from some looks at its GPUs; none where there are none."""
+    """What the calls of NVML take on this host, from some looks at its GPUs; none where there are none, or
+    where the driver never answers."""
     reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
+    end = time.monotonic() + COSTING_AT_MOST_SECONDS
     try:
         for _ in range(COSTING_LOOKS):
-            if not reader.read().devices:
+            if not reader.read().devices and not reader.looking:
                 return ()
+            if time.monotonic() >= end:
+                break
             time.sleep(COSTING_SECONDS)
-        return reader.costs(DEVICE_SECONDS)
+        return reader.costs(max(end - time.monotonic(), DEVICE_SECONDS))
     finally:
         reader.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from model.call_cost import CallCost
 from outputs.call_costs import document, text
-from tests.unit.nvml_standin import library, run
+from tests.unit.nvml_standin import library, look, run
 
 COSTS = (
     CallCost("nvmlDeviceGetPcieThroughput", 40, 0, 20_100_000, 21_000_000, 25_000_000, 10.0),
@@ -26,7 +26,7 @@ def test_text() -> None:
         "   2.00s   2.00s   2.00s      1      -  as needed  nvmlInit",
     ]
     assert text(COSTS, unicode=False).isascii()
-    assert text(()) == "\nNVML was not asked: no GPU can be read.\n"
+    assert text(()) == "\nNo GPU answered NVML: there are no costs to tell.\n"
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 200])
@@ -69,3 +69,40 @@ def test_the_command_measures_them(devices: int) -> None:
     assert costs["nvmlDeviceGetPowerUsage"]["every_seconds"] == 10.0
     assert costs["nvmlDeviceGetEccMode"]["failures"] == 2
     assert costs["nvmlDeviceGetUtilizationRates"]["calls"] >= 20
+
+
+def test_a_driver_that_is_slow_to_answer_tells_its_costs() -> None:
+    """That is when one wants to know them: the first look takes far longer than a read waits for it."""
+    told = run(
+        """
+import json
+from probes import surroundings
+surroundings.DEVICE_SECONDS = 0.01
+surroundings.COSTING_SECONDS = 0.0
+surroundings.COSTING_AT_MOST_SECONDS = 90.0
+print(json.dumps([[cost.name, cost.median_ns] for cost in surroundings.nvml_costs()]))
+""",
+        library(),
+        "devices=1\ndelay=40\n",
+    )
+    costs = dict(json.loads(told))
+    assert costs["nvmlInit"] >= 40_000_000
+    assert costs["nvmlDeviceGetPowerUsage"] >= 40_000_000
+
+
+def test_a_function_that_several_questions_call_has_the_shortest_rhythm() -> None:
+    told = look(
+        """
+nvml = Nvml(clock=clock)
+for _ in range(4):
+    clock.now += 1
+    nvml.devices()
+print(json.dumps({cost.name: [cost.calls, cost.every_seconds] for cost in nvml.costs()}))
+""",
+        # The fields that tell how long clocks were held are there, the others are not supported.
+        "devices=2\n1.field.269=1\n0.mig=1\n0.instances=1g.10gb\n",
+    )
+    assert told["nvmlDeviceGetFieldValues"][1] == 0.0
+    assert told["nvmlDeviceGetMemoryInfo"][1] == 0.0
+    assert told["nvmlDeviceGetUUID"] == [3, 10.0]  # once for each GPU; of MIG devices now and then
+    assert told["nvmlDeviceGetPciInfo"] == [2, None]
