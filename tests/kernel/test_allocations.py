@@ -138,6 +138,8 @@ def test_an_address_that_is_given_out_again_was_freed(tmp_path: Path) -> None:
         probe(kernel, library, RUNTIME)
         program = f"""
 import ctypes
+
+pytestmark = pytest.mark.beside
 malloc = ctypes.CDLL({str(library)!r}).cudaMalloc
 for size in (100, 250, 7):
     malloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(size))

@@ -22,6 +22,8 @@ STEP = "ncclAllReduce:1:1024:7"
 
 PROGRAM = """
 import ctypes
+
+pytestmark = pytest.mark.beside
 nccl = ctypes.CDLL({library!r})
 class Id(ctypes.Structure):
     _fields_ = [("internal", ctypes.c_char * 128)]

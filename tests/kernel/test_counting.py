@@ -20,6 +20,8 @@ from tests.kernel.traced_program import (
     wait_until,
 )
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.mark.parametrize("name", ["plain", "pushing", "comparing", "marked"])
 def test_every_call_is_counted_however_the_function_begins(traced: Traced, name: str) -> None:

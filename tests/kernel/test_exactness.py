@@ -19,6 +19,8 @@ from probes.kernel_side import Attachment, KernelSide, Point, Way
 from probes.monitor import Monitor, MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 
+pytestmark = pytest.mark.beside
+
 CYCLES = 125_000
 THREADS = (3, 3, 2)
 ITEMS = (

@@ -21,6 +21,8 @@ from probes.operations import Function, Size
 from probes.raw import RawKeptCall
 from tests.kernel.traced_program import NATIVE, Program, points, wait_until
 
+pytestmark = pytest.mark.beside
+
 FUNCTIONS = (
     Function(1, "work", 10, "driver", Size.ARGUMENT, 2),
     Function(2, "rest", 20, "driver"),

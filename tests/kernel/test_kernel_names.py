@@ -333,6 +333,8 @@ def test_the_real_runtime_is_told_of_a_kernel(told: Told, path: Path) -> None:
     """As a constructor does it. Without a GPU the launch fails, and is counted under its name."""
     program = f"""
 import ctypes, sys
+
+pytestmark = pytest.mark.beside
 runtime = ctypes.CDLL({str(path)!r})
 binary = ctypes.create_string_buffer(64)
 wrapper = (ctypes.c_uint64 * 3)(0x1466243b1, ctypes.addressof(binary), 0)

@@ -118,6 +118,8 @@ def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
 import os, sys, threading
 from {place} import {name.partition(".")[0]}
 from tui.cli import main
+
+pytestmark = pytest.mark.beside
 real = {name}
 def broken(*arguments, **named):
     if os.path.exists({str(sign)!r}):

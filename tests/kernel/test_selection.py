@@ -20,6 +20,8 @@ from tests.kernel.harness import Workplace, probe, wait_until
 
 PROGRAM = """
 import ctypes, threading
+
+pytestmark = pytest.mark.beside
 cuda, runtime, nccl = (ctypes.CDLL(path) for path in {libraries!r})
 cuda.cuInit(0)
 def on(function, *arguments):  # in a thread of its own, from its start to its end

@@ -10,6 +10,8 @@ import pytest
 from probes.kernel_side import KernelSide
 from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, read_calls, wait_until
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture
 def small(request: pytest.FixtureRequest, driver: Path) -> Iterator[KernelSide]:

@@ -20,6 +20,8 @@ from demo.caller import Caller
 from tests.kernel.walker import walking
 from tests.tui.terminal import ROOT, Terminal
 
+pytestmark = pytest.mark.beside
+
 PROGRAM = (sys.executable, "-m", "tui")
 BAD_USAGE, CANNOT_TRACE = 2, 3
 

@@ -24,6 +24,8 @@ from tests.kernel.harness import probe
 from tests.kernel.traced_program import read_calls
 from tests.kernel.vendor import CUDART12, CUDART13, HEADERS, LIBCUDA
 
+pytestmark = pytest.mark.beside
+
 LIBRARIES = [
     pytest.param(
         path,

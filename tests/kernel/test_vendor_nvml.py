@@ -14,6 +14,7 @@ from demo.build import Built
 from tests.kernel.vendor import LIBNVML
 
 pytestmark = [
+    pytest.mark.beside,
     pytest.mark.skipif(LIBNVML is None, reason="libnvidia-ml was not fetched"),
     pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="the driver is loaded here"),
 ]

@@ -10,6 +10,8 @@ import pytest
 from probes import programs
 from probes.task_offsets import task_offsets
 
+pytestmark = pytest.mark.beside
+
 LIMIT = 1_000_000
 """Instructions that the verifier follows before it refuses a program (BPF_COMPLEXITY_LIMIT_INSNS)."""
 
