@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import pickle
 import select
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,13 +20,28 @@ _LIBRARY: Final = "libnvidia-ml.so.1"
 NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
 
 
-def library_there() -> bool:
-    """Whether the driver's library can be loaded at all: without it, no process is needed to say so."""
+_FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
+"""Where the loader looks for what ld.so.cache does not list."""
+_DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
+"""What is there with a driver (the last one in WSL), wherever its library is."""
+
+
+def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the driver's library may be there: where it is not, no process is needed to say so.
+
+    It is not loaded, which would run its code in this process.
+    """
+    if any(os.path.lexists(root / path) for path in _DRIVER):
+        return True
+    own = [Path(path) for path in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if path]
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    usual = [root / folder.format(multiarch=multiarch) for folder in _FOLDERS]
+    if any((folder / _LIBRARY).is_file() for folder in (*own, *usual)):
+        return True
     try:
-        ctypes.CDLL(_LIBRARY)
+        return b"/%s\0" % _LIBRARY.encode() in (root / "etc/ld.so.cache").read_bytes()
     except OSError:
         return False
-    return True
 
 
 def _path() -> str:
