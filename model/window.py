@@ -134,14 +134,19 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that should be traced and is not."""
+    """Something that should be traced or known and is not."""
 
     what: str
-    """The file, process or tenant."""
+    """The file (its path), process or tenant; or, in words, what is not known."""
     reason: str
     remedy: str = ""
     pid: int = 0
     tenant: str = ""
+
+    @property
+    def untraced(self) -> bool:
+        """Whether it is a file or a process whose calls are not counted; else it is not known beside."""
+        return bool(self.pid or self.tenant) or "/" in self.what
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ def remarks(window: Window, style: Style) -> list[list[str]]:
     what is not traced, not measured or lost. Each is a title and its lines, or nothing."""
     parts = [*sharing_lines(window, style), _culprits(window, style)]
     parts += [_open_calls(window, style, ended) for ended in (False, True)]
-    return [*parts, _missing(window, style), _unknown(window, style), _losses(window, style)]
+    gaps = (_missing(window, style, untraced=True), _missing(window, style, untraced=False))
+    return [*parts, *gaps, _unknown(window, style), _losses(window, style)]
 
 
 def facts(window: Window, style: Style) -> list[str]:
@@ -294,10 +295,10 @@ def _open_call(window: Window, call: OpenCall, style: Style) -> str:
     return style.fit(text, style.width).rstrip()
 
 
-def _missing(window: Window, style: Style) -> list[str]:
-    """What is not traced, and whose it is; many processes of one program take one entry."""
+def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
+    """What is not traced, or not known, and whose it is; many processes of one program take one entry."""
     alike: dict[tuple[str, str, str], list[Missing]] = {}
-    for gap in window.coverage.missing:
+    for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
         alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)
     lines: list[str] = []
     for (what, reason, remedy), gaps in list(alike.items())[:MOST_LISTED]:
@@ -312,7 +313,7 @@ def _missing(window: Window, style: Style) -> list[str]:
         room = max(style.width - cell_len(who) - 1, 8)
         shown = figures.middle(what, min(room, cell_len(what)), unicode=style.unicode)
         lines += style.wrapped([shown + who + ":", reason, remedy], indent="  ")
-    return _listed("not traced", lines, len(alike), style)
+    return _listed("not traced" if untraced else "not known", lines, len(alike), style)
 
 
 def _unknown(window: Window, style: Style) -> list[str]:

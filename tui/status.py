@@ -135,7 +135,7 @@ def header_state(
         origin = f"{origin} NO DATA {silent:.0f}s".lstrip()
     state = f"{state} {origin}".strip()
     coverage = window.coverage
-    untraced = len({missing.pid or missing.what for missing in coverage.missing})
+    untraced = len({missing.pid or missing.what for missing in coverage.missing if missing.untraced})
     traced = f"traced {coverage.processes}/{coverage.processes + untraced}"
     if not coverage.processes + untraced:
         traced = "nothing to trace"

@@ -67,7 +67,13 @@ def _tracing(window: Window) -> list[Warn]:
             Warn("bad", f"not tracing: {window.coverage.tracing}", "stalltop check says what is needed")
         )
     found += [
-        Warn("warn", f"not traced: {one.what}: {one.reason}", one.remedy, one.what, standing=True)
+        Warn(
+            "warn",
+            f"not {'traced' if one.untraced else 'known'}: {one.what}: {one.reason}",
+            one.remedy,
+            one.what,
+            standing=True,
+        )
         for one in window.coverage.missing
     ]
     found += [Warn("dim", f"not measured: {line}", aside=True) for line in window.evidence.unknown]

@@ -93,6 +93,8 @@ def is_scheduled(tenant: Tenant, complete: Collection[str]) -> bool:
     what can be no part of a pod. Of containers whose pod is not known it is not."""
     if tenant.pod_uid or tenant.pod:
         return tenant.pod_uid in complete
+    if not tenant.runtime and not tenant.cgroup_path:
+        return False  # its cgroup is gone, and may have been a container's
     return tenant.kind in ("job", "unit", "session") or tenant.runtime in ("docker", "podman", "lxc")
 
 

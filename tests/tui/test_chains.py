@@ -80,8 +80,8 @@ def test_a_chain_that_comes_in_bursts_keeps_its_colour_and_place_for_some_second
 
 def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
     one = faulty(LATE, STARVED, STORM, OVER)
-    missing = Missing("/opt/app", "no symbols")
-    one = replace(one, loss={"no_slot": 3}, coverage=replace(one.coverage, missing=(missing,)))
+    missing = Missing("/opt/app", "no symbols"), Missing("names", "no answer")
+    one = replace(one, loss={"no_slot": 3}, coverage=replace(one.coverage, missing=missing))
     rows = listed(one, ["a note"]).rows
     assert [row.title or row.text for row in rows] == [
         "title of nccl_straggler",
@@ -91,6 +91,7 @@ def test_other_warnings_stand_among_chains_by_how_bad_they_are() -> None:
         "a note",
         "title of reclaim",
         "not traced: /opt/app: no symbols",
+        "not known: names: no answer",
     ]
     assert len({row.key for row in rows}) == len(rows)
 

@@ -8,7 +8,7 @@ import pytest
 
 from model.allocation import Allocation
 from model.tenant import Tenant
-from probes.kubelet.joining import Binder, known, with_pod, with_tenants
+from probes.kubelet.joining import Binder, is_scheduled, known, with_pod, with_tenants
 from probes.kubelet.pod import Pod, PodContainer
 
 A, B = "a1" * 32, "b2" * 32
@@ -56,6 +56,21 @@ def test_what_a_pod_was_given_never_becomes_another() -> None:
 def test_what_a_user_calls_by_the_id_of_a_container_is_not_in_its_pod() -> None:
     users = replace(TENANT, id="user:1000/" + TENANT.id, pod="", pod_uid="")
     assert with_pod(users, known([POD])) == users
+
+
+@pytest.mark.parametrize(
+    ("tenant", "known_whole"),
+    [
+        (TENANT, True),
+        (replace(TENANT, pod_uid="uid-2"), False),
+        (replace(TENANT, pod="", pod_uid=""), False),  # a container whose pod is not known
+        (Tenant("systemd:a.service", "a", kind="unit", cgroup_path="/system.slice/a.service"), True),
+        (Tenant("cgroup:77", "cgroup 77", kind="unit"), False),  # it is gone, whatever it was
+        (Tenant("process:ended", "ended processes", kind="process"), False),
+    ],
+)
+def test_of_whom_the_kubelet_told_all(tenant: Tenant, known_whole: bool) -> None:
+    assert is_scheduled(tenant, {"uid-1"}) is known_whole
 
 
 def test_a_tenant_learns_of_its_pod_by_its_containers_id() -> None:

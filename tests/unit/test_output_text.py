@@ -224,6 +224,12 @@ def test_whose_it_is_that_is_not_traced() -> None:
     assert "/bin/a (processes 7, 8 of serve and 1 more):  odd\n/bin/b (process 9 of train):  odd" in text
 
 
+def test_what_is_not_known_beside_is_not_called_untraced() -> None:
+    gaps = (Missing("names", "user 1000 does not answer"), Missing("/lib", "broken"))
+    text = plain(replace(window(), coverage=Coverage(missing=gaps)))
+    assert "not traced\n/lib:  broken\n\nnot known\nnames:  user 1000 does not answer\n" in text
+
+
 def test_colour_changes_nothing_but_colour() -> None:
     coloured = table(full_window(), width=80, colour=True)
     assert COLOUR.sub("", coloured) == plain(full_window())

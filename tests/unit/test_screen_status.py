@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from model.window import Coverage, Missing
 from tests.unit.windows import window
 from tui.status import header_state, window_text
 
@@ -58,3 +59,10 @@ def test_a_file_of_simulated_tenants_says_so(simulated: bool, end: str) -> None:
 def test_readings_that_are_not_quite_in_time_change_no_word(seconds: float, said: str) -> None:
     one = replace(window(), seconds=seconds)
     assert window_text(one, 10.0) == said
+
+
+def test_what_is_not_known_is_no_untraced_process() -> None:
+    gaps = Missing("/lib", "broken"), Missing("a program", "no symbols", pid=7), Missing("names", "no answer")
+    one = replace(window(), coverage=Coverage(processes=3, missing=gaps))
+    said = header_state(one, 10.0, frozen_at=None, silent=0.0, still=False, demo=False)
+    assert said.traced == "traced 3/5"
