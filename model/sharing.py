@@ -18,8 +18,8 @@ from model.device import Device, DeviceProcess, MigInstance
 from model.device_label import holds
 from model.device_work import DeviceWork, Done
 from model.placing import processes_on
-from model.tenant import Tenant
-from model.ways import Hidden, Way, hidden, is_mps, unlisted, way_of
+from model.tenant import Tenant, is_ended
+from model.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
 from model.window import Window
 
 
@@ -60,10 +60,17 @@ class Sharer:
     does not tell it of all of them, or not apart from others'."""
     sample_age_seconds: float | None = None
     """The oldest of these samples."""
+    mps_client: bool = False
+    """The driver lists a process of it as a client of MPS."""
     untraced: str = ""
     """Why not all of what it does is traced, where that is so: then what is counted may be too little."""
     given: bool | None = None
     """Whether a scheduler gave it the device; None where no scheduler tells."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is no tenant, but processes that ended before it was seen whose they were."""
+        return is_ended(self.tenant)
 
     @property
     def at_work(self) -> bool:
@@ -117,9 +124,14 @@ class Sharing:
     """Tenants of its host, none of those on it, with calls of which it is not known on which GPU they ran."""
 
     @property
+    def tenants(self) -> tuple[Sharer, ...]:
+        """Those that may still use it."""
+        return tuple(one for one in self.sharers if not one.ended)
+
+    @property
     def shared(self) -> bool:
         """Whether several tenants use it, no part of the hardware being anybody's own."""
-        return self.way in ("time-sliced", "mps") and len(self.sharers) > 1
+        return self.way in ("time-sliced", "mps") and len(self.tenants) > 1
 
 
 def sharings(window: Window) -> tuple[Sharing, ...]:
@@ -183,7 +195,7 @@ def _sharing(work: DeviceWork, place: _Place) -> Sharing:
     allocations = [one for one in work.window.allocations if place.uuids & set(one.uuids)]
     tenants = listed.keys() | called.keys()
     # Processes whose tenants are not known are listed together, and may be of as many.
-    users = len(tenants - {""}) + len(listed.get("", ()))
+    users = sum(bool(one) and not is_ended(one) for one in tenants) + len(listed.get("", ()))
     elsewhere = _unplaced(work, place.host, tenants)
     way = way_of(device, users, unplaced=bool(elsewhere))
     # Whoever was active on a device that is not known may have been here.
@@ -269,6 +281,7 @@ def _sharer(
         also=tuple(sorted(called.also)),
         sample_percent=percent,
         sample_age_seconds=age,
+        mps_client=any(one.kind == MPS_CLIENT for one in listed),
         untraced=_untraced(work.window, tenant, {one.pid for one in listed}),
         given=_given(work.window, tenant, allocations, place.uuids),
     )

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 Kind = Literal["container", "pod", "job", "unit", "session", "process", "host"]
 
+ENDED_PROCESSES: Final = "process:ended"
+"""Id of the tenant that stands for processes that ended before anybody could see whose they were."""
 MOST_LABELS: Final = 32
 """Labels of a tenant that are kept."""
 
@@ -38,3 +40,8 @@ class Tenant:
     """Whose job or session it is."""
     labels: tuple[tuple[str, str], ...] = ()
     """Of the container or pod: (name, value) by name, ``MOST_LABELS`` at most."""
+
+
+def is_ended(tenant: str) -> bool:
+    """Whether this id, alone or behind a host's name, is that of processes that ended."""
+    return tenant.rpartition("/")[2] == ENDED_PROCESSES

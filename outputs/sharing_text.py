@@ -70,6 +70,8 @@ def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
     said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, unicode)]
     if sharing.hidden == "guests" and sharing.sharers:
         said.append("Virtual machines use it, too, and cannot be seen from here.")
+    if len(sharing.tenants) not in (0, len(sharing.sharers)):
+        said.append("Processes that have ended made calls on it, too.")
     if not sharing.watched:
         said.append("The driver does not list its processes: who is not traced is missing.")
     if sharing.unplaced and ":" not in sharing.label:
@@ -81,15 +83,18 @@ def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
 def _used(sharing: Sharing, window: Window, unicode: bool) -> str:
     """Of a device that is not divided."""
     gpu = f"GPU {sharing.label}"
-    number = len(sharing.sharers)
+    number = len(sharing.tenants)
     percent = sharing.busy_percent
     busy = "" if percent is None else f"; the device is {_percent(percent, unicode)} busy"
     if sharing.shared:
-        how = "at once, through MPS" if sharing.way == "mps" else "in turns (time slicing)"
-        return f"{_counted(sharing.sharers)} share {gpu} {how}{busy}; {NO_SPLIT}."
+        clients = sum(one.mps_client for one in sharing.tenants)
+        how = " in turns (time slicing)"
+        if sharing.way == "mps":
+            how = " at once, through MPS" if clients in (0, number) else f", {clients} of them through MPS"
+        return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {NO_SPLIT}."
     if sharing.way == "vgpu":
-        verb = "uses" if number == 1 and sharing.sharers[0].tenant else "use"
-        users = f"{_counted(sharing.sharers)} {verb} it here" if number else "nobody is seen to use it here"
+        verb = "uses" if number == 1 and sharing.tenants[0].tenant else "use"
+        users = f"{_counted(sharing.tenants)} {verb} it here" if number else "nobody is seen to use it here"
         return (
             f"{gpu} is a vGPU: other virtual machines may use the same board, and cannot be seen from here; "
             f"{users}{busy}."
@@ -97,10 +102,12 @@ def _used(sharing: Sharing, window: Window, unicode: bool) -> str:
     all_seen = sharing.watched and not sharing.hidden and not sharing.unplaced
     if number == 1:
         through = ", through MPS" if sharing.way == "mps" else ""
-        tenant = sharing.sharers[0].tenant
+        tenant = sharing.tenants[0].tenant
         only = "Only " if all_seen else ""
         users = f"{only}{who(tenant, window)} uses" if tenant else "Processes whose tenant is not known use"
         return f"{users} {gpu}{through}{busy}."
+    if sharing.sharers and all_seen:
+        return f"Only processes that have ended made calls on {gpu}{busy}."
     if sharing.hidden == "guests":
         return f"{gpu} is for virtual machines, and which of them use it cannot be seen from here{busy}."
     if sharing.hidden:
@@ -129,7 +136,7 @@ def _divided(sharing: Sharing) -> str:
 def _counted(sharers: Iterable[Sharer]) -> str:
     """``3 tenants``, ``1 tenant and 2 processes whose tenant is not known``: these may be of one tenant."""
     sharers = tuple(sharers)
-    known = len({one.tenant for one in sharers if one.tenant})
+    known = len({one.tenant for one in sharers if one.tenant and not one.ended})
     others = len({pid for one in sharers if not one.tenant for pid in one.pids})
     said = [_many(known, "tenant")] if known else []
     said += [f"{_many(others, 'process', 'es')} whose tenant is not known"] if others else []

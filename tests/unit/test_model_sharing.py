@@ -18,6 +18,7 @@ from model.tenant import Tenant
 from model.ways import LISTS, Way, way_of
 from model.window import Coverage, OpenCall, Window
 from probes import nvml_processes
+from probes.tenants import ENDED
 from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, Spent, row, window
 
 GIB = 1 << 30
@@ -147,6 +148,16 @@ def test_a_tenant_within_a_long_call_is_at_work() -> None:
     over = replace(waiting, tid=102, ended=True)
     found = sharer(sharing_of(on(device, open_calls=(waiting, inner, over)), device), TRAIN)
     assert (found.calls, found.in_flight, found.at_work) == (0, 1, True)
+
+
+@pytest.mark.parametrize(("listed", "way"), [((), "unused"), ((client(100, TRAIN, "C"),), "exclusive")])
+def test_processes_that_ended_are_no_tenant(listed: tuple[DeviceProcess, ...], way: Way) -> None:
+    """Whose they were was not seen."""
+    ended = row("cudaLaunchKernel", 5, running=1, tenant=ENDED, pid=400)
+    sharing = sharing_of(on(gpu(*listed), rows=[ended]), gpu(*listed))
+    assert (sharing.way, sharing.shared, len(sharing.sharers)) == (way, False, len(listed) + 1)
+    assert sharer(sharing, ENDED).launches == 5
+    assert len(sharing.tenants) == len(listed)
 
 
 def test_calls_that_may_have_run_elsewhere_say_so() -> None:

@@ -95,6 +95,18 @@ def sharing(way: str = "mps", tenants: int = 0, **others: object) -> Sharing:
             sharing("unknown", 1, watched=False),
             "docker:0 uses GPU 0. The driver does not list its processes: who is not traced is missing.",
         ),
+        (
+            replace(sharing("mps"), sharers=tuple(Sharer(f"a/x:{n}", mps_client=n < 3) for n in range(4))),
+            "4 tenants share GPU 0, 3 of them through MPS; a split is not measurable here.",
+        ),
+        (
+            replace(sharing("exclusive"), sharers=(Sharer("docker:0"), Sharer("process:ended"))),
+            "Only docker:0 uses GPU 0. Processes that have ended made calls on it, too.",
+        ),
+        (
+            replace(sharing("unused"), sharers=(Sharer("host-a/process:ended"),)),
+            "Only processes that have ended made calls on GPU 0.",
+        ),
         (sharing("mps"), "Only the server of MPS is on GPU 0."),
         (sharing("mig"), "GPU 0 is in MIG mode, and has no instance: no program can use it."),
         (
