@@ -191,6 +191,7 @@ LOSSES: Mapping[str, str] = MappingProxyType(
         "no_communicator": "ranks of NCCL communicators not followed: all their records are in use",
         "no_kernel": "launches whose kernel is not told: all counts by kernel are in use",
         "no_activity": "calls that do not say when they were active on a device: all records are in use",
+        "no_overlap": "times that a tenant's overlaps are not told: too many tenants were active on a device",
         "no_ring": "calls not kept one by one, only counted in their rows: the ring for them was full",
         "missed": "probe hits the kernel itself skipped",
     }

@@ -94,6 +94,8 @@ class EvidenceReader:
         self._host = host or HostEvents()
         self._pressures = Pressures()
         self._uses = ProcessUses()
+        self.without_overlaps = 0
+        """In the last read: tenants, of each device, whose overlaps with others are not told."""
         self._swap = SwapReader()
         self._sockets = SocketOwners()
         self._block_io = BlockIoNames(self._owners, self._pressures)
@@ -133,6 +135,7 @@ class EvidenceReader:
         activities = kernel.activities()
         told = self._activity(activities)
         unknown += _unknown_activity(activities, told)
+        self.without_overlaps = sum(told.left_out.values())
         culprits = self._followed_culprits(charges, links)
         uses = self._uses.look(links.keys() | culprits)
         # A culprit that has ended is told of once more: in the window in which it was charged.

@@ -160,6 +160,7 @@ class Monitor:
             )
             open_calls = (*map(self._open_call, still_open), *ended_calls)
             evidence = self._evidence.read(self._kernel, self._callers, wall=wall, clock=clock)
+            loss["no_overlap"] = self._evidence.without_overlaps
         seconds = max(clock - self._clock, 1e-6)
         probed = sum(
             calls

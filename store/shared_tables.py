@@ -16,7 +16,10 @@ SERIES_FIELDS: Final = ("tenant", "pid", "process", "layer", "operation", "neste
 """Fields of a record that tell its series."""
 PROCESS_FIELDS: Final = ("tenant", "pid", "process")
 """Fields of a record that tell its process."""
-WHICH: Final = "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0"
+WHICH: Final = (
+    "number of the GPU on its host, or `0:3` for MIG device 3 of GPU 0; its UUID where another one has that"
+    " number by then"
+)
 """What a column says that has the label of a device."""
 
 SHARED: Final = (

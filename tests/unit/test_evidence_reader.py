@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from model import activity
 from model.activity import overlap
 from model.evidence import HOST_GAP, Evidence
 from probes import layout
@@ -133,7 +134,21 @@ def test_activity_is_that_of_tenants_on_devices(other: int) -> None:
         ("", theirs): 1,
     }
     assert evidence.overlaps == (overlap("0", mine, theirs, 2 * TICK_NS),)
+    assert reader.without_overlaps == 0
     assert "activity on devices for 0.3 s: it was looked at too late" in evidence.unknown
+
+
+def test_tenants_whose_overlaps_are_not_told_are_counted(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MOST_TENANTS", 1)
+    tenants, kernel = Tenants(), Kernel()
+    reader = EvidenceReader(tenants, ProcessNames(), Told(), label=lambda *_: "0")
+    kernel.active = RawActivities(1000, 1200, [RawActivity(OWN, 1, 1, 0b111), RawActivity(other, 1, 1, 0b11)])
+    try:
+        evidence = reader.read(kernel, [(OWN, 1)], wall=1000.0, clock=50.0)
+        assert (len(evidence.activity), evidence.overlaps, reader.without_overlaps) == (2, (), 1)
+    finally:
+        reader.close()
+        tenants.close()
 
 
 def test_charges_have_names(reading: Reading, other: int) -> None:
