@@ -128,7 +128,8 @@ class ProcessDevices:
                 *device.processes,
                 *(each for part in device.instances for each in part.processes),
             ):
-                listed.setdefault(holder.pid, set()).add(device.index)
+                if holder.kind != "G":  # a display is another matter than what CUDA sees
+                    listed.setdefault(holder.pid, set()).add(device.index)
         self._listed = {pid: frozenset(indices) for pid, indices in listed.items()}
 
     def label(self, pid: int, device: int) -> str:

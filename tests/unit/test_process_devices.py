@@ -153,6 +153,12 @@ def test_a_process_that_begins_on_another_gpu_keeps_its_labels(host: Host) -> No
     assert host.labels(listed_on(0, 2), 1, 3, 4) == ["0", "2", ""], "it would be listed by now"
 
 
+def test_graphics_on_another_gpu_do_not_contradict(host: Host) -> None:
+    host.start({"CUDA_VISIBLE_DEVICES": "1,2"})
+    display = replace(device(0), processes=(DeviceProcess(PID, "G"),))
+    assert host.labels(devices(display, device(1, PID), device(2), device(3)), 1) == ["1"]
+
+
 def test_a_list_in_other_numbers_says_nothing(host: Host) -> None:
     host.places.begin(listed_on(1), same_numbers=False)
     assert host.places.label(PID, 1) == "0"
