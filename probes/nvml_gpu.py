@@ -13,7 +13,8 @@ from probes import nvml_mig
 from probes.nvml_asking import Asking, NoAnswer, slowed
 from probes.nvml_gpm import METRICS, Gpm
 from probes.nvml_processes import LISTS, Samples, listed, together
-from probes.nvml_readings import EACH_LOOK, NOT_GIVEN, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
+from probes.nvml_questions import NOT_GIVEN
+from probes.nvml_readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 from probes.text import clean
 
 AGED_SECONDS: Final = 3.0

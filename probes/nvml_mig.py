@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from model.device import DeviceProcess, MigInstance
 from probes.nvml_asking import Asking, NoAnswer
 from probes.nvml_processes import listed, together
-from probes.nvml_readings import memory
+from probes.nvml_questions import memory
 from probes.text import clean
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from model.device import DeviceProcess
 from probes.nvml_asking import Asking, NoAnswer
-from probes.nvml_readings import NOT_GIVEN
+from probes.nvml_questions import NOT_GIVEN
 
 LISTS: Final = (
     ("compute processes", "Compute", "C"),
