@@ -74,4 +74,4 @@ async def test_it_is_on_the_page_of_the_device(size: tuple[int, int]) -> None:
         await screen.press("D")
         assert isinstance(screen.app.screen, DeviceScreen)
         await screen.sees("Who shares it")
-        await screen.sees("tenants share GPU 0 at once, through MPS")
+        await screen.sees("tenants share GPU 0, 2 of them through MPS")
