@@ -79,6 +79,7 @@ def test_a_users_server_that_is_down_costs_only_what_that_user_keeps(
         return tenants.find(*another).name == tenants.find(*roots).name == "named"
 
     until(named)
+    until(lambda: len(tenants.missing()) == 1)
     (missing,) = tenants.missing()
     assert missing.what == "names"
     assert "files or daemons of user 1000 have not answered for" in missing.reason
