@@ -9,6 +9,23 @@ from store.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, View
 _DEVICE_SQL: Final = "nullif(n.device, '') AS device"
 _UUID_SQL: Final = "substr(j.value, 1, instr(j.value || '::', '::') - 1)"
 _MIG_LABEL_SQL: Final = "(json_extract(i.value, '$.gpu')) || ':' || (json_extract(i.value, '$.index'))"
+_LISTED_WITH_GPU: Final = (
+    f"ifnull((SELECT {_MIG_LABEL_SQL} FROM json_each(n.instances) i"
+    " WHERE json_extract(i.value, '$.gpu_instance') = json_extract(j.value, '$.gpu_instance')"
+    " AND json_extract(i.value, '$.compute_instance')"
+    " = ifnull(json_extract(j.value, '$.compute_instance'), json_extract(i.value, '$.compute_instance'))"
+    " LIMIT 1), g.number || '')",
+    "CROSS JOIN json_each(n.processes) j",
+    "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
+    " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
+)
+"""Label, source and condition of the processes that the driver lists with their GPU: those that it lists with
+one of its MIG devices as well are on that."""
+_LISTED_WITH_INSTANCE: Final = (
+    _MIG_LABEL_SQL,
+    "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
+    "",
+)
 _MORE_OF_DEVICES: Final = (
     ("mig", "1: it is divided by MIG: see mig_devices"),
     ("compute_mode", "who may use it"),
@@ -91,16 +108,21 @@ DEVICE_VIEWS: Final = (
             WHO[0],
             ("pid", "process id on its host"),
             ("process", "its name; empty where it is not known"),
-            ("device", "of the GPU: 0"),
+            ("device", "the same as in other tables: of the MIG device that it is on, else of the GPU"),
             ("kind", "C compute, G graphics, C+G both, M+C client of MPS"),
             ("memory_bytes", "device memory that it holds; NULL where the driver does not tell"),
         ),
-        f"SELECT {WINDOW_SQL}, c.cgroup_id, json_extract(j.value, '$.pid') AS pid,"
-        " json_extract(j.value, '$.process') AS process, g.number || '' AS device,"
-        " json_extract(j.value, '$.kind') AS kind, json_extract(j.value, '$.memory_bytes') AS memory_bytes"
-        " FROM main.devices n CROSS JOIN main.gpus g ON g.gpu_id = n.gpu_id"
-        f" CROSS JOIN json_each(n.processes) j {IN_WINDOW} LEFT JOIN main.hosts h ON h.host_id = w.host_id"
-        " LEFT JOIN temp.containers c ON c.tenant = json_extract(j.value, '$.tenant') AND c.host = h.name",
+        " UNION ALL ".join(
+            f"SELECT {WINDOW_SQL}, c.cgroup_id, json_extract(j.value, '$.pid') AS pid,"
+            f" json_extract(j.value, '$.process') AS process, {label} AS device,"
+            " json_extract(j.value, '$.kind') AS kind,"
+            " json_extract(j.value, '$.memory_bytes') AS memory_bytes"
+            " FROM main.devices n CROSS JOIN main.gpus g ON g.gpu_id = n.gpu_id"
+            f" {listed} {IN_WINDOW} LEFT JOIN main.hosts h ON h.host_id = w.host_id"
+            " LEFT JOIN temp.containers c ON c.tenant = json_extract(j.value, '$.tenant') AND c.host = h.name"
+            f" {where}"
+            for label, listed, where in (_LISTED_WITH_GPU, _LISTED_WITH_INSTANCE)
+        ),
     ),
     View(
         "mig_devices",

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from model.activity import DeviceActivity
+from model.device import DeviceProcess, MigInstance
+from model.placing import placement
 from store.query import ready
 from store.query.ask import answer
 from store.reading import open_file
@@ -57,16 +59,43 @@ def test_processes_and_mig_devices_are_listed(file: Path) -> None:
     assert asked(
         file,
         "SELECT DISTINCT name, pid, device, d.kind, memory_bytes FROM device_processes d"
-        " JOIN containers USING (cgroup_id)",
-    ) == [("train", 100, "0", "C", 70_000_000_000)]
+        " JOIN containers USING (cgroup_id) ORDER BY pid",
+    ) == [("train", 100, "0", "C", 70_000_000_000), ("serve", 200, "0:3", "C", 500_000_000)]
     assert asked(file, "SELECT DISTINCT device, uuid, profile FROM mig_devices ORDER BY device") == [
         ("0:3", "MIG-aa", "1g.10gb"),
         ("0:4", "MIG-bb", ""),
     ]
 
 
+@pytest.mark.parametrize(("compute", "device"), [(0, "0:3"), (None, "0:3"), (1, "0")])
+def test_a_process_that_is_listed_with_its_gpu_is_on_its_mig_device(
+    compute: int | None, device: str, tmp_path: Path
+) -> None:
+    window = full_window()
+    (first, *others) = window.devices.devices
+    holder = DeviceProcess(100, "C", 7, "docker:aa", gpu_instance=9, compute_instance=compute)
+    instance = MigInstance(0, 3, "MIG-aa", gpu_instance=9, compute_instance=0)
+    gpu = replace(first, processes=(holder,), instances=(instance,))
+    made = replace(window, devices=replace(window.devices, devices=(gpu, *others)))
+    path = record(tmp_path / "r.stalltop", [made])
+    assert asked(path, "SELECT device, pid, memory_bytes FROM device_processes") == [(device, 100, 7)]
+    assert placement(made).by_process == {("docker:aa", 100): (device,)}
+
+
+def test_calls_are_counted_on_each_gpu_that_was_given(tmp_path: Path) -> None:
+    window = full_window()
+    keys = tuple(
+        key._replace(device="0" if key.tenant == "cri:bb" else key.device) for key in window.rows.keys
+    )
+    given = replace(window.allocations[0], devices=("GPU-5f2c::0", "MIG-aa"))
+    made = replace(window, rows=replace(window.rows, keys=keys), allocations=(given,))
+    path = record(tmp_path / "r.stalltop", [made])
+    calls = {row[4]: row[7:9] for row in asked(path, ready.query("allocations"))}
+    assert calls == {"0": (5, None), "0:3": (0, None)}
+
+
 READY = {
-    "allocations": ("prod", "llm-0", "server", "nvidia.com/gpu.shared", "0", 6.0, 4.2, 15),
+    "allocations": ("prod", "llm-0", "server", "nvidia.com/gpu.shared", "0", 6.0, 4.2, None, 15, "gpu7"),
     "overlaps": ("0", "serve", 4.2, "train", 0.96, 22.9),
     "gpu-tenants": ("not measured", "serve", 15, 0, 0.0),
 }
