@@ -29,8 +29,3 @@ class Allocation:
     def uuids(self) -> tuple[str, ...]:
         """The devices behind ``devices``, each once."""
         return tuple(dict.fromkeys(device.partition(_REPLICA)[0] for device in self.devices))
-
-    @property
-    def shared(self) -> bool:
-        """Whether it was given a replica: others may be given the same device."""
-        return any(_REPLICA in device for device in self.devices)

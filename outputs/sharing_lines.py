@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from model.sharing import Sharing, sharings
@@ -18,9 +19,21 @@ MOST_GIVEN: Final = 20
 def sharing_lines(window: Window, style: Style) -> list[list[str]]:
     """Each device that several tenants use, or that is used otherwise than it was given: a title, and its
     lines."""
-    return [
-        _device(one, window, style) for one in sharings(window) if sharing_text.worth_telling(one, window)
-    ]
+    devices = sharings(window)
+    told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
+    others = _unplaced(devices, window, style)
+    return [*told, others] if others else told
+
+
+def _unplaced(devices: Sequence[Sharing], window: Window, style: Style) -> list[str]:
+    """Who worked on a device of which it is not known which one it was; nothing where there is nobody."""
+    found = list({one.tenant: one for device in devices for one in device.unplaced}.values())
+    if not found:
+        return []
+    lines = [style.paint("who worked on a GPU that is not known", BOLD)]
+    for one in found[:MOST_TENANTS]:
+        lines += style.folded("  ", printable(sharing_text.did(one, window)))
+    return [*lines, *_more(len(found) - MOST_TENANTS)]
 
 
 def _device(one: Sharing, window: Window, style: Style) -> list[str]:

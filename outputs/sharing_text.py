@@ -143,13 +143,15 @@ def _counted(sharers: Iterable[Sharer]) -> str:
     return " and ".join(said)
 
 
+def did(one: Sharer, window: Window) -> str:
+    """A tenant with what it did: ``serve (700 launches)``."""
+    what = _many(one.launches, "launch", "es") if one.launches else _many(one.calls, "call")
+    return f"{who(one.tenant, window)} ({what})"
+
+
 def _named(sharers: Sequence[Sharer], window: Window) -> str:
     """Some of these tenants, with what they did."""
-    said = [
-        f"{who(one.tenant, window)} "
-        f"({_many(one.launches, 'launch', 'es') if one.launches else _many(one.calls, 'call')})"
-        for one in sharers[:MOST_NAMED]
-    ]
+    said = [did(one, window) for one in sharers[:MOST_NAMED]]
     more = len(sharers) - MOST_NAMED
     return ", ".join(said) + (f" and {more} more" if more > 0 else "")
 
@@ -158,8 +160,7 @@ def worth_telling(sharing: Sharing, window: Window) -> bool:
     """Whether a device is anything but one tenant's own, or given and used otherwise than it was given."""
     odd = any(is_wasted(holding, window) for holding in sharing.holdings)
     ungiven = any(one.given is False for one in sharing.sharers)
-    unseen = bool(sharing.hidden) or (sharing.unplaced and not sharing.sharers)
-    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or unseen)
+    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or sharing.hidden)
 
 
 def help_text(sharing: Sharing) -> str:

@@ -111,7 +111,6 @@ def test_who_was_given_what(node: Path) -> None:
     )
     assert found.allocatable == (("nvidia.com/gpu", ("GPU-aa", "GPU-bb", "GPU-dd")),)
     assert found.allocations[1].uuids == ("GPU-cc",)
-    assert [one.shared for one in found.allocations] == [False, True]
 
 
 def test_pods_come_and_go(node: Path) -> None:

@@ -18,7 +18,7 @@ from outputs.document import document
 from outputs.sharing_lines import sharing_lines
 from outputs.style import Style
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
-from tests.unit.test_model_sharing import client, divided, gpu, on
+from tests.unit.test_model_sharing import at, client, divided, gpu, on
 from tests.unit.windows import window as empty
 
 NAMED = empty()
@@ -356,3 +356,15 @@ def test_what_nobody_can_know_is_not_called_unused(device: Device, said: str) ->
 def test_what_holds_the_clocks_down_is_null_where_it_was_not_told() -> None:
     for device, told in ((gpu(), []), (gpu(notes=("throttle reasons, fan: unknown error",)), None)):
         assert document(on(device))["devices"][0]["throttle_reasons"] == told
+
+
+def test_printed_text_leaves_nobody_out_whose_gpu_is_not_known() -> None:
+    rows = [
+        at("0", row("cudaLaunchKernel", 9, running=3)),
+        row("cudaLaunchKernel", 700, running=3, tenant=SERVE, pid=200),
+    ]
+    lines = sharing_lines(on(gpu(), gpu(index=1), rows=rows), Style(80, False, True))
+    assert [line for part in lines for line in part] == [
+        "who worked on a GPU that is not known",
+        "  server (700 launches)",
+    ]
