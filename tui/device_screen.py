@@ -19,7 +19,7 @@ from tui.live_page import Drawn, LivePage, past_of
 from tui.sections import Frame
 from tui.table_screen import TableScreen
 from widgets.charts import LEAST_LINES, Charts
-from widgets.devices import age, is_hot
+from widgets.devices import is_hot
 from widgets.sparkline import sparkline
 from widgets.table import HEAD_LINES, Table
 from widgets.table_data import Cell, Column, Role, TableData, TableRow
@@ -176,6 +176,8 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
     empty = (f"No GPU can be read: {window.devices.unavailable or 'none found'}",)
     title: tuple[tuple[str, Role], ...] = (("devices", "head"), ("   Enter opens one, Esc goes back", "dim"))
     span = device_past.span_text(window.devices.devices, past, frame) if charted else ""
+    if any(device.ages for device in window.devices.devices):
+        title = (*title, ("   *: older than this window", "dim"))
     if span:
         title = (*title, (f"   charts: {span}", "dim"))
     return TableData(title, tuple(columns), rows, empty=empty)
@@ -184,28 +186,30 @@ def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool
 def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRow:
     unicode = frame.unicode
 
-    def whole(value: float | None, unit: str) -> Cell:
-        return Cell(frame.missing(), "dim") if value is None else Cell(f"{value:.0f}{unit}")
+    ages = dict(device.ages)
+
+    def whole(field: str, unit: str, role: Role = "") -> Cell:
+        value = getattr(device, field)
+        if value is None:
+            return Cell(frame.missing(), "dim")
+        old = field in ages
+        return Cell(f"{value:.0f}{unit}{'*' * old}", role or ("dim" if old else ""))
 
     wrong = (device.ecc_uncorrected or 0) + len(device.xids)
     reasons = ", ".join(device.throttle_reasons)
     busy = [Cell(_busy(device, past, frame), "accent")] if past is not None else []
-    old = age(device)
-    told = f"{old} old" if old else reasons
-    held = Cell("no longer answers", "bad") if device.lost else Cell(told, "warn" if told else "")
-    if not (device.lost or told or device.throttle_told):
+    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn" if reasons else "")
+    if not (device.lost or reasons or device.throttle_told):
         held = Cell(frame.missing(), "dim")
     cells = (
         Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
-        whole(device.utilization_percent, "%"),
+        whole("utilization_percent", "%"),
         *busy,
         Cell(figures.memory(device.memory_used_bytes, unicode=unicode)),
         Cell(figures.memory(device.memory_total_bytes, unicode=unicode), "dim"),
-        whole(device.power_watts, "W"),
-        Cell(f"{device.temperature_celsius:.0f}C", "warn")
-        if is_hot(device)
-        else whole(device.temperature_celsius, "C"),
-        whole(device.sm_clock_mhz, "MHz"),
+        whole("power_watts", "W"),
+        whole("temperature_celsius", "C", "warn" if is_hot(device) else ""),
+        whole("sm_clock_mhz", "MHz"),
         held,
         Cell(sharing_text.short(device) or frame.missing()),
         Cell(figures.count(wrong, unicode=unicode), "bad" if wrong else "dim"),

@@ -28,6 +28,12 @@ HOT_CELSIUS = 85.0
 to slow down at 83 to 90 C."""
 _NEAR_CELSIUS = 3.0
 """The same, below the board's own limit."""
+_USERS_FROM: Final = 110
+"""Cells from which the number of processes is told, too, where nobody shares the device."""
+_LEAST_SAID: Final = 12
+"""Cells of what is cut."""
+_LEAST_PAST: Final = 12
+"""Cells below which a past says nothing."""
 _SHOWN = frozenset(("utilization_percent", "memory_used_bytes", "power_watts", "temperature_celsius"))
 """Fields of a device whose age its line tells."""
 _SHARED: Final[Mapping[Way, str]] = {"mps": "by MPS", "time-sliced": "in turns"}
@@ -56,19 +62,19 @@ def age(device: Device) -> str:
     return f"{seconds:.0f}s" if seconds < 100 else f"{seconds / 60:.0f}m"
 
 
-def _users(device: Device) -> str:
-    """Who shares it, or how many processes or MIG devices are on it."""
+def _users(device: Device) -> tuple[str, bool]:
+    """Who shares it, or how many processes or MIG devices are on it; and whether it is shared."""
     if device.mig:
         count = len(device.instances)
-        return f"{count} MIG device{'' if count == 1 else 's'}"
+        return f"{count} MIG device{'' if count == 1 else 's'}", True
     how = _SHARED.get(way_of(device), "")
     users = users_of(device)
     if how and users > 1 and not unnamed(device):
-        return f"{users} {how}"
+        return f"{users} {how}", True
     count = len(device.processes)
     if not count and unlisted(device):
-        return "processes not listed"
-    return f"{count} process{'' if count == 1 else 'es'}"
+        return "processes not listed", False
+    return f"{count} process{'' if count == 1 else 'es'}", False
 
 
 def _whole(value: float | None, width: int, unit: str, *, unicode: bool) -> str:
@@ -138,22 +144,22 @@ class DeviceRows(Lines):
             (_whole(device.temperature_celsius, 4, "C", unicode=unicode), paint.warn if hot else None)
         )
         old = age(device)
-        held = bool(device.throttle_reasons) and not old
+        held = bool(device.throttle_reasons)
         parts.append((_whole(device.sm_clock_mhz, 5, "MHz", unicode=unicode), paint.warn if held else None))
         past = self._past.get(device.uuid, [])
         drawn = sparkline(past, high=100.0, unicode=unicode).rjust(PAST_CELLS) if len(past) > 1 else ""
-        if held:
-            reasons = printable("held by " + held_by(device.throttle_reasons))
-            room = width - 2 - sum(cell_len(text) for text, _ in parts) - (len(drawn) + 2 if drawn else 0)
-            parts.append(
-                ("  " + figures.fit(reasons, min(room, cell_len(reasons)), unicode=unicode), paint.warn)
-            )
-        elif old:
-            parts.append((f"  {old} old", paint.warn))
-        elif width >= 110:
-            parts.append((f"  {_users(device)}", paint.dim))
-        room = width - 1 - sum(cell_len(text) for text, _ in parts)
-        if drawn and room >= len(drawn) + 1:
-            parts.append((" " * (room - len(drawn)), None))
-            parts.append((drawn, paint.accent))
+        users, shared = _users(device)
+        said: list[Part] = [
+            (printable("held by " + held_by(device.throttle_reasons)) if held else "", paint.warn),
+            (f"{old} old" if old else "", paint.warn),
+            (users if shared or width >= _USERS_FROM else "", paint.dim),
+        ]
+        for text, style in said:
+            room = width - 3 - sum(cell_len(before) for before, _ in parts)
+            if text and room >= min(cell_len(text), _LEAST_SAID):
+                fitted = figures.fit(text, min(room, cell_len(text)), unicode=unicode)
+                parts.append((f"  {fitted}", style))
+        room = width - 2 - sum(cell_len(text) for text, _ in parts)
+        if drawn and room >= _LEAST_PAST:
+            parts.append((drawn[-room:].rjust(room + 1), paint.accent))
         return parts

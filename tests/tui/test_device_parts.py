@@ -147,9 +147,11 @@ def test_hot_is_near_its_own_limit(change: dict[str, Any], hot: bool) -> None:
     assert is_hot(device) is hot
     [row] = table(replace(window(), devices=Devices((device,))), (), FRAME).rows
     assert any(cell.role == "warn" and cell.text.endswith("C") for cell in row.cells) is hot
-    old = replace(device, throttle_reasons=("power cap",), ages=(("power_watts", 125.0),))
+    old = replace(device, throttle_reasons=("power cap",), ages=(("power_watts", 125.0),), power_watts=5.0)
     [row] = table(replace(window(), devices=Devices((old,))), (), FRAME).rows
-    assert "2m old" in [cell.text for cell in row.cells]
+    told = [cell.text for cell in row.cells]
+    assert "5W*" in told  # what holds the clocks down is told all the same
+    assert "power cap" in told
 
 
 def test_limits_of_temperature_stand_beside_it() -> None:
@@ -186,9 +188,12 @@ async def test_the_line_of_a_device_says_when_it_is_old(width: int) -> None:
     divided = replace(BARE, mig=True, instances=tuple(MigInstance(0, n, f"MIG-{n}") for n in range(7)))
     shown = Devices((device, replace(device, ages=old[1:]), divided))
     first, second, third = await lines(shown, 3, width)
-    assert "12s old" in first
+    assert "held by power" in first
+    assert ("12s old" in first) is (width != 120)  # bars and name leave no room there
     assert "old" not in second
-    assert ("7 MIG devices" in third) is (width >= 110)
+    assert "7 MIG devices" in third
+    (free,) = await lines(Devices((replace(device, throttle_reasons=()),)), 1, width)
+    assert "12s old" in free
 
 
 def test_it_fits_where_it_is_narrow() -> None:
