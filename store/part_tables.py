@@ -237,7 +237,7 @@ RECORDS: Final = (
             "instances",
             TEXT,
             "JSON list of its MIG devices: gpu, index, uuid, profile, gpu_instance, compute_instance,"
-            " memory_used_bytes, memory_total_bytes, processes",
+            " memory_used_bytes, memory_total_bytes, processes, listed (the driver told these)",
         ),
         _c("encoder_percent", REAL, "use of the encoders", null=True),
         _c("decoder_percent", REAL, "use of the decoders", null=True),
