@@ -16,7 +16,8 @@ def uuids_by_label(devices: Devices) -> dict[str, str]:
     """UUIDs of GPUs and MIG devices, as far as they are known; none of several hosts, whose labels are
     alike."""
     found: dict[str, str] = {}
-    for device in devices.devices:
+    # One that is lost may be told beside the one that has its number by now.
+    for device in sorted(devices.devices, key=lambda device: not device.lost):
         if device.host:
             return {}
         found[device.label] = device.uuid

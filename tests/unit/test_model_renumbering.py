@@ -88,6 +88,14 @@ WAYS: dict[str, Callable[[Sequence[Window]], Window]] = {
             ],
             {"GPU-A": 900, "0": 12, "": 3},
         ),
+        # It is still told, as lost.
+        (
+            [
+                ([card(0, "GPU-A"), card(1, "GPU-B")], {"0": 900, "1": 7}),
+                ([card(0, "GPU-B"), replace(card(0, "GPU-A"), lost=True)], {"0": 5}),
+            ],
+            {"GPU-A": 900, "0": 12},
+        ),
         # It comes back.
         (
             [
