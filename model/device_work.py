@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from model.device import Device
-from model.device_label import UNKNOWN, holds
+from model.device_label import UNKNOWN, holds, parts_of
 from model.families import WAITING_PARTS, Family, kind_of
 from model.hosts import host_of
 from model.placing import Labels, Placement, placement
@@ -163,7 +163,9 @@ class DeviceWork:
         if not key.device and family is not Family.HOST:
             self._unlabelled.setdefault(key.tenant, set()).add(labels)
         if not any((key.host, label.partition(":")[0]) in self._gpus for label in labels):
-            if family not in _ON_A_DEVICE or key.host not in self._hosts:
+            # What is called by its UUID is none of the devices that there are now.
+            gone = bool(key.device) and parts_of(key.device) is None
+            if gone or family not in _ON_A_DEVICE or key.host not in self._hosts:
                 return []
             one = self.elsewhere.setdefault(key.host, {}).setdefault(key.tenant, Done())
             one.pids.add(key.pid)

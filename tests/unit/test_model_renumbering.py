@@ -146,6 +146,8 @@ def test_who_uses_a_device_now_is_not_told_of_the_one_before() -> None:
     both = merge([replace(before, open_calls=(call,)), now])
     assert [(one.label, [user.launches for user in one.sharers]) for one in sharings(both)] == [("0", [5])]
     assert [one.device for one in both.open_calls] == ["GPU-A"]
+    idle = merge([before, look(1, [card(0, "GPU-B")], {})])
+    assert [(one.way, one.sharers, one.unplaced) for one in sharings(idle)] == [("unused", (), ())]
     assert {label for (label,) in pivot(both, ["device"]).labels} == {"GPU 0", "GPU-A"}
 
 
