@@ -17,6 +17,8 @@ from probes.raw import RawHeld
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
 
+pytestmark = pytest.mark.beside
+
 MIB = 1 << 20
 
 
@@ -138,8 +140,6 @@ def test_an_address_that_is_given_out_again_was_freed(tmp_path: Path) -> None:
         probe(kernel, library, RUNTIME)
         program = f"""
 import ctypes
-
-pytestmark = pytest.mark.beside
 malloc = ctypes.CDLL({str(library)!r}).cudaMalloc
 for size in (100, 250, 7):
     malloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(size))

@@ -18,12 +18,12 @@ from probes.raw import RawRank
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe
 
+pytestmark = pytest.mark.beside
+
 STEP = "ncclAllReduce:1:1024:7"
 
 PROGRAM = """
 import ctypes
-
-pytestmark = pytest.mark.beside
 nccl = ctypes.CDLL({library!r})
 class Id(ctypes.Structure):
     _fields_ = [("internal", ctypes.c_char * 128)]

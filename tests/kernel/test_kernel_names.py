@@ -23,6 +23,8 @@ from tests.kernel.traced_program import read_calls
 from tests.kernel.vendor import CUDART12, CUDART13
 from tests.unit.test_registrations import library
 
+pytestmark = pytest.mark.beside
+
 GEMM = "gemm(float const*, float const*, float*, int, int, int)"
 ATTENTION = "void nn::attention_forward<128, true>(float*, float const*, nn::Tile<128, true>)"
 HISTOGRAM = "(anonymous namespace)::histogram(unsigned char const*, unsigned int*)"
@@ -333,8 +335,6 @@ def test_the_real_runtime_is_told_of_a_kernel(told: Told, path: Path) -> None:
     """As a constructor does it. Without a GPU the launch fails, and is counted under its name."""
     program = f"""
 import ctypes, sys
-
-pytestmark = pytest.mark.beside
 runtime = ctypes.CDLL({str(path)!r})
 binary = ctypes.create_string_buffer(64)
 wrapper = (ctypes.c_uint64 * 3)(0x1466243b1, ctypes.addressof(binary), 0)

@@ -17,6 +17,8 @@ from tests.kernel.in_kernel import InKernel
 from tests.kernel.walker import walking
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, ROOT, Terminal
 
+pytestmark = pytest.mark.beside
+
 LEAVING_SECONDS = 10.0
 """How long leaving may take on a machine that is busy with other things; it takes about half a second."""
 FAILED, INTERRUPTED = 1, 130
@@ -118,8 +120,6 @@ def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
 import os, sys, threading
 from {place} import {name.partition(".")[0]}
 from tui.cli import main
-
-pytestmark = pytest.mark.beside
 real = {name}
 def broken(*arguments, **named):
     if os.path.exists({str(sign)!r}):

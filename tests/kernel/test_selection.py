@@ -18,10 +18,10 @@ from probes.process_watch import is_alive
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 
+pytestmark = pytest.mark.beside
+
 PROGRAM = """
 import ctypes, threading
-
-pytestmark = pytest.mark.beside
 cuda, runtime, nccl = (ctypes.CDLL(path) for path in {libraries!r})
 cuda.cuInit(0)
 def on(function, *arguments):  # in a thread of its own, from its start to its end
