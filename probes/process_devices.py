@@ -21,7 +21,7 @@ from model.device import Devices
 from model.device_label import UNKNOWN, gpu_of
 from probes.cuda_programs import NO_PROGRAM, CudaProgram
 from probes.layout import UNKNOWN_DEVICE
-from probes.process_sight import PATIENCE_SECONDS, Program, Sight, Sights, Unseen
+from probes.process_sight import Program, Sight, Sights, Unseen
 from probes.visible_devices import Gpu, Labels, gpus_of, uuids_by_label, visible_devices
 
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
@@ -85,7 +85,7 @@ class ProcessDevices:
         program_of: Callable[[int], CudaProgram] = lambda pid: NO_PROGRAM,
         uninitialized: Callable[[int], bool] = lambda pid: False,
         root: Path = Path("/"),
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float | None = None,
     ) -> None:
         self._program_of = program_of
         self._uninitialized = uninitialized

@@ -58,11 +58,12 @@ class Sights:
     def __init__(
         self,
         root: Path = Path("/"),
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = root
-        self._patience = self._left = patience_seconds
+        self._patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+        self._left = self._patience
         self._clock = clock
         self._found: dict[Program, Sight | None] = {}
         """None: its files cannot be read, as of one that has ended."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from demo.build import Built, build
+from probes import process_sight
 from probes.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
 from tests.kernel.relays import compile_relay, tracing
@@ -23,6 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.path.is_relative_to(Path(__file__).parent):
                 item.add_marker(pytest.mark.skip(reason="STALLTOP_TESTS_WITHOUT_EBPF is set"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient() -> Iterator[None]:
+    """On a machine that has much else to do, looks at processes take their time; they are waited for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process_sight, "PATIENCE_SECONDS", 30.0)
+        yield
 
 
 @pytest.fixture(scope="session")
