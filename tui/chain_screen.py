@@ -37,7 +37,7 @@ class ChainScreen(LiveScreen):
     def show_page(self) -> None:
         """Draw the chain as it is in the window of now."""
         window = self.stalltop.main.shown
-        if window is None or not self.is_mounted:
+        if window is None or not self.whole:
             return
         self._drawn_of = window
         known = {chain.id: chain for chain in window.chains}

@@ -153,7 +153,7 @@ class LivePage(LiveScreen):
         """Draw the page of the window of now."""
         main = self.stalltop.main
         window = main.shown
-        if window is None or not self.is_mounted:
+        if window is None or not self.whole:
             return
         frame = Frame(
             width=self.app.size.width - 2,

@@ -41,6 +41,11 @@ class PageScreen(Screen[None]):
         """The app, by its own type."""
         return cast("StalltopApp", self.app)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is there to be drawn, as ``MainView.whole``."""
+        return self.is_mounted and self.display
+
     def compose(self) -> ComposeResult:
         """The first line of the main screen, and what this one shows."""
         yield Header("header", unicode=self.stalltop.unicode)
@@ -61,7 +66,7 @@ class PageScreen(Screen[None]):
 
     def show_header(self) -> None:
         """Say where, when and how much is wrong, as on the main screen."""
-        if self.app.screen is self and not self.stalltop.line_is_behind:
+        if self.whole and self.app.screen is self and not self.stalltop.line_is_behind:
             self.query_one("#header", Header).show(self.stalltop.main.header_now())
 
     def action_close(self) -> None:

@@ -42,7 +42,7 @@ class TableScreen(LiveScreen):
     def show_page(self) -> None:
         """Draw the window of now, with what a key has done in place of the title."""
         window = self.stalltop.main.shown
-        if window is None or not self.is_mounted:
+        if window is None or not self.whole:
             return
         self._drawn_of = window
         data = self.data(window)

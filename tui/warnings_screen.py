@@ -18,7 +18,7 @@ class WarningsScreen(LiveScreen):
 
     def show_page(self) -> None:
         """Draw the window of now."""
-        if not self.is_mounted:
+        if not self.whole:
             return
         window = self._drawn_of = self.stalltop.main.shown
         text = warnings_page(window, self.stalltop.main.notes, unicode=self.stalltop.unicode)
