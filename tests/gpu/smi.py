@@ -69,10 +69,10 @@ FIGURES: Final = (
     Figure("mig", ("mig_mode/current_mig",), _flag),
     Figure("ecc", ("ecc_mode/current_ecc",), _flag),
     _moving("performance_state", "performance_state", apart=8),
-    _moving("utilization_percent", "utilization/gpu_util", apart=40),
-    _moving("memory_utilization_percent", "utilization/memory_util", apart=40),
-    _moving("encoder_percent", "utilization/encoder_util", apart=40),
-    _moving("decoder_percent", "utilization/decoder_util", apart=40),
+    _moving("utilization_percent", "utilization/gpu_util", apart=15),
+    _moving("memory_utilization_percent", "utilization/memory_util", apart=15),
+    _moving("encoder_percent", "utilization/encoder_util", apart=15),
+    _moving("decoder_percent", "utilization/decoder_util", apart=15),
     _moving("memory_used_bytes", "fb_memory_usage/used", scale=_MIB, apart=64 * _MIB),
     _moving("memory_total_bytes", "fb_memory_usage/total", scale=_MIB, apart=_MIB),
     _moving("bar1_used_bytes", "bar1_memory_usage/used", scale=_MIB, apart=16 * _MIB),
@@ -83,7 +83,7 @@ FIGURES: Final = (
         "gpu_power_readings/average_power_draw",
         "gpu_power_readings/instant_power_draw",
         "power_readings/power_draw",
-        share=0.6,
+        share=0.1,
     ),
     _moving(
         "power_limit_watts",
@@ -102,9 +102,9 @@ FIGURES: Final = (
     _moving("slowdown_celsius", "temperature/gpu_temp_slow_threshold"),
     _moving("shutdown_celsius", "temperature/gpu_temp_max_threshold"),
     _moving("fan_percent", "fan_speed", apart=20),
-    _moving("sm_clock_mhz", "clocks/sm_clock", share=0.9),
-    _moving("memory_clock_mhz", "clocks/mem_clock", share=0.9),
-    _moving("video_clock_mhz", "clocks/video_clock", share=0.9),
+    _moving("sm_clock_mhz", "clocks/sm_clock", share=0.1),
+    _moving("memory_clock_mhz", "clocks/mem_clock", share=0.1),
+    _moving("video_clock_mhz", "clocks/video_clock", share=0.1),
     _moving("sm_clock_max_mhz", "max_clocks/sm_clock"),
     _moving("memory_clock_max_mhz", "max_clocks/mem_clock"),
     _moving("video_clock_max_mhz", "max_clocks/video_clock"),
@@ -137,17 +137,22 @@ class Pair:
         return f"{sign}GPU {self.gpu} {self.field:28} {self.ours!s:>24} {self.theirs!s:>24}"
 
 
-def compare(devices: tuple[Device, ...], answer: str) -> Iterator[Pair]:
-    """Every figure that nvidia-smi's ``answer`` (XML) knows. Raises ValueError where a GPU is missing."""
-    theirs = {gpu.findtext("uuid", ""): gpu for gpu in Xml.fromstring(answer).findall("gpu")}
+def compare(devices: tuple[Device, ...], answer: str, later: str = "") -> Iterator[Pair]:
+    """Every figure that nvidia-smi's ``answer`` (XML) knows; with what it said ``later``, ours was read in
+    between and may lie there, too. Raises ValueError where a GPU is missing."""
+    answers = [_by_uuid(answer), *([_by_uuid(later)] if later else [])]
     for device in devices:
-        if device.uuid not in theirs:
+        if any(device.uuid not in theirs for theirs in answers):
             raise ValueError(f"nvidia-smi knows no {device.uuid}")
         for figure in FIGURES:
-            told = _told(theirs[device.uuid], figure)
-            if told is not None:
+            told = [_told(theirs[device.uuid], figure) for theirs in answers]
+            if None not in told:
                 ours = getattr(device, figure.field)
-                yield Pair(device.index, figure.field, ours, told, _agree(figure, ours, told))
+                yield Pair(device.index, figure.field, ours, told[0], _agree(figure, ours, told))
+
+
+def _by_uuid(answer: str) -> dict[str, Xml.Element]:
+    return {gpu.findtext("uuid", ""): gpu for gpu in Xml.fromstring(answer).findall("gpu")}
 
 
 def processes(answer: str) -> dict[str, set[int]]:
@@ -167,7 +172,8 @@ def _told(gpu: Xml.Element, figure: Figure) -> Any:
     return None
 
 
-def _agree(figure: Figure, ours: Any, theirs: Any) -> bool:
-    if ours is None or isinstance(theirs, (str, bool)):
-        return bool(ours == theirs)
-    return bool(abs(ours - theirs) <= max(figure.apart, figure.share * max(abs(ours), abs(theirs))))
+def _agree(figure: Figure, ours: Any, theirs: list[Any]) -> bool:
+    if ours is None or isinstance(theirs[0], (str, bool)):
+        return ours in theirs
+    apart = max(figure.apart, figure.share * max(abs(ours), *map(abs, theirs)))
+    return bool(min(theirs) - apart <= ours <= max(theirs) + apart)

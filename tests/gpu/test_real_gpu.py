@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -105,6 +106,7 @@ def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path)
         "cudaMalloc": ROUNDS,
         "cudaMemcpy HtoD": ROUNDS,
         "cudaMemset": ROUNDS,
+        "cudaGraphLaunch": ROUNDS,
         "cudaDeviceSynchronize": ROUNDS,
         "cudaMemcpy DtoH": ROUNDS,
         "cudaFree": ROUNDS,
@@ -124,6 +126,40 @@ def test_calls_on_a_gpu_are_counted_to_the_call(monitor: Monitor, runtime: Path)
     assert use.allocations >= ROUNDS
     assert use.frees >= ROUNDS
     assert use.allocated_bytes - use.freed_bytes < ROUNDS * SIZE_BYTES
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_a_loop_of_pytorch_is_counted_to_the_call(monitor: Monitor) -> None:
+    process = subprocess.Popen(
+        [sys.executable, CALLER.with_name("torch_loop.py"), str(ROUNDS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        runtimes = {line.split()[-1] for line in maps.splitlines() if "/libcudart" in line}
+        assert runtimes, "PyTorch has loaded a CUDA runtime"
+        for runtime in runtimes:
+            wait_until(lambda: traces(monitor.read(), Path(runtime)), what="its probes")  # noqa: B023
+        monitor.read()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
+        window = monitor.read()
+    finally:
+        process.kill()
+        process.communicate()
+    found = calls(window, process.pid, "runtime")
+    assert sum(n for name, n in found.items() if name.startswith("cudaLaunchKernel")) == ROUNDS
+    assert found["cudaGraphLaunch"] == ROUNDS
+    assert sum(n for name, n in found.items() if name.startswith("cudaMemcpy")) == ROUNDS
+    assert found["cudaDeviceSynchronize"] == ROUNDS
+    assert found.get("cudaStreamSynchronize", 0) in (0, ROUNDS)  # of the copy to the host
+    assert window.lost == 0
 
 
 def traces(window: Window, file: Path) -> bool:

@@ -20,7 +20,7 @@ ANSWER = """<?xml version="1.0" ?>
 <pci_gpu_link_info><pcie_gen><current_link_gen>3</current_link_gen></pcie_gen>
 <link_widths><max_link_width>16x</max_link_width></link_widths></pci_gpu_link_info></pci>
 <fb_memory_usage><total>81920 MiB</total><used>20481 MiB</used></fb_memory_usage>
-<gpu_power_readings><average_power_draw>500.10 W</average_power_draw></gpu_power_readings>
+<gpu_power_readings><average_power_draw>640.25 W</average_power_draw></gpu_power_readings>
 <remapped_rows><remapped_row_pending>No</remapped_row_pending></remapped_rows>
 <processes><process_info><pid>100</pid></process_info><process_info><pid>200</pid></process_info></processes>
 </gpu></nvidia_smi_log>"""
@@ -47,6 +47,13 @@ def test_both_agree() -> None:
 def test_what_differs_is_named(field: str, value: object) -> None:
     pairs = compare((replace(FIRST, **{field: value}),), ANSWER)  # type: ignore[arg-type]
     assert [pair.field for pair in pairs if not pair.agree] == [field]
+
+
+def test_what_moves_may_lie_between_two_answers() -> None:
+    later = ANSWER.replace("640.25 W", "900.00 W")
+    for watts, agrees in ((639.25, True), (700.0, True), (899.0, True), (448.2, False), (1100.0, False)):
+        pairs = compare((replace(FIRST, power_watts=watts),), ANSWER, later)
+        assert all(pair.agree for pair in pairs) is agrees
 
 
 def test_a_gpu_that_it_does_not_know() -> None:
