@@ -66,7 +66,9 @@ class PageScreen(Screen[None]):
 
     def show_header(self) -> None:
         """Say where, when and how much is wrong, as on the main screen."""
-        if self.whole and self.app.screen is self and not self.stalltop.line_is_behind:
+        # Also while it is being mounted: the first picture has the line, too.
+        there = self.display and bool(self.query("#header"))
+        if there and self.app.screen is self and not self.stalltop.line_is_behind:
             self.query_one("#header", Header).show(self.stalltop.main.header_now())
 
     def action_close(self) -> None:
