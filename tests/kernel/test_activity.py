@@ -19,6 +19,8 @@ from probes.operations import Function
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import NATIVE, lost, points, wait_until
 
+pytestmark = pytest.mark.beside
+
 FUNCTIONS = (
     Function(1, "busy", 10, "driver", uses_device=True),
     Function(2, "idle", 20, "driver"),

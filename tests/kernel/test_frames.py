@@ -10,6 +10,8 @@ from probes.kernel_side import RawOpenCall
 from tests.kernel.conftest import Traced
 from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, read_calls, wait_until
 
+pytestmark = pytest.mark.beside
+
 
 def test_calls_inside_a_call_are_nested(traced: Traced) -> None:
     with traced.start() as program:

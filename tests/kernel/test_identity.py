@@ -18,6 +18,8 @@ from probes.surroundings import this_host
 from probes.tenants import Tenants
 from tests.kernel.traced_program import FUNCTIONS, Program, points, read_calls, wait_until
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture(scope="module")
 def kernel(driver: Path) -> Iterator[KernelSide]:

@@ -17,6 +17,8 @@ from probes.monitor import ENDED_CALL_NS, Monitor, MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 
+pytestmark = pytest.mark.beside
+
 SLOTS = 1024
 LAUNCH, INNER = "cudaLaunchKernel", "cuLaunchKernel"
 """A function of the runtime, and the driver's that it calls."""

@@ -19,6 +19,8 @@ from tests.kernel.test_kernel_names import ATTENTION, GEMM
 from tests.unit.known_calls import write_file
 from tests.unit.test_query_answers import LAUNCHES, NCCL
 
+pytestmark = pytest.mark.beside
+
 CYCLES = (20, 40, 60)
 LAUNCH, REDUCE, GATHER = "cudaLaunchKernel", "ncclAllReduce", "ncclAllGather"
 ITEMS = f"{LAUNCH}:3:0 {LAUNCH}:2:1 {REDUCE}:1:1024:7 {GATHER}:2:1024:7"
