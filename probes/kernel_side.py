@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -23,13 +23,14 @@ from probes.communicators import Communicators
 from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program, tell_older, users_of_driver
 from probes.kept_calls import KeptCalls
 from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
+from probes.open_calls import OpenCalls, RawOpenCall
 from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import RING_BYTES, Programs, check_host, explained, load
 from probes.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
 from probes.slots import Counts, SlotKey, Slots
 from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
 
-__all__ = ["Attachment", "Counts", "KernelSide", "Point", "RawOpenCall", "SlotKey", "Way"]
+__all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 
 Way = Literal["auto", "multi", "perf"]
 
@@ -45,22 +46,6 @@ _WHERE_TYPES_ARE: Final = (
 )
 _THREAD_END_SECONDS: Final = 10.0
 """How long the kernel may take to end a thread that has returned."""
-
-
-class RawOpenCall(NamedTuple):
-    """A call that has not returned yet, or never will."""
-
-    tgid: int
-    tid: int
-    cgroup_id: int
-    operation: int
-    nested: bool
-    start_ns: int
-    """CLOCK_MONOTONIC."""
-    ended_ns: int = 0
-    """When its thread ended inside of it, by the same clock; 0 while it is open."""
-    device: int = 0
-    """As in ``probes.slots.SlotKey``."""
 
 
 class KernelSide:
@@ -152,7 +137,7 @@ class KernelSide:
             self._follow_next = task is not None
             self._losses_seen = dict[str, int]()
             self._choices_seen = np.zeros(threads, np.uint32)
-            self._ended_told = dict[int, int]()
+            self._open = OpenCalls(self._programs.threads)
             self._calibrate()
             self.losses()
         except BaseException as error:
@@ -228,36 +213,11 @@ class KernelSide:
 
     def open_calls(self) -> list[RawOpenCall]:
         """Calls that have not returned yet, the outer before the inner ones of a thread."""
-        threads = self._programs.threads
-        busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
-        first, second = threads[busy], threads[busy]
-        # A frame that both copies show was there all the time between them; what is half written differs.
-        stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
-        same = (first["frames"] == second["frames"]) & stable[:, None]
-        same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
-        return [
-            _raw_call(first[row], int(level), int(first["tgid"][row]))
-            for row, level in zip(*np.nonzero(same), strict=True)
-        ]
+        return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:
-        """Calls that threads were inside of when they ended, since the previous call of this.
-
-        None is told twice. One is not told where another thread has taken the record meanwhile: the record
-        that has been free for longest is taken first, so that takes as many new threads as were free.
-        """
-        threads = self._programs.threads
-        over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
-        ended = zip(over.tolist(), threads["ended_ns"][over].tolist(), strict=True)
-        told, self._ended_told = self._ended_told, dict(ended)
-        new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
-        first, second = threads[new], threads[new]
-        calls = []
-        # A record that another thread takes meanwhile says so first, by its depth: both copies differ.
-        for thread in first[(first == second) & (first["tid"] == 0)]:
-            tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
-            calls += [_raw_call(thread, level, tgid, ended_ns) for level in range(int(thread["depth"]))]
-        return calls
+        """Calls that threads were inside of when they ended, since the previous call of this."""
+        return self._open.ended()
 
     def losses(self) -> dict[str, int]:
         """What was lost since the previous call, by the names of ``model.window.LOSSES``."""
@@ -424,22 +384,6 @@ class KernelSide:
         self._slots.release(os.getpid())
         self._kept.read(time.monotonic_ns())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)
-
-
-def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawOpenCall:
-    """The call in one frame of a thread's record."""
-    frame = thread["frames"][level]
-    operation = int(frame["operation"])
-    return RawOpenCall(
-        tgid,
-        int(thread["shown_tid"]),
-        int(thread["cgroup_id"]),
-        operation & (layout.NESTED - 1),
-        operation & layout.NESTED != 0,
-        int(frame["start_ns"]),
-        ended_ns,
-        operation >> layout.DEVICE_SHIFT or int(thread["device"]),
-    )
 
 
 def _attacher(way: str, entry: int, returns: int) -> Attacher:

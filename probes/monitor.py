@@ -32,12 +32,13 @@ from probes.evidence import EvidenceReader
 from probes.host import HostReader
 from probes.host_files import host_files
 from probes.kernel_names import KernelNames
-from probes.kernel_side import Counts, KernelSide, RawOpenCall, SlotKey
+from probes.kernel_side import Counts, KernelSide, SlotKey
 from probes.kernels import RawKernel
 from probes.kubelet.device_ids import uuids_of, with_uuids
 from probes.kubelet.reader import KubeletReader
 from probes.layout import HOST_WORK
 from probes.libraries import Libraries
+from probes.open_calls import RawOpenCall
 from probes.process_devices import ProcessDevices
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
