@@ -14,7 +14,7 @@ from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.unit.evidence_windows import TRAIN, row
 from tests.unit.random_windows import windows
-from tests.unit.test_model_sharing import at, client, divided, gpu, on
+from tests.unit.shared_devices import at, client, divided, gpu, on
 from tests.unit.test_output_sharing import shared
 from tui.device_screen import DeviceScreen
 from tui.device_sharers import sharers

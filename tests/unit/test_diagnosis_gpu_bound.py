@@ -12,7 +12,7 @@ from model.chain import Chain
 from model.device import MigInstance
 from model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, healthy_trainer, row
-from tests.unit.test_model_sharing import at, client, gpu, on
+from tests.unit.shared_devices import at, client, gpu, on
 
 LOOP = [at("0", spent) for spent in healthy_trainer()]
 JOB = at("0", row("cudaLaunchKernel", 30, running=1, tenant=BATCH, pid=300, program="job"))

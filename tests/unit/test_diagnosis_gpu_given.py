@@ -12,7 +12,7 @@ from model.chain import Chain
 from model.device import Device, MigInstance
 from model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, row
-from tests.unit.test_model_sharing import at, client, gpu, on
+from tests.unit.shared_devices import at, client, gpu, on
 
 LAUNCHES = [
     at("0", row("cudaLaunchKernel", 100, running=1, tenant=TRAIN, pid=100)),

@@ -19,7 +19,7 @@ from model.sharing import sharings
 from model.sliding import Sliding
 from model.window import OpenCall, Window
 from tests.unit.evidence_windows import SERVE, TRAIN, row
-from tests.unit.test_model_sharing import at, gpu, on
+from tests.unit.shared_devices import at, gpu, on
 
 LOW, HIGH = sorted((SERVE, TRAIN))
 

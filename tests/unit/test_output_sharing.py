@@ -18,7 +18,7 @@ from outputs.document import document
 from outputs.sharing_lines import sharing_lines
 from outputs.style import Style
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
-from tests.unit.test_model_sharing import at, client, divided, gpu, on
+from tests.unit.shared_devices import at, client, divided, gpu, on
 from tests.unit.windows import window as empty
 
 NAMED = empty()
