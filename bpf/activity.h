@@ -59,11 +59,11 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 
 /*
  * Ticks are counted by their lower 32 bits, and laps by 15: 39 hours of them. The monitor takes out in time what is that
- * old. The bounds are in assembly, as in frame_at().
+ * old.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
-	__asm__ volatile("%0 &= %1" : "+r"(tick) : "i"(TICKS - 1));
+	WITHIN(tick, TICKS);
 	return &activity->laps[tick];
 }
 
@@ -71,7 +71,7 @@ INLINE u16 *span_at(struct activity *activity, u64 tick)
 {
 	u64 span = tick / SPAN;
 
-	__asm__ volatile("%0 &= %1" : "+r"(span) : "i"(TICKS / SPAN - 1));
+	WITHIN(span, TICKS / SPAN);
 	return &activity->spans[span];
 }
 
@@ -96,7 +96,7 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		tick = last; /* the clock may tell a few ns less to another CPU */
 	else if (last - tick >= TICKS)
 		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
-	for (i = 0; i < MOST_STEPS; i++) {
+	EACH(i, 0, MOST_STEPS) {
 		tick = forgotten(thread, tick);
 		if (last - tick >= TICKS) /* below zero */
 			break;

@@ -81,10 +81,9 @@ INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct 
 	__sync_fetch_and_add(&charge->times, 1);
 }
 
-/* The bound is in assembly, as in frame_at(). */
 INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 {
-	__asm__ volatile("%0 &= %1" : "+r"(number) : "i"(SLICES - 1));
+	WITHIN(number, SLICES);
 	return &cpu->slices[number];
 }
 
@@ -114,8 +113,7 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 {
 	u64 next = cpu->next, oldest = until, i;
 
-#pragma clang loop unroll(disable)
-	for (i = 1; i <= SEEN_SLICES; i++) {
+	EACH(i, 1, SEEN_SLICES + 1) {
 		struct slice *slice = slice_at(cpu, next - i);
 		u64 start = slice->start_ns, end = slice->end_ns;
 		struct culprit culprit = { .cgroup_id = slice->cgroup_id, .tgid = slice->tgid };

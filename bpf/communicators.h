@@ -183,7 +183,7 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 	if (!n)
 		undo(member);
 	devices_of_ranks(function, frame, n < OWN_DEVICES ? n : OWN_DEVICES, devices);
-	for (i = 0; i < OWN_DEVICES; i++) {
+	EACH(i, 0, OWN_DEVICES) {
 		if (i >= n)
 			break;
 		handle = 0;
@@ -227,7 +227,7 @@ INLINE void member_is_used(struct thread *thread, struct frame *frame, u64 handl
 INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle)
 {
 	struct member *member = find_member(thread, handle);
-	u64 entered;
+	u64 entered, place;
 
 	if (!member) {
 		/* Older than the probes: noted, so that the monitor can say so. */
@@ -240,13 +240,9 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 	}
 	on_device(frame, member->device);
 	entered = member->entered;
-	/* The bound is in assembly, as in frame_at(). */
-	{
-		u64 place = entered;
-
-		__asm__ volatile("%0 &= %1" : "+r"(place) : "i"(ENTRIES - 1));
-		member->entries_ns[place] = bpf_ktime_get_ns();
-	}
+	place = entered;
+	WITHIN(place, ENTRIES);
+	member->entries_ns[place] = bpf_ktime_get_ns();
 	BARRIER();
 	member->entered = entered + 1;
 }

@@ -151,8 +151,7 @@ INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 n
 	if (ns > kernel->max_ns)
 		kernel->max_ns = ns;
 	bucket = counter_of(ns > HIGHEST_NS ? HIGHEST_NS : ns) >> BUCKET_SHIFT;
-	/* The bound is in assembly, as in frame_at(). */
-	__asm__ volatile("%0 &= %1" : "+r"(bucket) : "i"(BUCKETS - 1));
+	WITHIN(bucket, BUCKETS);
 	__sync_fetch_and_add(&kernel->counters[bucket], 1);
 	__sync_fetch_and_add(&kernel->calls, 1);
 }

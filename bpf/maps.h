@@ -4,6 +4,7 @@
 #define STALLTOP_MAPS_H
 
 #include "arguments.h"
+#include "bounds.h"
 #include "layout.h"
 
 #ifndef BPF_F_MMAPABLE

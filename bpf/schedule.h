@@ -86,13 +86,13 @@ INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u
 	thread->off_since_ns = now;
 }
 
-/* The parts of one level. The bound is in assembly, as in frame_at(). */
+/* The parts of one level. */
 INLINE u64 *parts_at(struct off_cpu *off, u64 level)
 {
 	if (!level)
 		return off->outside;
 	level--;
-	__asm__ volatile("%0 &= %1" : "+r"(level) : "i"(DEPTH - 1));
+	WITHIN(level, DEPTH);
 	return off->inside[level];
 }
 
@@ -114,7 +114,8 @@ INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 INLINE void gets_cpu(struct thread *thread, u64 now)
 {
 	u64 since = thread->off_since_ns, woken = thread->woken_ns, *parts;
-	u32 part = thread->off_for, index = thread->index;
+	u64 part = thread->off_for;
+	u32 index = thread->index;
 	struct off_cpu *off;
 
 	if (!since)
@@ -128,6 +129,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 		if (!woken || woken > now)
 			woken = now;
 		if (woken > since) {
+			BELOW(part, SPLITS);
 			parts[part] += woken - since;
 			since = woken;
 		}

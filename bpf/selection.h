@@ -186,10 +186,10 @@ INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 	return key.context;
 }
 
-/* Where `thread` keeps the device of its context number `n` from below. The bound is in assembly, as in frame_at(). */
+/* Where `thread` keeps the device of its context number `n` from below. */
 INLINE u8 *device_below(struct thread *thread, u64 n)
 {
-	__asm__ volatile("%0 &= %1" : "+r"(n) : "i"(CONTEXTS - 1));
+	WITHIN(n, CONTEXTS);
 	return &thread->devices_below[n];
 }
 
@@ -246,7 +246,7 @@ INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 
 	if (!program || ordinal >= PROGRAM_DEVICES)
 		return;
-	__asm__ volatile("%0 &= %1" : "+r"(ordinal) : "i"(PROGRAM_DEVICES - 1));
+	WITHIN(ordinal, PROGRAM_DEVICES);
 	if (whole && program->uuid_known[ordinal])
 		return;
 	if (bpf_probe_read_user(program->uuids[ordinal], UUID_BYTES, (void *)place))

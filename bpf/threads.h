@@ -9,10 +9,9 @@
 /* The monitor reads records while they change: what depth counts must be written before depth is. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
-/* The bound is in assembly since the verifier forgets what the compiler knows, and leaves out, of an index. */
 INLINE struct frame *frame_at(struct thread *thread, u64 index)
 {
-	__asm__ volatile("%0 &= %1" : "+r"(index) : "i"(DEPTH - 1));
+	WITHIN(index, DEPTH);
 	return &thread->frames[index];
 }
 

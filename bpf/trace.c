@@ -26,7 +26,7 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 	u32 dropped = 0;
 	u32 i;
 
-	for (i = 0; i < DEPTH; i++) {
+	EACH(i, 0, DEPTH) {
 		u64 above;
 
 		if (!depth)
@@ -129,7 +129,7 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 	u32 at = depth, alive = depth, i;
 	int found = -1;
 
-	for (i = 0; i < DEPTH; i++) {
+	EACH(i, 0, DEPTH) {
 		struct frame *frame;
 
 		if (!at)
@@ -150,7 +150,7 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 		LOSE(abandoned, depth - alive);
 		thread->depth = alive;
 		BARRIER();
-		for (i = 0; i < DEPTH; i++) {
+		EACH(i, 0, DEPTH) {
 			depth = forgotten(thread, depth);
 			if (depth <= thread->depth)
 				break;
