@@ -10,30 +10,30 @@
 #include "maps.h"
 #include "threads.h"
 
-INLINE struct activity *new_activity(struct thread *thread, struct process_device *key, u32 *index)
+INLINE struct activity *new_activity(struct thread *thread, struct process_device *key, u64 *index)
 {
 	struct activity *activity;
 	u32 *winner;
 
-	if (free_activities.pop(index))
+	if (free_activities.pop((u32 *)index))
 		return NULL;
-	activity = activities.lookup(index);
+	activity = activities.lookup((u32 *)index);
 	if (!activity)
 		return NULL;
 	activity->cgroup_id = thread->cgroup_id;
 	activity->device = key->device;
 	BARRIER();
 	activity->tgid = key->tgid;
-	if (!activity_of.insert(key, index))
+	if (!activity_of.insert(key, (u32 *)index))
 		return activity;
 	/* Another thread of the process was first: its record is the one. */
 	activity->tgid = 0;
-	free_activities.push(index, 0);
+	free_activities.push((u32 *)index, 0);
 	winner = activity_of.lookup(key);
 	if (!winner)
 		return NULL;
 	*index = *winner;
-	return activities.lookup(index);
+	return activities.lookup((u32 *)index);
 }
 
 /* The record of the thread's process on `device`; NULL where all are in use. The thread remembers the last one. */
@@ -41,14 +41,15 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 {
 	struct process_device key = {.tgid = thread->tgid, .device = device};
 	struct activity *activity = activities.lookup(&thread->activity);
-	u32 *found, index;
+	u64 index = 0;
+	u32 *found;
 
 	if (activity && activity->tgid == key.tgid && activity->device == device)
 		return activity;
 	found = activity_of.lookup(&key);
 	if (found) {
 		index = *found;
-		activity = activities.lookup(&index);
+		activity = activities.lookup(KEY(index));
 	} else {
 		activity = new_activity(thread, &key, &index);
 	}

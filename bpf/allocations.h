@@ -19,25 +19,26 @@
 /* The index of the heap of the thread's process, or NO_HEAP where all are in use. */
 INLINE u32 find_heap(struct thread *thread)
 {
-	u32 tgid = thread->tgid, index, *found = heap_of.lookup(&tgid);
+	u64 tgid = thread->tgid, index = 0;
+	u32 *found = heap_of.lookup(KEY(tgid));
 	struct heap *heap;
 
 	if (found)
 		return *found;
-	if (free_heaps.pop(&index))
+	if (free_heaps.pop(KEY(index)))
 		return NO_HEAP;
-	heap = heaps.lookup(&index);
+	heap = heaps.lookup(KEY(index));
 	if (!heap)
 		return NO_HEAP;
 	heap->cgroup_id = thread->cgroup_id;
 	BARRIER();
 	heap->tgid = tgid;
-	if (!heap_of.insert(&tgid, &index))
+	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;
 	/* Another thread of the process was first: its heap is the one. */
 	heap->tgid = 0;
-	free_heaps.push(&index, 0);
-	found = heap_of.lookup(&tgid);
+	free_heaps.push(KEY(index), 0);
+	found = heap_of.lookup(KEY(tgid));
 	return found ? *found : NO_HEAP;
 }
 
@@ -46,16 +47,18 @@ INLINE void drop_heap(void)
 {
 	struct numbers numbers = {};
 	struct heap *heap;
-	u32 *found, index;
+	u64 tgid, index;
+	u32 *found;
 
 	if (numbers_of(bpf_get_current_pid_tgid(), &numbers))
 		return;
-	found = heap_of.lookup(&numbers.tgid);
+	tgid = numbers.tgid;
+	found = heap_of.lookup(KEY(tgid));
 	if (!found)
 		return;
 	index = *found;
-	heap_of.delete(&numbers.tgid);
-	heap = heaps.lookup(&index);
+	heap_of.delete(KEY(tgid));
+	heap = heaps.lookup(KEY(index));
 	if (heap)
 		heap->over = 1;
 }
@@ -76,9 +79,9 @@ INLINE void free_begins(struct thread *thread, struct frame *frame, u64 address)
 
 INLINE void free_ends(struct thread *thread, struct frame *frame, u32 returned)
 {
-	u32 index = find_heap(thread);
+	u64 index = find_heap(thread);
 	struct piece piece = {.address = frame->object, .heap = index};
-	struct heap *heap = heaps.lookup(&index);
+	struct heap *heap = heaps.lookup(KEY(index));
 	u64 bytes = frame->kept;
 
 	if (!heap)
@@ -102,13 +105,13 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 	struct piece piece = {};
 	u64 bytes = frame->bytes, *before;
 	struct heap *heap;
-	u32 index;
+	u64 index;
 
 	if (returned || bpf_probe_read_user(&piece.address, sizeof(piece.address), (void *)frame->object) ||
 	    !piece.address)
 		return;
 	index = find_heap(thread);
-	heap = heaps.lookup(&index);
+	heap = heaps.lookup(KEY(index));
 	if (!heap) {
 		LOSE(no_allocation, 1);
 		return;

@@ -24,4 +24,10 @@
 	_Pragma("clang loop unroll(disable)")                                          \
 	for ((i) = (first); ({ __asm__ volatile("" : "+r"(i)); (i) < (end); }); (i)++)
 
+/*
+ * The key of a map that is 32 bits wide, in a __u64. A number that is written to the stack whole is a new one to the
+ * verifier. With half of it written, it follows all that comes once for each old number that the other half may be of.
+ */
+#define KEY(number) ((__u32 *)&(number))
+
 #endif

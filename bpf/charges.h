@@ -31,18 +31,19 @@ INLINE void current_culprit(struct culprit *culprit)
 INLINE u32 new_charge(struct charge_key *key)
 {
 	struct charge *charge;
-	u32 index, *winner;
+	u64 index = 0;
+	u32 *winner;
 
-	if (free_charges.pop(&index))
+	if (free_charges.pop(KEY(index)))
 		return CHARGES;
-	charge = charges.lookup(&index);
+	charge = charges.lookup(KEY(index));
 	if (!charge)
 		return CHARGES;
 	charge->key = *key;
-	if (!charge_of.insert(key, &index))
+	if (!charge_of.insert(key, KEY(index)))
 		return index;
 	/* Another CPU was first, unless the kernel refused. */
-	free_charges.push(&index, 0);
+	free_charges.push(KEY(index), 0);
 	winner = charge_of.lookup(key);
 	return winner ? *winner : CHARGES;
 }
@@ -68,11 +69,12 @@ INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct 
 		.part = part,
 	};
 	struct charge *charge;
-	u32 *found, index;
+	u64 index;
+	u32 *found;
 
 	found = charge_of.lookup(&key);
 	index = found ? *found : new_charge(&key);
-	charge = charges.lookup(&index);
+	charge = charges.lookup(KEY(index));
 	if (!charge) {
 		LOSE(no_charge, 1);
 		return;

@@ -44,11 +44,11 @@ INLINE u64 id_at(u64 address)
 INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 ranks, u32 state)
 {
 	struct member *member;
-	u32 index;
+	u64 index = 0;
 
-	if (free_members.pop(&index))
+	if (free_members.pop(KEY(index)))
 		return NO_MEMBER;
-	member = members.lookup(&index);
+	member = members.lookup(KEY(index));
 	if (!member)
 		return NO_MEMBER;
 	member->id = id;
@@ -70,16 +70,17 @@ INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 r
 INLINE struct member *find_member(struct thread *thread, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
-	u32 *found = member_of.lookup(&key), index;
+	u32 *found = member_of.lookup(&key);
+	u64 index;
 
 	if (!found)
 		return NULL;
 	index = *found;
-	return members.lookup(&index);
+	return members.lookup(KEY(index));
 }
 
 /* The communicator with this handle is `index` from now on. */
-INLINE void live(struct thread *thread, struct member *member, u32 index, u64 handle)
+INLINE void live(struct thread *thread, struct member *member, u64 index, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
 	struct member *before = find_member(thread, handle);
@@ -89,7 +90,7 @@ INLINE void live(struct thread *thread, struct member *member, u32 index, u64 ha
 	member->handle = handle;
 	member->made_ns = bpf_ktime_get_ns();
 	BARRIER();
-	member->state = member_of.update(&key, &index) ? MEMBER_OVER : MEMBER_LIVE;
+	member->state = member_of.update(&key, KEY(index)) ? MEMBER_OVER : MEMBER_LIVE;
 }
 
 /* A call that makes a communicator: what its arguments tell is kept in a record, and the record in the frame. */
@@ -166,8 +167,9 @@ INLINE void devices_of_ranks(const struct function *function, const struct frame
 
 INLINE void member_ends(const struct function *function, struct thread *thread, struct frame *frame, u32 returned)
 {
-	u32 index = frame->object - 1, n = 1, devices[OWN_DEVICES], i;
-	struct member *member = members.lookup(&index);
+	u64 index = (u32)(frame->object - 1);
+	u32 n = 1, devices[OWN_DEVICES], i;
+	struct member *member = members.lookup(KEY(index));
 	u64 place, handle, id;
 
 	if (!member)
@@ -190,7 +192,7 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 		bpf_probe_read_user(&handle, sizeof(handle), (void *)(place + 8 * i));
 		if (i) {
 			index = new_member(thread, id, handle, i, n, MEMBER_BEGINS);
-			member = index == NO_MEMBER ? NULL : members.lookup(&index);
+			member = index == NO_MEMBER ? NULL : members.lookup(KEY(index));
 			if (!member) {
 				LOSE(no_communicator, 1);
 				break;
@@ -231,9 +233,9 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 
 	if (!member) {
 		/* Older than the probes: noted, so that the monitor can say so. */
-		u32 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
+		u64 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
 
-		member = index == NO_MEMBER ? NULL : members.lookup(&index);
+		member = index == NO_MEMBER ? NULL : members.lookup(KEY(index));
 		if (!member)
 			return;
 		live(thread, member, index, handle);

@@ -37,8 +37,7 @@ INLINE void follow_current(struct thread *woken, u64 now)
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct numbers numbers = {};
 	struct thread *thread;
-	u32 only = 0;
-	u64 *count = follower_count.lookup(&only);
+	u64 only = 0, *count = follower_count.lookup(KEY(only));
 
 	if (count && *count >= MOST_FOLLOWERS)
 		LOSE(no_follower, 1);

@@ -13,13 +13,13 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 {
 	u64 ns = now - thread->gap_ns;
 	struct slot *slot = NULL;
-	u32 number;
+	u64 number;
 
 	if (thread->gap_ns && ns <= LONGEST_GAP_NS) {
 		number = thread->gap_slot;
 		if (number == NO_SLOT)
 			thread->gap_slot = number = slot_number(thread, operation);
-		slot = slots.lookup(&number); /* NULL for NO_SLOT */
+		slot = slots.lookup(KEY(number)); /* NULL for NO_SLOT */
 	}
 	thread->gap_ns = 0;
 	/* Parts before the total, as for calls. */

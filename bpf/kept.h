@@ -65,14 +65,14 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 INLINE void keep_call(struct thread *thread, const struct frame *frame, struct slot *slot, u64 ns, u32 off,
 		      u32 returned)
 {
-	u32 only = 0, slow = is_slow(slot, ns), i;
-	u64 now = frame->start_ns + ns;
+	u32 slow = is_slow(slot, ns), i;
+	u64 only = 0, now = frame->start_ns + ns;
 	struct keeping *keeping;
 	struct kept_call *call;
 
 	if (!slow && slot->calls < slot->sample_at)
 		return;
-	keeping = keeping_of.lookup(&only);
+	keeping = keeping_of.lookup(KEY(only));
 	if (!keeping)
 		return;
 	if (second_over(now, keeping->since_ns)) {

@@ -60,12 +60,13 @@ INLINE u32 new_kernel(struct launched *key)
 {
 	struct launched *owner;
 	struct kernel *kernel;
-	u32 index, *winner;
+	u64 index = 0;
+	u32 *winner;
 
-	if (free_kernels.pop(&index))
+	if (free_kernels.pop(KEY(index)))
 		return NO_KERNEL;
-	owner = launched.lookup(&index);
-	kernel = kernels.lookup(&index);
+	owner = launched.lookup(KEY(index));
+	kernel = kernels.lookup(KEY(index));
 	if (!owner || !kernel)
 		return NO_KERNEL;
 	name_kernel(kernel, key);
@@ -74,11 +75,11 @@ INLINE u32 new_kernel(struct launched *key)
 	owner->generation = key->generation;
 	BARRIER();
 	owner->slot = key->slot;
-	if (!kernel_of.insert(key, &index))
+	if (!kernel_of.insert(key, KEY(index)))
 		return index;
 	/* Another thread of the process was first: its record is the one. */
 	owner->slot = 0;
-	free_kernels.push(&index, 0);
+	free_kernels.push(KEY(index), 0);
 	winner = kernel_of.lookup(key);
 	return winner ? *winner : NO_KERNEL;
 }
@@ -104,16 +105,17 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 		.born_ns = program_of(thread),
 		.slot = slot_of_operation(thread, operation) + 1,
 	}, *owner;
-	u32 only = 0, *reused = reuses.lookup(&only), *found, index;
-	u32 place = ((function ^ key.slot) * 0x9e3779b97f4a7c15ULL >> 48) & (LIKELY_KERNELS - 1);
-	u64 *likely = likely_kernel.lookup(&place), known;
+	u64 only = 0, index;
+	u32 *reused = reuses.lookup(KEY(only)), *found;
+	u64 place = ((function ^ key.slot) * 0x9e3779b97f4a7c15ULL >> 48) & (LIKELY_KERNELS - 1);
+	u64 *likely = likely_kernel.lookup(KEY(place)), known;
 
 	if (!reused || !likely)
 		return NULL;
 	/* Both halves at once: what it says of one launch is not taken for another's. */
 	known = *(volatile u64 *)likely;
-	index = known;
-	owner = launched.lookup(&index);
+	index = (u32)known;
+	owner = launched.lookup(KEY(index));
 	if (!owner || owner->slot != key.slot || owner->function != function ||
 	    owner->born_ns != key.born_ns || known >> 32 != *reused) {
 		known = (u64)*reused << 32;
@@ -125,7 +127,7 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 			return NULL;
 		*(volatile u64 *)likely = known | index;
 	}
-	return kernels.lookup(&index);
+	return kernels.lookup(KEY(index));
 }
 
 /* The call of a function that launches begins; its first arguments are in its frame. */

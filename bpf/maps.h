@@ -61,9 +61,9 @@ BPF_F_TABLE("array", u32, struct losses, losses, 1, BPF_F_MMAPABLE);
 
 INLINE struct losses *loss_counters(void)
 {
-	u32 only = 0;
+	u64 only = 0;
 
-	return losses.lookup(&only);
+	return losses.lookup(KEY(only));
 }
 
 /* Add `n` to one member of struct losses: rare, and shared by all CPUs. */

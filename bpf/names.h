@@ -24,39 +24,40 @@ BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 /* The program of the current process, or NULL where it has told of no kernel and launched none. By the kernel's own number. */
 INLINE struct told_program *told_program(void)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	return told_programs.lookup(&tgid);
+	return told_programs.lookup(KEY(tgid));
 }
 
 INLINE struct told_program *new_told_program(void)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct told_program fresh = {.born_ns = bpf_ktime_get_ns()}, *found = told_programs.lookup(&tgid);
+	u64 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct told_program fresh = {.born_ns = bpf_ktime_get_ns()}, *found = told_programs.lookup(KEY(tgid));
 
 	if (found)
 		return found;
-	told_programs.insert(&tgid, &fresh);
-	return told_programs.lookup(&tgid);
+	told_programs.insert(KEY(tgid), &fresh);
+	return told_programs.lookup(KEY(tgid));
 }
 
 /* The current process ends, or begins another program. */
 INLINE void forget_told_program(void)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	told_programs.delete(&tgid);
+	told_programs.delete(KEY(tgid));
 }
 
 /* The function is another kernel's from now on. */
 INLINE void function_is_reused(struct function_key *key)
 {
-	u32 only = 0, first = 1, *generation = generation_of.lookup(key), *count = reuses.lookup(&only);
+	u64 only = 0, first = 1;
+	u32 *generation = generation_of.lookup(key), *count = reuses.lookup(KEY(only));
 
 	if (generation)
 		__sync_fetch_and_add(generation, 1);
 	else
-		generation_of.update(key, &first);
+		generation_of.update(key, KEY(first));
 	if (count)
 		__sync_fetch_and_add(count, 1);
 }

@@ -39,8 +39,8 @@ INLINE void object_begins(const struct function *function, struct thread *thread
 /* The call of a frame with an object has returned. */
 INLINE void object_ends(struct thread *thread, struct frame *frame, u32 returned)
 {
-	u32 cookie = frame->function;
-	struct function *function = functions.lookup(&cookie);
+	u64 cookie = frame->function;
+	struct function *function = functions.lookup(KEY(cookie));
 
 	if (!function)
 		return;

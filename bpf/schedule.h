@@ -46,12 +46,12 @@ INLINE s64 current_system_call(void)
 INLINE int by_driver(struct thread *thread, u32 depth)
 {
 	struct function *function;
-	u32 cookie;
+	u64 cookie;
 
 	if (!depth)
 		return 0;
 	cookie = frame_at(thread, depth - 1)->function;
-	function = functions.lookup(&cookie);
+	function = functions.lookup(KEY(cookie));
 	return function && function->waits_for_gpu;
 }
 
@@ -96,6 +96,12 @@ INLINE u64 *parts_at(struct off_cpu *off, u64 level)
 	return off->inside[level];
 }
 
+/* `level`, above 0, where it holds something, else 0. */
+INLINE u32 used_level(const struct thread *thread, u32 level)
+{
+	return thread->off_levels >> level & 1 ? level : 0;
+}
+
 /* The same, with nothing in it where it was not in use. */
 INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 {
@@ -114,14 +120,13 @@ INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 INLINE void gets_cpu(struct thread *thread, u64 now)
 {
 	u64 since = thread->off_since_ns, woken = thread->woken_ns, *parts;
-	u64 part = thread->off_for;
-	u32 index = thread->index;
+	u64 part = thread->off_for, index = thread->index;
 	struct off_cpu *off;
 
 	if (!since)
 		return; /* its record is younger than its time on the CPU */
 	thread->off_since_ns = 0;
-	off = off_cpu.lookup(&index);
+	off = off_cpu.lookup(KEY(index));
 	if (!off || now <= since)
 		return;
 	parts = used_parts_at(thread, off, thread->depth);
@@ -140,7 +145,8 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 /* `thread` waits for `number` from `now` on. Who has that CPU now has had it since before. */
 INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 {
-	struct cpu *cpu = cpus.lookup(&number);
+	u64 key = number;
+	struct cpu *cpu = cpus.lookup(KEY(key));
 
 	thread->cpu = number;
 	thread->waiting_ns = now;
@@ -172,6 +178,26 @@ INLINE void is_on_cpu(struct thread *thread, u64 now)
 	}
 }
 
+/* Take away the innermost level, number `depth`, of a call that is counted nowhere: all belongs to the call around. */
+INLINE void drop_level(struct thread *thread, u32 depth)
+{
+	u64 index = thread->index, *own, *around;
+	struct off_cpu *off;
+	u32 i;
+
+	if (!depth || !used_level(thread, depth))
+		return;
+	off = off_cpu.lookup(KEY(index));
+	if (!off)
+		return;
+	own = parts_at(off, depth);
+	around = used_parts_at(thread, off, depth - 1);
+	thread->off_levels &= ~(1U << depth);
+#pragma unroll
+	for (i = RUNQUEUE; i < SPLITS; i++)
+		around[i] += own[i];
+}
+
 /*
  * Take away the innermost level, number `depth`. Where `slot` is given, what the level holds is counted there,
  * at most `ns` of it: a thread that loses the CPU between reading the clock and taking the call's frame away was
@@ -180,13 +206,13 @@ INLINE void is_on_cpu(struct thread *thread, u64 now)
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {
-	u64 *own, *around = NULL, held, part;
+	u64 index = thread->index, *own, *around = NULL, held, part;
 	struct off_cpu *off;
-	u32 index = thread->index, i;
+	u32 i;
 
 	if (depth > DEPTH || !(thread->off_levels >> depth & 1))
 		return;
-	off = off_cpu.lookup(&index);
+	off = off_cpu.lookup(KEY(index));
 	if (!off)
 		return;
 	own = parts_at(off, depth);
@@ -207,17 +233,12 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 	}
 }
 
-/* `level`, above 0, where it holds something, else 0. */
-INLINE u32 used_level(const struct thread *thread, u32 level)
-{
-	return thread->off_levels >> level & 1 ? level : 0;
-}
-
 /* What `level`, as used_level() gave it, held before it was taken away: nothing writes there until it is next in use. */
 INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
 {
-	u32 index = thread->index, i;
-	struct off_cpu *off = level ? off_cpu.lookup(&index) : NULL;
+	u64 index = thread->index;
+	u32 i;
+	struct off_cpu *off = level ? off_cpu.lookup(KEY(index)) : NULL;
 	const u64 *own = off ? parts_at(off, level) : NULL;
 
 #pragma unroll
@@ -242,6 +263,10 @@ INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
 }
 
 INLINE void is_on_cpu(struct thread *thread, u64 now)
+{
+}
+
+INLINE void drop_level(struct thread *thread, u32 depth)
 {
 }
 

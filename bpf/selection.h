@@ -53,15 +53,15 @@ INLINE int goes_on(const struct cuda_program *program)
 /* The program that the current process runs; `tgid` is the number by which the monitor knows it. */
 INLINE struct cuda_program *find_cuda_program(u32 tgid)
 {
-	struct cuda_program *program = cuda_programs.lookup(&tgid), *fresh;
-	u32 only = 0;
+	u64 key = tgid, only = 0;
+	struct cuda_program *program = cuda_programs.lookup(KEY(key)), *fresh;
 
 	if (program && (!program->over || goes_on(program)))
 		return program;
-	fresh = no_cuda_program.lookup(&only);
-	if (!fresh || cuda_programs.update(&tgid, fresh))
+	fresh = no_cuda_program.lookup(KEY(only));
+	if (!fresh || cuda_programs.update(KEY(key), fresh))
 		return NULL;
-	program = cuda_programs.lookup(&tgid);
+	program = cuda_programs.lookup(KEY(key));
 	if (program)
 		program->born_ns = bpf_ktime_get_ns();
 	return program;
@@ -85,17 +85,19 @@ INLINE void end_cuda_program(u32 over)
 /* `program` makes CUDA ready: if for the first time, all that its threads choose will be seen. */
 INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 {
+	u64 key = tgid;
+
 	if (!program->watched)
-		program->watched = older_programs.lookup(&tgid) ? WATCHED_LATE : WATCHED_BEGIN;
+		program->watched = older_programs.lookup(KEY(key)) ? WATCHED_LATE : WATCHED_BEGIN;
 }
 
 /* `program` makes a call, and did not make CUDA ready before it, as far as was seen. */
 INLINE void is_older(struct cuda_program *program, u32 tgid)
 {
-	u32 known = 1;
+	u64 key = tgid, known = 1;
 
 	program->watched = WATCHED_LATE;
-	older_programs.update(&tgid, &known); /* though room be made for another program */
+	older_programs.update(KEY(key), KEY(known)); /* though room be made for another program */
 }
 
 /* From now on the calls of `thread` go to `device`, and so does its time between them. */
@@ -119,9 +121,9 @@ INLINE void choose_context(struct thread *thread, u64 context, u32 device)
  * ready. One that had called before may have chosen before. Asked once a thread, when its first call returns: the
  * runtime makes CUDA ready in its first call.
  */
-INLINE void decide_device(struct thread *thread, u32 cookie)
+INLINE void decide_device(struct thread *thread, u64 cookie)
 {
-	struct function *function = functions.lookup(&cookie);
+	struct function *function = functions.lookup(KEY(cookie));
 	struct cuda_program *program;
 
 	if (!function || !function->waits_for_gpu)

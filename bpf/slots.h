@@ -10,23 +10,24 @@
 INLINE u32 new_slot(struct slot_key *key)
 {
 	struct owner *owner;
-	u32 slot, *winner;
+	u64 slot = 0;
+	u32 *winner;
 
-	if (free_slots.pop(&slot))
+	if (free_slots.pop(KEY(slot)))
 		return NO_SLOT;
-	owner = owners.lookup(&slot);
+	owner = owners.lookup(KEY(slot));
 	if (!owner)
 		return NO_SLOT;
 	owner->cgroup_id = key->cgroup_id;
 	owner->tgid = key->tgid;
 	BARRIER();
 	owner->operation = key->operation;
-	if (!slot_of.insert(key, &slot))
+	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
 	/* Another thread of the process was first: its slot is the one. */
 	owner->operation = 0;
 	owner->tgid = 0;
-	free_slots.push(&slot, 0);
+	free_slots.push(KEY(slot), 0);
 	winner = slot_of.lookup(key);
 	return winner ? *winner : NO_SLOT;
 }
@@ -61,18 +62,18 @@ INLINE u32 slot_of_operation(struct thread *thread, u32 operation)
 INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 {
 	struct cached_slot *cached = &thread->cached[cache_place(operation)];
-	u32 slot;
+	u64 slot;
 
 	if (cached->operation == operation) {
 		slot = cached->slot;
-		return slots.lookup(&slot);
+		return slots.lookup(KEY(slot));
 	}
 	slot = slot_number(thread, operation);
 	if (slot == NO_SLOT)
 		return NULL;
 	cached->slot = slot;
 	cached->operation = operation;
-	return slots.lookup(&slot);
+	return slots.lookup(KEY(slot));
 }
 
 /* Count the time of one call, which has to be in the slot's other members by now. */
@@ -96,11 +97,11 @@ INLINE void count_ns(struct slot *slot, u64 ns)
 
 INLINE void count(struct slot *slot, const struct frame *frame, u64 ns, u32 returned)
 {
-	u32 cookie = frame->function;
+	u64 cookie = frame->function;
 	struct function *function;
 
 	if (returned) {
-		function = functions.lookup(&cookie);
+		function = functions.lookup(KEY(cookie));
 		if (!function || returned != function->pending) {
 			__sync_fetch_and_add(&slot->errors, 1);
 			slot->last_error = returned;

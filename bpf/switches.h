@@ -19,8 +19,9 @@
 int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 {
 	const void *leaving = (void *)ctx->args[1], *coming = (void *)ctx->args[2];
-	u32 number = bpf_get_smp_processor_id(), tid = bpf_get_current_pid_tgid();
-	struct cpu *cpu = cpus.lookup(&number);
+	u64 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = cpus.lookup(KEY(number));
+	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread;
 	u64 now = 0;
 

@@ -28,9 +28,9 @@ INLINE u32 forgotten(struct thread *thread, u32 value)
 
 INLINE struct likely *likely_thread(u32 tid)
 {
-	u32 place = tid & (LIKELY - 1);
+	u64 place = tid & (LIKELY - 1);
 
-	return likely_thread_of.lookup(&place);
+	return likely_thread_of.lookup(KEY(place));
 }
 
 /*
@@ -39,6 +39,7 @@ INLINE struct likely *likely_thread(u32 tid)
  */
 INLINE struct thread *find_thread(u32 tid)
 {
+	u64 key = tid;
 	struct likely *likely = likely_thread(tid);
 	struct thread *thread;
 	u32 *index;
@@ -48,7 +49,7 @@ INLINE struct thread *find_thread(u32 tid)
 	thread = threads.lookup(&likely->thread);
 	if (thread && thread->tid == tid)
 		return thread;
-	index = thread_of.lookup(&tid);
+	index = thread_of.lookup(KEY(key));
 	if (!index)
 		return NULL;
 	likely->thread = *index;
@@ -63,11 +64,11 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 {
 	struct likely *likely = likely_thread(tid);
 	struct thread *thread;
-	u32 index;
+	u64 index = 0, key = tid;
 
-	if (!likely || free_threads.pop(&index))
+	if (!likely || free_threads.pop(KEY(index)))
 		return NULL;
-	thread = threads.lookup(&index);
+	thread = threads.lookup(KEY(index));
 	if (!thread)
 		return NULL;
 	thread->index = index;
@@ -82,8 +83,8 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->runtime_device = 0;
 	thread->contexts_below = 0;
 	thread->context = 0;
-	if (thread_of.update(&tid, &index)) {
-		free_threads.push(&index, 0);
+	if (thread_of.update(KEY(key), KEY(index))) {
+		free_threads.push(KEY(index), 0);
 		return NULL;
 	}
 	__sync_fetch_and_add(&likely->records, 1);
@@ -100,13 +101,12 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 INLINE void end_following(struct thread *thread)
 {
 #ifdef WITH_SPLITS
-	u32 only = 0;
-	u64 *count;
+	u64 only = 0, *count;
 
 	if (!thread->link)
 		return;
 	thread->link = 0;
-	count = follower_count.lookup(&only);
+	count = follower_count.lookup(KEY(only));
 	if (count)
 		__sync_fetch_and_add(count, -1);
 #endif
@@ -116,8 +116,8 @@ INLINE void end_following(struct thread *thread)
 /* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
 INLINE struct cpu *end_waiting(struct thread *thread)
 {
-	u32 number = thread->cpu;
-	struct cpu *cpu = cpus.lookup(&number);
+	u64 number = thread->cpu;
+	struct cpu *cpu = cpus.lookup(KEY(number));
 
 	if (cpu)
 		__sync_fetch_and_add(&cpu->waiting, -1);
@@ -133,15 +133,16 @@ INLINE void drop_thread(u32 tid)
 {
 	struct likely *likely = likely_thread(tid);
 	struct thread *thread;
-	u32 *found, index;
+	u64 key = tid, index;
+	u32 *found;
 
 	if (!likely || !likely->records)
 		return;
-	found = thread_of.lookup(&tid);
+	found = thread_of.lookup(KEY(key));
 	if (!found)
 		return;
 	index = *found;
-	thread = threads.lookup(&index);
+	thread = threads.lookup(KEY(index));
 	if (!thread)
 		return;
 	if (thread->depth) {
@@ -160,9 +161,9 @@ INLINE void drop_thread(u32 tid)
 		end_waiting(thread);
 	}
 #endif
-	thread_of.delete(&tid);
+	thread_of.delete(KEY(key));
 	__sync_fetch_and_add(&likely->records, -1);
-	free_threads.push(&index, 0);
+	free_threads.push(KEY(index), 0);
 }
 
 /* The cgroup of the current thread, looked at once an outermost call: remembered slots are of one cgroup. */

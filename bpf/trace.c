@@ -37,7 +37,7 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		/* At the same place: the function above jumped here as its last act and is alive, or it is gone. */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
-		end_level(thread, depth, NULL, 0);
+		drop_level(thread, depth);
 		depth--;
 		dropped++;
 	}
@@ -53,9 +53,9 @@ int call_begins(struct pt_regs *ctx)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	u64 sp = SP_AT_ENTRY(ctx), bytes = 0;
-	u32 cookie = attach_cookie(ctx);
+	u64 cookie = (u32)attach_cookie(ctx);
 	struct thread *thread = find_thread(pid_tgid);
-	struct function *function = functions.lookup(&cookie);
+	struct function *function = functions.lookup(KEY(cookie));
 	struct numbers numbers = {};
 	struct frame *frame;
 	u32 depth, operation;
@@ -154,7 +154,7 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 			depth = forgotten(thread, depth);
 			if (depth <= thread->depth)
 				break;
-			end_level(thread, depth, NULL, 0);
+			drop_level(thread, depth);
 			depth--;
 		}
 	} else if (found < 0 && depth < DEPTH) {
@@ -167,8 +167,8 @@ int call_returns(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct thread *thread = find_thread(bpf_get_current_pid_tgid());
-	u64 sp = SP_AT_RETURN(ctx), ns;
-	u32 cookie, depth, off;
+	u64 sp = SP_AT_RETURN(ctx), cookie, ns;
+	u32 depth, off;
 	struct function *function;
 	struct frame *frame;
 	struct slot *slot;
@@ -181,7 +181,7 @@ int call_returns(struct pt_regs *ctx)
 		LOSE(no_entry, 1);
 		return 0;
 	}
-	cookie = attach_cookie(ctx);
+	cookie = (u32)attach_cookie(ctx);
 	frame = frame_at(thread, depth - 1);
 	if (frame->sp != sp || frame->function != cookie) {
 		int found = find_frame(thread, depth, sp, cookie);
@@ -193,15 +193,15 @@ int call_returns(struct pt_regs *ctx)
 	depth = forgotten(thread, depth);
 	frame = frame_at(thread, depth - 1);
 	place_call(thread, frame);
+	if (frame->object)
+		object_ends(thread, frame, RETURNED(ctx));
 	/* Before the call is over, so that the monitor knows of it at any time, as open or by this. */
-	function = functions.lookup(&cookie);
+	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)
 		was_active(thread, frame, now);
 	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
-	if (frame->object)
-		object_ends(thread, frame, RETURNED(ctx));
 	/* The call is over: from here on, time belongs to what is around it. */
 	thread->depth = depth - 1;
 	BARRIER();
