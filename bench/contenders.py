@@ -18,8 +18,10 @@ from model.errors import Told
 from probes.attach import Attacher, Attachment, MultiAttacher, Point
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import UPROBE_MULTI
+from probes.compiled import KPROBE
 from probes.kernel_side import KernelSide
-from probes.programs import SOURCE, load_beside
+from probes.programs import load_prepared
+from probes.recipes import Recipe
 
 READY_SECONDS: Final = 60.0
 """How long a tool may take to begin, or to end, before it counts as hung."""
@@ -52,16 +54,13 @@ class EmptyPrograms:
     """The empty pair of programs, loaded as stalltop loads its own, for one way of attaching."""
 
     def __init__(self, way: str) -> None:
-        self._fds = load_beside(
-            {
-                "text": (Path(__file__).parent / "native/empty.c").read_text(),
-                "cflags": [],
-                "headers": str(SOURCE / "headers"),
-                "maps": (),
-                "probes": ("call_begins", "call_returns"),
-                "raw_tracepoints": (),
-                "attach_type": UPROBE_MULTI if way == "multi" else -1,
-            }
+        self._fds = load_prepared(
+            Recipe(
+                (Path(__file__).parent / "native/empty.c").read_text(),
+                {"call_begins": KPROBE, "call_returns": KPROBE},
+            ),
+            {},
+            attach_type=UPROBE_MULTI if way == "multi" else 0,
         )
         entry, returns = self._fds["call_begins"], self._fds["call_returns"]
         self._attacher: Attacher = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from probes.bpf_calls import UPROBE_MULTI, attach_uprobe_multi
-from probes.programs import SOURCE
+from probes.recipes import SOURCE
 
 RING_PAGES = 256
 """1 MiB: room for 16 thousand events."""

@@ -134,8 +134,6 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 		LOSE(no_slice, 1);
 }
 
-#define FIELD(to, from, offset) bpf_probe_read_kernel(&(to), sizeof(to), (void *)((u64)(from) + (offset)))
-
 /* The same for the task that has `cpu`, another one than this. Its numbers are the kernel's own. */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
@@ -148,10 +146,10 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 		from = since;
 	if (!task || from >= until)
 		return;
-	FIELD(tid, task, TASK_PID);
-	FIELD(culprit.tgid, task, TASK_TGID);
-	if (!tid || FIELD(at, task, TASK_CGROUPS) || FIELD(at, at, CGROUPS_DEFAULT) ||
-	    FIELD(at, at, CGROUP_NODE) || FIELD(culprit.cgroup_id, at, NODE_ID))
+	READ(tid, task, TASK_PID);
+	READ(culprit.tgid, task, TASK_TGID);
+	if (!tid || READ(at, task, TASK_CGROUPS) || READ(at, at, CGROUPS_DEFAULT) ||
+	    READ(at, at, CGROUP_NODE) || READ(culprit.cgroup_id, at, NODE_ID))
 		return;
 	charge(thread, operation, RUNQUEUE, &culprit, until - from);
 #endif

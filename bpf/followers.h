@@ -13,7 +13,6 @@
 
 #define LONGEST_CHAIN 3             /* links: wakers of wakers of wakers */
 #define FOLLOWED_WAIT_NS 100000     /* who ends a shorter wait does not matter enough to be followed */
-#define MOST_FOLLOWERS (THREADS / 4)
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
@@ -24,7 +23,7 @@ INLINE int current_wakes(u32 part, u32 *flags)
 {
 	void *task = current_task();
 
-	if (!(BY_ANY >> part & 1) || !(u32)bpf_get_current_pid_tgid() || FIELD(*flags, task, TASK_FLAGS) ||
+	if (!(BY_ANY >> part & 1) || !(u32)bpf_get_current_pid_tgid() || READ(*flags, task, TASK_FLAGS) ||
 	    *flags & PF_KTHREAD)
 		return 0;
 	/* On its way out it may have been in any system call, or in none. */

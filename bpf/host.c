@@ -21,9 +21,6 @@ INLINE void drop(void)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* A member of a kernel struct, read into `into`: all that is read of the kernel's memory is read by this. */
-#define READ(into, from, offset) bpf_probe_read_kernel(&(into), sizeof(into), (const void *)(from) + (offset))
-
 /* The current process as the monitor knows it, 0 where it does not. */
 INLINE u32 own_tgid(void)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The maps. SLOTS, THREADS, CPUS and RING_PAGES are given when the programs are compiled. */
+/*
+ * The maps. SLOTS, THREADS and CPUS stand for sizes that are given when they are made, and RING_PAGES is given then, too:
+ * see probes/recipes.py.
+ */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
 

@@ -62,7 +62,7 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 	u32 state = 0, part;
 
 	/* A state of 0 or one without these bits: it was woken before it had even left. */
-	bpf_probe_read_kernel(&state, sizeof(state), task + TASK_STATE);
+	READ(state, task, TASK_STATE);
 	if (preempted || !(state & TASK_ASLEEP))
 		return RUNQUEUE;
 	if (!(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)))

@@ -50,7 +50,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 		}
 	}
 	tid = 0;
-	bpf_probe_read_kernel(&tid, sizeof(tid), coming + TASK_PID);
+	READ(tid, coming, TASK_PID);
 	if (tid) {
 		thread = find_thread(tid);
 		if (thread) {
@@ -70,7 +70,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	u64 now, since;
 	u32 tid = 0;
 
-	bpf_probe_read_kernel(&tid, sizeof(tid), (void *)ctx->args[0] + TASK_PID);
+	READ(tid, ctx->args[0], TASK_PID);
 	if (!tid)
 		return 0;
 	thread = find_thread(tid);
@@ -96,7 +96,7 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	u32 tid = 0, state = 0;
 	u64 now;
 
-	bpf_probe_read_kernel(&tid, sizeof(tid), task + TASK_PID);
+	READ(tid, task, TASK_PID);
 	if (!tid)
 		return 0;
 	thread = find_thread(tid);
@@ -109,7 +109,7 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	cpu = end_waiting(thread);
 	/* One that is only about to be woken has not waited where it was: its wait is all for the CPU it gets. */
-	bpf_probe_read_kernel(&state, sizeof(state), task + TASK_STATE);
+	READ(state, task, TASK_STATE);
 	if (state)
 		now = thread->waiting_ns;
 	else if (cpu)

@@ -1,4 +1,4 @@
-"""The few ``bpf()`` and ``perf_event_open()`` system calls that BCC has no function for."""
+"""The ``bpf()`` and ``perf_event_open()`` system calls."""
 
 from __future__ import annotations
 
@@ -20,11 +20,19 @@ _NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
 
 _BPF: Final = 0
 _PERF_EVENT_OPEN: Final = 1
+_NAME_BYTES: Final = 16
+"""BPF_OBJ_NAME_LEN, with the 0 that ends a name."""
+_LOG_STATISTICS: Final = 4  # BPF_LOG_STATS, of the kernel's linux/bpf_verifier.h
+_LOG_ALL: Final = 1
+_LOG_BYTES: Final = 1 << 24
+"""Room for what the verifier says of a program that it refuses: as much as kernels from 5.2 on write."""
 
 # enum bpf_cmd, of linux/bpf.h
+_MAP_CREATE: Final = 0
 _MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
 _MAP_DELETE_ELEM: Final = 3
+_PROG_LOAD: Final = 5
 _OBJ_GET_INFO_BY_FD: Final = 15
 _MAP_LOOKUP_BATCH: Final = 24
 _RAW_TRACEPOINT_OPEN: Final = 17
@@ -66,6 +74,78 @@ def _number(call: int) -> ctypes.c_long:
 def _bpf(command: int, attributes: bytes) -> int:
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     return _system_call(_number(_BPF), ctypes.c_int(command), buffer, ctypes.c_uint(len(attributes)))
+
+
+class Refused(OSError):
+    """The kernel did not take a map or a program: ``what`` names it, ``log`` is what the verifier said."""
+
+    def __init__(self, error: OSError, what: str, log: str = "") -> None:
+        super().__init__(error.errno, error.strerror)
+        self.what = what
+        self.log = log
+
+
+def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: int, flags: int) -> int:
+    """Descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises Refused."""
+    short = name.encode()[: _NAME_BYTES - 1]
+    try:
+        return _bpf(
+            _MAP_CREATE,
+            struct.pack("=IIIIIII16s", kind, key_bytes, value_bytes, entries, flags, 0, 0, short),
+        )
+    except OSError as error:
+        raise Refused(error, f"map {name}") from error
+
+
+def load_program(
+    name: str, kind: int, code: bytes, *, attach_type: int = 0, statistics: list[str] | None = None
+) -> int:
+    """Descriptor of a program that the kernel has checked and taken.
+
+    ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. What the verifier says of
+    its own work is appended to ``statistics``. Raises Refused.
+    """
+    log = ctypes.create_string_buffer(1 << 16) if statistics is not None else None
+    try:
+        fd = _load(name, kind, code, attach_type, _LOG_STATISTICS if log is not None else 0, log)
+    except OSError as error:
+        raise Refused(error, f"program {name}", _why(name, kind, code, attach_type)) from error
+    if statistics is not None and log is not None:
+        statistics.append(log.value.decode(errors="replace"))
+    return fd
+
+
+def _load(
+    name: str, kind: int, code: bytes, attach_type: int, level: int, log: ctypes.Array[ctypes.c_char] | None
+) -> int:
+    instructions = ctypes.create_string_buffer(code, len(code))
+    licence = ctypes.create_string_buffer(b"GPL")
+    attributes = struct.pack(
+        "=IIQQIIQII16sII",
+        kind,
+        len(code) // 8,
+        ctypes.addressof(instructions),
+        ctypes.addressof(licence),
+        level,
+        len(log) if log is not None else 0,
+        ctypes.addressof(log) if log is not None else 0,
+        0,
+        0,
+        name.encode()[: _NAME_BYTES - 1],
+        0,
+        attach_type,
+    )
+    return _bpf(_PROG_LOAD, attributes)
+
+
+def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
+    """What the verifier says of a program that it refuses; '' if nothing."""
+    log = ctypes.create_string_buffer(_LOG_BYTES)
+    try:
+        os.close(_load(name, kind, code, attach_type, _LOG_ALL, log))
+    except OSError:
+        return log.value.decode(errors="replace")
+    return ""
 
 
 def get(map_fd: int, key: bytes, size: int) -> bytes:

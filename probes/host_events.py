@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from model.errors import CannotTrace
 from probes.attach import close_together
 from probes.bpf_calls import attach_raw_tracepoint, get, take_all
+from probes.compiled import RAW_TRACEPOINT
 from probes.host_parts import BLOCK_CGROUP, PARTS, Part
-from probes.programs import SOURCE, load_beside, pid_namespace, source_text
+from probes.programs import load_prepared, pid_namespace
+from probes.recipes import Recipe, source_text
 from probes.task_offsets import KernelTypes, NoTypes
 from probes.text import clean
 
@@ -254,28 +256,24 @@ class _Loaded:
         """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         programs = [name for part in parts for name in part.programs]
-        fds = load_beside(
-            {
-                "text": source_text("host.c"),
-                "cflags": [
-                    *pid_namespace(),
-                    *(f"-D{part.flag}" for part in parts),
-                    *(f"-D{name}={offset}" for name, offset in offsets.items()),
-                ],
-                "headers": str(SOURCE / "headers"),
-                "maps": [*maps, _DROPPED],
-                "probes": [],
-                "raw_tracepoints": programs,
-                "attach_type": -1,
-                "niceness": _COMPILER_NICENESS,
-            }
+        values = {**pid_namespace(), **offsets}
+        fds = load_prepared(
+            Recipe(
+                source_text("host.c"),
+                dict.fromkeys(programs, RAW_TRACEPOINT),
+                tuple(f"-D{part.flag}" for part in parts),
+                tuple(values),
+            ),
+            values,
+            niceness=_COMPILER_NICENESS,
         )
         links: list[int] = []
         try:
             for part in parts:
                 links += _attached(part, fds, unknown)
         finally:
-            for name in programs:  # a link keeps its program
+            # A link keeps its program, and a program its maps.
+            for name in fds.keys() - {*maps, _DROPPED}:
                 os.close(fds.pop(name))
         return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
 

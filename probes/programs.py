@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import mmap
+import errno
 import os
 import platform
 import re
-import socket
-import subprocess
-import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-import bpf
 from model.errors import CannotTrace
-from probes import layout, load_programs
-from probes.bpf_calls import UPROBE_MULTI, map_memory
+from probes import layout
+from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory
+from probes.preparing import Prepared, may_not, prepare
+from probes.recipes import RING_BYTES as RING_SIZE
+from probes.recipes import Recipe, tracing
 from probes.ring import Ring
 from probes.task_offsets import TaskOffsets
 
-SOURCE: Final = Path(bpf.__file__).parent
 OLDEST_KERNEL: Final = (5, 15)
 """The first with attach cookies for probes (bpf_get_attach_cookie)."""
-LOAD_SECONDS: Final = 60.0
-"""How long compiling may take before it counts as hung; it takes well under a second."""
 RING_BYTES: Final = 512 << 10
 """Room for calls that are kept one by one until they are read: 2,700, which is what ten seconds bring."""
-INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
-
-_INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
 """Inode of the host's own (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
@@ -93,79 +86,31 @@ class Programs:
 
     def close(self) -> None:
         """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
-        for fd in (
-            self.entry,
-            self.returns,
-            self.ends,
-            self.execs,
-            self.switches,
-            self.wakes,
-            self.moves,
-            self.functions,
-            self.slot_of,
-            self.free_slots,
-            self.free_threads,
-            self.charge_of,
-            self.free_charges,
-            self.heap_of,
-            self.pieces,
-            self.free_heaps,
-            self.activity_of,
-            self.free_activities,
-            self.member_of,
-            self.free_members,
-            self.naming,
-            self.named,
-            self.choosing,
-            self.chosen,
-            self.cuda_programs,
-            self.older_programs,
-            self.kernel_of,
-            self.free_kernels,
-            self.told_programs,
-            self.registered,
-        ):
+        for name in _DESCRIPTORS:
+            fd = getattr(self, name)
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
 
 
-_MAPS: Final = (
-    *("functions", "slots", "owners", "slot_of", "free_slots", "threads", "free_threads", "losses"),
-    *("heaps", "heap_of", "pieces", "free_heaps", "members", "member_of", "free_members"),
-    *("activities", "activity_of", "free_activities"),
-    *("kernels", "launched", "kernel_of", "free_kernels", "told_programs", "registered"),
-    *("cuda_programs", "older_programs"),
-    *("keeping_of", "kept_calls"),
-)
-_PROBES: Final = (
-    *("call_begins", "call_returns", "naming_begins", "naming_returns"),
-    *("choosing_begins", "choosing_returns"),
-)
-_RAW_TRACEPOINTS: Final = ("thread_ends", "program_begins")
-_SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
-"""Raw tracepoints that are there only where calls are split, as the next maps."""
-_CHARGING: Final = ("charges", "charge_of", "free_charges")
-
-
-def source_text(name: str = "trace.c") -> str:
-    """A file of ``bpf/`` with its own headers in place: BCC understands maps in one text only."""
-    included: set[str] = set()
-
-    def lines_of(name: str) -> list[str]:
-        lines = [f'#line 1 "{name}"']
-        for number, line in enumerate((SOURCE / name).read_text().splitlines(), 1):
-            found = _INCLUDE.fullmatch(line)
-            if found is None:
-                lines.append(line)
-            elif found[1] in included:
-                lines.append("")
-            else:
-                included.add(found[1])
-                lines += [*lines_of(found[1]), f'#line {number + 1} "{name}"']
-        return lines
-
-    return "\n".join(lines_of(name)) + "\n"
+_DESCRIPTORS: Final = {
+    field.name: {
+        "entry": "call_begins",
+        "returns": "call_returns",
+        "ends": "thread_ends",
+        "execs": "program_begins",
+        "switches": "thread_switches",
+        "wakes": "thread_wakes",
+        "moves": "thread_moves",
+        "naming": "naming_begins",
+        "named": "naming_returns",
+        "choosing": "choosing_begins",
+        "chosen": "choosing_returns",
+    }.get(field.name, field.name)
+    for field in fields(Programs)
+    if field.type == "int"
+}
+"""What has a descriptor, with its name in ``bpf/``."""
 
 
 def load(
@@ -182,52 +127,24 @@ def load(
     ``ring_bytes`` is the room for calls that are kept one by one: a power of two, and whole pages. Raises
     CannotTrace with the reason and the remedy.
     """
-    flags = [f"-DSLOTS={slots}", f"-DTHREADS={threads}", *pid_namespace()]
-    flags += [f"-DRING_PAGES={ring_bytes // mmap.PAGESIZE}", f"-DPAGE_SIZE={mmap.PAGESIZE}"]
-    if task is not None:
-        flags += ["-DWITH_SPLITS", f"-DCPUS={possible_cpus()}", *task.definitions()]
-    request: dict[str, object] = {
-        "text": source_text(),
-        "cflags": flags,
-        "headers": str(SOURCE / "headers"),
-        "maps": _MAPS if task is None else _MAPS + _CHARGING,
-        "probes": _PROBES,
-        "raw_tracepoints": _RAW_TRACEPOINTS if task is None else _RAW_TRACEPOINTS + _SPLITTING,
-        "attach_type": UPROBE_MULTI if multi else -1,
-    }
-    fds = load_beside(request)
+    namespace = pid_namespace()
+    offsets = {} if task is None else task.values()
+    fds = load_prepared(
+        tracing(list(offsets), list(namespace)),
+        {
+            "SLOTS": slots,
+            "THREADS": threads,
+            "MOST_FOLLOWERS": threads // 4,
+            "CPUS": possible_cpus(),
+            RING_SIZE: ring_bytes,
+            **offsets,
+            **namespace,
+        },
+        attach_type=UPROBE_MULTI if multi else 0,
+    )
     try:
         return Programs(
-            entry=fds["call_begins"],
-            returns=fds["call_returns"],
-            ends=fds["thread_ends"],
-            execs=fds["program_begins"],
-            switches=fds.get("thread_switches", -1),
-            wakes=fds.get("thread_wakes", -1),
-            moves=fds.get("thread_moves", -1),
-            functions=fds["functions"],
-            slot_of=fds["slot_of"],
-            free_slots=fds["free_slots"],
-            free_threads=fds["free_threads"],
-            charge_of=fds.get("charge_of", -1),
-            free_charges=fds.get("free_charges", -1),
-            heap_of=fds["heap_of"],
-            pieces=fds["pieces"],
-            free_heaps=fds["free_heaps"],
-            activity_of=fds["activity_of"],
-            free_activities=fds["free_activities"],
-            member_of=fds["member_of"],
-            free_members=fds["free_members"],
-            naming=fds["naming_begins"],
-            named=fds["naming_returns"],
-            choosing=fds["choosing_begins"],
-            chosen=fds["choosing_returns"],
-            cuda_programs=fds["cuda_programs"],
-            older_programs=fds["older_programs"],
-            kernel_of=fds["kernel_of"],
-            free_kernels=fds["free_kernels"],
-            told_programs=fds["told_programs"],
-            registered=fds["registered"],
+            **{name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()},
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
@@ -241,12 +158,11 @@ def load(
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )
-    except BaseException as error:
-        for fd in fds.values():
+    except OSError as error:
+        raise CannotTrace(f"the kernel's counters could not be mapped: {error}") from error
+    finally:
+        for fd in fds.values():  # of maps that only the programs use
             os.close(fd)
-        if isinstance(error, OSError):
-            raise CannotTrace(f"the kernel's counters could not be mapped: {error}") from error
-        raise
 
 
 def possible_cpus() -> int:
@@ -275,52 +191,41 @@ def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
         os.close(fd)
 
 
-def load_beside(request: dict[str, object]) -> dict[str, int]:
-    """Descriptors by name of what ``request`` (see ``probes.load_programs``) asks for.
+def load_prepared(
+    recipe: Recipe, values: Mapping[str, int], *, attach_type: int = 0, niceness: int = 0
+) -> dict[str, int]:
+    """Descriptors by name of the maps and programs of ``recipe``, with ``values`` filled in.
 
-    Compiled in a process of its own. Raises CannotTrace with the reason and the remedy.
+    What was kept and is refused by the kernel is compiled anew once: what it was compiled by may have been at
+    fault. Raises CannotTrace with the reason and the remedy.
     """
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            try:
-                done = subprocess.run(
-                    [sys.executable, "-P", load_programs.__file__, str(theirs.fileno())],
-                    input=json.dumps(request).encode(),
-                    capture_output=True,
-                    pass_fds=[theirs.fileno()],
-                    cwd="/",  # the compiler wants one that exists
-                    timeout=LOAD_SECONDS,
-                    check=False,
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise CannotTrace(f"the kernel's programs could not be compiled: {error}") from error
-        message, fds, _, _ = socket.recv_fds(ours, 65536, 64)
-    told = done.stderr.decode(errors="replace")
-    answer = (
-        json.loads(message) if message else {"failed": "compile", "detail": f"exit status {done.returncode}"}
-    )
-    if "failed" in answer:
-        for fd in fds:
-            os.close(fd)
-        raise _reason(str(answer["failed"]), str(answer["detail"]), told)
-    return dict(zip(answer["names"], fds, strict=True))
+    prepared = prepare(recipe, niceness=niceness)
+    try:
+        return _load(prepared, values, attach_type)
+    except Refused as refused:
+        if not prepared.kept or refused.errno == errno.EPERM:
+            raise refusal(refused) from refused
+    try:
+        return _load(prepare(recipe, anew=True, niceness=niceness), values, attach_type)
+    except Refused as refused:
+        raise refusal(refused) from refused
 
 
-def _reason(failed: str, detail: str, told: str) -> CannotTrace:
-    if failed == "import":
-        return CannotTrace(f"BCC is missing ({detail})", INSTALL_BCC)
-    complaints = [line.strip() for line in told.splitlines() if line.strip()]
-    named = [line for line in complaints if "error:" in line] or complaints
-    why = f"{detail}: {named[0] if failed == 'compile' else named[-1]}" if named else detail
-    if "Operation not permitted" in told or "super-user" in detail:
-        return CannotTrace(
-            f"this user or container may not load eBPF programs ({why})",
-            "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",
-        )
-    return CannotTrace(
-        f"the kernel's programs could not be {failed}ed: {why}".replace("compileed", "compiled")
-    )
+def _load(prepared: Prepared, values: Mapping[str, int], attach_type: int) -> dict[str, int]:
+    return prepared.compiled.load(values, attach_type=attach_type)
+
+
+def refusal(refused: Refused) -> CannotTrace:
+    """Why the kernel did not take a program, in a line."""
+    if refused.errno == errno.EPERM:
+        return may_not(f"{refused.what}: {refused.strerror}")
+    said = [
+        line.strip()
+        for line in refused.log.splitlines()
+        if line.strip() and not line.startswith(("processed ", "verification time ", "stack depth "))
+    ]
+    why = f"{refused.strerror}: {said[-1]}" if said else str(refused.strerror)
+    return CannotTrace(f"the kernel refused {refused.what}: {why}")
 
 
 def check_host() -> None:
@@ -343,17 +248,17 @@ def check_host() -> None:
             )
 
 
-def pid_namespace() -> list[str]:
-    """Definitions for the programs where this process is in a PID namespace of its own: processes are told by
-    the numbers that they have in it."""
+def pid_namespace() -> dict[str, int]:
+    """Numbers for the programs where this process is in a PID namespace of its own: processes are told by the
+    numbers that they have in it."""
     try:
         namespace = os.stat("/proc/self/ns/pid")
     except OSError:
-        return []
+        return {}
     if namespace.st_ino == _INITIAL_PID_NAMESPACE:
-        return []
+        return {}
     device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)  # as the kernel writes it
-    return [f"-DPID_NAMESPACE={namespace.st_ino}ULL", f"-DPID_NAMESPACE_DEVICE={device}ULL"]
+    return {"PID_NAMESPACE": namespace.st_ino, "PID_NAMESPACE_DEVICE": device}
 
 
 def explained(reason: CannotTrace) -> CannotTrace:

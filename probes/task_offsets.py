@@ -60,9 +60,9 @@ class TaskOffsets:
     node_id: int
     """In ``struct kernfs_node``: what ``bpf_get_current_cgroup_id`` gives, 64 bits."""
 
-    def definitions(self) -> list[str]:
-        """The compiler's options by which the programs know them."""
-        names = {
+    def values(self) -> dict[str, int]:
+        """The offsets by the names that the programs have for them."""
+        return {
             "TASK_PID": self.pid,
             "TASK_STATE": self.state,
             "TASK_TGID": self.tgid,
@@ -72,7 +72,6 @@ class TaskOffsets:
             "CGROUP_NODE": self.node,
             "NODE_ID": self.node_id,
         }
-        return [f"-D{name}={offset}" for name, offset in names.items()]
 
 
 def task_offsets(path: Path = BTF) -> TaskOffsets:

@@ -94,15 +94,26 @@ def test_a_kernel_too_old(tmp_path: Path) -> None:
             def __init__(self, **arguments):
                 raise Exception("Failed to load BPF program: Invalid argument")
     """
-    told(stalltop("once", within=OLD, PYTHONPATH=str(package(tmp_path, refusing))), "too old", "5.15")
+    done = stalltop(
+        "once",
+        within=OLD,
+        PYTHONPATH=str(package(tmp_path, refusing)),
+        STALLTOP_CACHE_DIR=str(tmp_path / "nothing kept"),
+    )
+    told(done, "too old", "5.15")
 
 
 @pytest.mark.parametrize(
     "module", ["raise ImportError('no module here')", "pass"], ids=["missing", "another bcc"]
 )
 def test_bcc_is_missing(module: str, tmp_path: Path) -> None:
-    path = str(package(tmp_path, module))
-    told(stalltop("once", PYTHONPATH=path), "BCC", "apt install python3-bpfcc")
+    path, kept = str(package(tmp_path, module)), str(tmp_path / "kept")
+    done = stalltop("once", PYTHONPATH=path, STALLTOP_CACHE_DIR=kept)
+    told(done, "BCC", "apt install python3-bpfcc")
+    # It is asked only where no earlier start has compiled.
+    for variables in ({}, {"PYTHONPATH": path}):
+        done = stalltop("once", "--seconds", "0.2", STALLTOP_CACHE_DIR=kept, **variables)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def package(folder: Path, bcc: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probes import host_layout
 from probes.host_parts import PARTS
-from probes.programs import source_text
+from probes.recipes import source_text
 from tests.unit.test_layout import run_c
 
 STRUCTS = {

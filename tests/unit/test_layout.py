@@ -17,7 +17,7 @@ from model.window import LOSSES, SPLITS
 from probes import layout
 from probes.layout import Choosing, MemberState, Naming, Watched, Why
 from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
-from probes.programs import SOURCE, source_text
+from probes.recipes import SOURCE, source_text
 
 STRUCTS = {
     "slot": layout.SLOT,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import platform
-import sys
-from pathlib import Path
 
 import pytest
 
 from model.errors import CannotTrace
-from probes import load_programs, programs
+from probes import programs
+from probes.bpf_calls import Refused
 
 
 @pytest.fixture
@@ -56,55 +57,17 @@ def test_a_user_that_may_not(able: pytest.MonkeyPatch, capabilities: int) -> Non
         programs.check_host()
 
 
-def test_bcc_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bcc", None)
-    answer, descriptors = load_programs.load({"headers": "/nowhere"})
-    assert (answer["failed"], descriptors) == ("import", [])
-    told = programs._reason(answer["failed"], answer["detail"], "")
-    assert "BCC is missing" in told.reason
-    assert "apt install python3-bpfcc" in told.remedy
-
-
-def test_what_the_compiler_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("bcc")
-    monkeypatch.setattr(programs, "source_text", lambda: "int broken(void) { return nothing; }\n")
-    with pytest.raises(CannotTrace, match="use of undeclared identifier 'nothing'"):
-        programs.load(1, 1, multi=True)
-
-
-def test_a_compiler_that_does_not_even_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    crashing = tmp_path / "crashing.py"
-    crashing.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
-    monkeypatch.setattr(load_programs, "__file__", str(crashing))
-    with pytest.raises(CannotTrace, match="exit status -11"):
-        programs.load(1, 1, multi=True)
-
-
 @pytest.mark.parametrize(
-    ("failed", "detail", "told", "reason"),
+    ("error", "log", "reason"),
     [
-        ("load", "Need super-user privileges to run", "", "may not load eBPF programs"),
-        (
-            "compile",
-            "Failed",
-            "could not open bpf map: slots, error: Operation not permitted",
-            "may not load",
-        ),
-        (
-            "load",
-            "Failed to load",
-            "R1 invalid mem access\nprocessed 12 insns",
-            "could not be loaded: Failed",
-        ),
-        (
-            "compile",
-            "Failed",
-            "x.h:1:1: error: bad\n1 error generated.",
-            "compiled: Failed: x.h:1:1: error: bad",
-        ),
+        (errno.EPERM, "", "this user or container may not load eBPF programs (program call_begins: "),
+        (errno.EACCES, "0: R1=ctx\nR1 invalid mem access\nprocessed 12 insns\n", "R1 invalid mem access"),
+        (errno.E2BIG, "", "the kernel refused program call_begins: Argument list too long"),
     ],
 )
-def test_what_bcc_says_becomes_one_line(failed: str, detail: str, told: str, reason: str) -> None:
-    message = programs._reason(failed, detail, told).reason
+def test_what_the_kernel_says_becomes_one_line(error: int, log: str, reason: str) -> None:
+    refused = Refused(OSError(error, os.strerror(error)), "program call_begins", log)
+    message = programs.refusal(refused).reason
     assert reason in message
     assert "\n" not in message
+    assert "processed" not in message

@@ -71,7 +71,7 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
     found = task_offsets(file)
     assert (found.pid, found.state, found.tgid, found.flags) == (1264, 24, 1268, 32)
     assert (found.cgroups, found.default_cgroup, found.node, found.node_id) == (2000, 120, 216, 80)
-    assert "-DTASK_STATE=24" in found.definitions()
+    assert found.values()["TASK_STATE"] == 24
 
 
 def test_offsets_of_a_struct_with_bit_fields() -> None:

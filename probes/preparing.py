@@ -1,0 +1,92 @@
+"""Compiled programs, ready to be loaded: what was kept, or compiled now by BCC in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from model.errors import CannotTrace
+from probes import compiler, program_cache
+from probes.compiled import Compiled
+from probes.program_cache import Unusable
+from probes.recipes import Recipe
+
+COMPILE_SECONDS: Final = 300.0
+"""How long compiling may take before it counts as hung: two seconds are usual, a minute on a busy host."""
+INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Compiled programs and where they are from."""
+
+    compiled: Compiled
+    kept: bool
+    """Whether they were compiled by an earlier start."""
+    complaint: str = ""
+    """Why what was kept could not be used, or why these could not be kept; '' if neither."""
+
+
+def prepare(recipe: Recipe, *, anew: bool = False, niceness: int = 0) -> Prepared:
+    """The programs of ``recipe``: those that were kept, or else compiled now (``anew``: in any case).
+
+    Raises CannotTrace with the reason and the remedy.
+    """
+    complaint = ""
+    try:
+        found = None if anew else program_cache.find(recipe)
+    except Unusable as reason:
+        found, complaint = None, str(reason)
+    if found is not None:
+        return Prepared(found, kept=True)
+    compiled = _compile(recipe, niceness)
+    try:
+        program_cache.keep(recipe, compiled)
+    except Unusable as reason:
+        complaint = complaint or str(reason)
+    return Prepared(compiled, kept=False, complaint=complaint)
+
+
+def _compile(recipe: Recipe, niceness: int) -> Compiled:
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, compiler.__file__],
+            input=json.dumps(recipe.request(niceness)).encode(),
+            capture_output=True,
+            cwd="/",  # the compiler wants one that exists
+            timeout=COMPILE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotTrace(f"the kernel's programs could not be compiled: {error}") from error
+    try:
+        answer = json.loads(done.stdout)
+        if "failed" not in answer:
+            return recipe.compiled(answer, time.monotonic() - began)
+    except (KeyError, TypeError, ValueError):
+        answer = {"failed": "compile", "detail": f"exit status {done.returncode}"}
+    raise _reason(str(answer["failed"]), str(answer["detail"]), done.stderr.decode(errors="replace"))
+
+
+def _reason(failed: str, detail: str, told: str) -> CannotTrace:
+    if failed == "import":
+        return CannotTrace(f"BCC is missing ({detail})", INSTALL_BCC)
+    complaints = [line.strip() for line in told.splitlines() if line.strip()]
+    named = [line for line in complaints if "error:" in line] or complaints[-1:]
+    why = f"{detail}: {named[0]}" if named else detail
+    if "Operation not permitted" in told or "super-user" in detail:
+        return may_not(why)
+    return CannotTrace(f"the kernel's programs could not be compiled: {why}")
+
+
+def may_not(why: str) -> CannotTrace:
+    """The reason where this user or container lacks the right."""
+    return CannotTrace(
+        f"this user or container may not load eBPF programs ({why})",
+        "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",
+    )

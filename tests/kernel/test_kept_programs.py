@@ -1,0 +1,126 @@
+"""Whatever lies where compiled programs are kept: tracing begins, and what cannot be used is made anew."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probes import preparing
+from probes.compiled import Compiled, CompiledProgram
+from probes.kernel_side import KernelSide
+from probes.preparing import Prepared, prepare
+from probes.recipes import Recipe
+
+pytestmark = pytest.mark.beside
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of compiled programs, on a file system of its own."""
+    place = tmp_path / "kept"
+    monkeypatch.setenv("STALLTOP_CACHE_DIR", str(place))
+    return place
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
+    """What was prepared by the starts of a test, in their order."""
+    seen: list[Prepared] = []
+
+    def noted(recipe: Recipe, *, anew: bool = False, niceness: int = 0) -> Prepared:
+        seen.append(prepare(recipe, anew=anew, niceness=niceness))
+        return seen[-1]
+
+    monkeypatch.setattr("probes.programs.prepare", noted)
+    return seen
+
+
+def start() -> None:
+    """Load everything, trace a function of our own, compare the counts: see KernelSide."""
+    kernel = KernelSide(slots=8, threads=8)
+    try:
+        assert kernel.no_splits is None
+        assert kernel.probe_ns > 0
+    finally:
+        kernel.close()
+
+
+def test_the_second_start_needs_no_compiler(
+    folder: Path, prepared: list[Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()
+    monkeypatch.setattr(preparing, "_compile", None)
+    start()
+    assert [one.kept for one in prepared] == [False, True]
+
+
+def cut(path: Path) -> None:
+    """Without its end."""
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def scramble(path: Path) -> None:
+    """Some bytes are others."""
+    data, source = bytearray(path.read_bytes()), random.Random(1)
+    for _ in range(20):
+        data[source.randrange(len(data))] ^= 0xFF
+    path.write_bytes(data)
+
+
+def give_away(path: Path) -> None:
+    """It is another user's."""
+    os.chown(path, 65534, 65534)
+
+
+def refuse(path: Path) -> None:
+    """Whole, but with a program that no kernel takes: it reads what it has not written."""
+    compiled = Compiled.from_bytes(path.read_bytes())
+
+    def spoilt(program: CompiledProgram) -> CompiledProgram:
+        return replace(program, code=bytes.fromhex("bf90000000000000") + program.code[8:])  # r0 = r9
+
+    programs = tuple(spoilt(one) if one.name == "call_returns" else one for one in compiled.programs)
+    path.write_bytes(replace(compiled, programs=programs).to_bytes())
+
+
+@pytest.mark.parametrize("spoil", [cut, scramble, give_away, refuse])
+def test_a_file_that_cannot_be_used_is_made_anew(
+    spoil: Callable[[Path], None], folder: Path, prepared: list[Prepared]
+) -> None:
+    start()
+    (path,) = folder.iterdir()
+    spoil(path)
+    start()
+    assert not prepared[-1].kept
+    start()
+    assert prepared[-1].kept
+
+
+@pytest.fixture(params=["full", "read-only"])
+def no_room(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """The folder lies on a disk that takes nothing."""
+    folder.mkdir(mode=0o700)
+    options = "size=4k,mode=700" if request.param == "full" else "ro,mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], check=True)
+    try:
+        if request.param == "full":
+            (folder / "other").write_bytes(bytes(4096))
+        yield "No space left" if request.param == "full" else "Read-only"
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_takes_nothing_costs_time_alone(
+    no_room: str, folder: Path, prepared: list[Prepared]
+) -> None:
+    for _ in range(2):
+        start()
+        assert not prepared[-1].kept
+        assert no_room in prepared[-1].complaint
+    assert not [path for path in folder.iterdir() if path.name != "other"]

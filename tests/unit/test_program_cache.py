@@ -1,0 +1,137 @@
+"""Files of compiled programs are used only where nobody else can have written them, and whole."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from probes import program_cache
+from probes.compiled import KPROBE, Compiled, CompiledMap, CompiledProgram
+from probes.program_cache import Unusable, find, keep
+from probes.recipes import Recipe, tracing
+
+LOADS = bytes.fromhex("18010000000000000000000000000000")
+ENDS = bytes.fromhex("b7000000000000009500000000000000")
+RECIPE = Recipe("", {"program": KPROBE})
+COMPILED = Compiled(
+    (CompiledMap("slots", 2, 4, 16384, "SLOTS", 1024), CompiledMap("losses", 2, 4, 120, 1, 0)),
+    (CompiledProgram("program", KPROBE, LOADS * 2 + ENDS, ((0, "slots"),), ((2, "TASK_PID"),)),),
+    1.5,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for them."""
+    place = tmp_path / "kept"
+    monkeypatch.setenv("STALLTOP_CACHE_DIR", str(place))
+    return place
+
+
+def test_what_is_kept_is_found_again(folder: Path) -> None:
+    assert find(RECIPE) is None
+    keep(RECIPE, COMPILED)
+    assert find(RECIPE) == COMPILED
+    assert find(Recipe("other", {"program": KPROBE})) is None
+
+
+def test_descriptors_and_numbers_are_filled_in() -> None:
+    code = COMPILED.programs[0].filled({"slots": 7}, {"TASK_PID": 0x1_0000_0002})
+    assert code[:16].hex() == "1811000007000000" + "0" * 16
+    assert code[16:32].hex() == "1801000002000000" + "0000000001000000"
+    assert code[32:] == ENDS
+    with pytest.raises(KeyError):
+        COMPILED.programs[0].filled({"slots": 7}, {})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
+    keep(RECIPE, COMPILED)
+    (path,) = folder.iterdir()
+    os.chown(folder if what == "folder" else path, 65534, 65534)
+    with pytest.raises(Unusable, match="belongs to user 65534"):
+        find(RECIPE)
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
+    keep(RECIPE, COMPILED)
+    folder.chmod(mode)
+    with pytest.raises(Unusable, match="others may write"):
+        find(RECIPE)
+    with pytest.raises(Unusable, match="others may write"):
+        keep(RECIPE, COMPILED)
+    folder.chmod(0o700)
+    (path,) = folder.iterdir()
+    path.chmod(mode)
+    with pytest.raises(Unusable, match="others may write"):
+        find(RECIPE)
+
+
+def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    keep(RECIPE, COMPILED)
+    (path,) = folder.iterdir()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unusable):
+        find(RECIPE)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with pytest.raises(Unusable, match="no file of compiled programs"):
+        find(RECIPE)
+    real = folder.rename(tmp_path / "real")
+    folder.symlink_to(real)
+    with pytest.raises(Unusable):
+        find(RECIPE)
+
+
+def test_the_oldest_files_go(folder: Path) -> None:
+    recipes = [Recipe(str(number), {}) for number in range(20)]
+    for age, recipe in enumerate(recipes):
+        keep(recipe, COMPILED)
+        os.utime(folder / (recipe.key() + ".programs"), (age, age))
+    keep(recipes[-1], COMPILED)
+    assert len(list(folder.iterdir())) == 16
+    assert find(recipes[-1]) == COMPILED
+    assert find(recipes[0]) is None
+
+
+@given(some.integers(0, 2**32), some.integers(1, 40))
+def test_damage_is_always_seen(seed: int, places: int) -> None:
+    source = random.Random(seed)
+    data = bytearray(COMPILED.to_bytes())
+    for _ in range(places):
+        data[source.randrange(len(data))] = source.randrange(256)
+    if bytes(data) == COMPILED.to_bytes():
+        return
+    with pytest.raises(ValueError, match=r"damaged|version"):
+        Compiled.from_bytes(bytes(data))
+
+
+def test_the_key_is_of_all_that_goes_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [
+        tracing(["TASK_PID"], []).key(),
+        tracing(["TASK_PID", "TASK_TGID"], []).key(),
+        tracing(["TASK_PID"], ["PID_NAMESPACE"]).key(),
+        tracing([], []).key(),
+    ]
+    monkeypatch.setattr("platform.machine", lambda: "another")
+    keys.append(tracing([], []).key())
+    assert len(set(keys)) == len(keys)
+
+
+def test_files_of_a_package_come_first(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = tmp_path / "shipped"
+    monkeypatch.setattr(program_cache, "SHIPPED", shipped)
+    shipped.mkdir()
+    path = shipped / (RECIPE.key() + ".programs")
+    path.write_bytes(COMPILED.to_bytes())
+    assert find(RECIPE) == COMPILED
+    path.write_bytes(b"damaged")
+    assert find(RECIPE) is None
