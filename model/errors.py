@@ -32,6 +32,10 @@ class CannotTrace(Told):
     exit_code = 3
 
 
+class UnsafeToTrace(CannotTrace):
+    """Tracing would harm the programs that are traced: no other way of attaching is tried."""
+
+
 def described(error: BaseException) -> str:
     """One line on an error that nobody expected: what it is, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import platform
+import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -14,9 +15,18 @@ from typing import Final
 _CODE: Final = {
     # caller(n): push rbx; mov rbx, rdi; 1: call function; dec rbx; jnz 1b; pop rbx; ret
     # function(): push rbp; xor eax, eax; pop rbp; ret (at 0x20: it begins as most of CUDA's functions do)
-    "x86_64": (
-        bytes.fromhex("53 4889fb e817000000 48ffcb 75f6 5b c3").ljust(0x20, b"\x90")
-        + bytes.fromhex("55 31c0 5d c3")
+    # sandboxed(filter): push rbx; mov rbx, rdi; fork(); test eax, eax; jnz 1f; prctl(PR_SET_DUMPABLE, 0);
+    #           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, rbx);
+    #           mov ebx, eax; call function; exit_group(ebx); 1: pop rbx; ret
+    #           (at 0x40; the child never returns into the program that it is a copy of)
+    "x86_64": bytes.fromhex("53 4889fb e817000000 48ffcb 75f6 5b c3").ljust(0x20, b"\x90")
+    + bytes.fromhex("55 31c0 5d c3").ljust(0x20, b"\x90")
+    + bytes.fromhex(
+        "53 4889fb b839000000 0f05 85c0 754b"
+        "b89d000000 bf04000000 31f6 0f05"
+        "b89d000000 bf26000000 be01000000 31d2 4531d2 4531c0 0f05"
+        "b89d000000 bf16000000 be02000000 4889da 0f05"
+        "89c3 e88fffffff 89df b8e7000000 0f05 5b c3"
     ),
     # caller(n): stp x29, x30, [sp, -32]!; str x19, [sp, 16]; mov x19, x0; 1: bl function; subs x19, x19, 1;
     #            b.ne 1b; ldr x19, [sp, 16]; ldp x29, x30, [sp], 32; ret
@@ -41,6 +51,24 @@ _CODE: Final = {
     ),
 }
 _FUNCTION_AT: Final = {"x86_64": 0x20, "aarch64": 0x28}
+_SANDBOXED_AT: Final = {"x86_64": 0x40}
+"""Only there a return probe is a system call, by this number (asm/unistd_64.h, Linux 6.11 and later)."""
+_URETPROBE: Final = 335
+_FILTER: Final = b"".join(
+    struct.pack("=HBBI", *instruction)
+    for instruction in (
+        (
+            0x20,
+            0,
+            0,
+            0,
+        ),  # BPF_LD | BPF_W | BPF_ABS: the number of the system call, first in struct seccomp_data
+        (0x15, 0, 1, _URETPROBE),  # BPF_JMP | BPF_JEQ | BPF_K
+        (0x06, 0, 0, 0x00050001),  # BPF_RET | BPF_K: SECCOMP_RET_ERRNO with EPERM, as container runtimes do
+        (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+    )
+)
+"""Denies what it does not know, like the filters of containers: struct sock_filter, of linux/filter.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +94,12 @@ class OwnFunction:
         self.path = f"/proc/self/fd/{self._fd}"
         self.offset = _FUNCTION_AT[machine]
         """Of the function's first instruction in the file, bytes."""
-        self._call = ctypes.CFUNCTYPE(None, ctypes.c_ulong)(self._address())
+        address = self._address()
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_ulong)(address)
+        at = _SANDBOXED_AT.get(machine)
+        self._sandboxed = (
+            None if at is None else ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address + at)
+        )
 
     def _address(self) -> int:
         # ctypes tells the address of writable buffers only; numpy of any, and is loaded anyway.
@@ -92,6 +125,24 @@ class OwnFunction:
         thread.start()
         thread.join()
         return Measured(tid, calls * rounds, min(times) / calls)
+
+    def killed_in_sandbox(self) -> tuple[int, int]:
+        """Call the function once in a child under a seccomp filter.
+
+        Returns the child's process id and the signal that ended it; 0 for no signal, and twice where return
+        probes need no system call.
+        """
+        if self._sandboxed is None:
+            return 0, 0
+        instructions = ctypes.create_string_buffer(_FILTER, len(_FILTER))
+        program = ctypes.create_string_buffer(
+            struct.pack("=HxxxxxxQ", len(_FILTER) // 8, ctypes.addressof(instructions))  # struct sock_fprog
+        )
+        pid = self._sandboxed(ctypes.addressof(program))
+        if pid < 0:
+            raise OSError(-pid, os.strerror(-pid))
+        status = os.waitpid(pid, 0)[1]
+        return pid, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
     def close(self) -> None:
         """Give the memory and the file back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from model.errors import CannotTrace
+from model.errors import CannotTrace, UnsafeToTrace
 from probes import layout
 from probes.activity import Activities
 from probes.allocations import Allocations
@@ -90,6 +91,8 @@ class KernelSide:
             try:
                 self._begin_at_best(slots, threads, choice, task)
                 return
+            except UnsafeToTrace:
+                raise
             except CannotTrace as reason:
                 if choice == ways[-1]:
                     raise explained(reason) from reason
@@ -106,6 +109,8 @@ class KernelSide:
             try:
                 self._begin(slots, threads, way, task)
                 return
+            except UnsafeToTrace:
+                raise
             except CannotTrace as reason:
                 failed = reason
             self._begin(slots, threads, way, None)
@@ -365,8 +370,15 @@ class KernelSide:
             if self._own.failed:
                 raise CannotTrace(f"the kernel refused a probe: {self._own.failed[0][1]}")
             probed = function.measure(_CALIBRATION_CALLS, _CALIBRATION_ROUNDS)
+            child, signal_number = function.killed_in_sandbox()
         finally:
             function.close()
+        if signal_number:
+            raise UnsafeToTrace(
+                f"this kernel ({platform.release()}) kills sandboxed programs that are traced: "
+                "a return probe is a system call, which the seccomp filter of a container denies",
+                "boot a kernel with the fix (commit cf6cb56ef244): Linux 6.14, or a later update of this one",
+            )
         # Its record has to go with the thread: the slot returns with it, and no thread's record is ever lost.
         deadline = time.monotonic() + _THREAD_END_SECONDS
         threads = self._programs.threads
@@ -377,11 +389,14 @@ class KernelSide:
         counts = self._slots.read()
         found = dict(zip(counts.keys, counts.calls.tolist(), strict=True))
         counted = sum(calls for key, calls in found.items() if key.operation != layout.HOST_GAP)
-        if counted != probed.calls or any(
-            key.operation not in (_OWN_OPERATION, layout.HOST_GAP) or key.tgid != os.getpid() for key in found
+        own = {os.getpid(), child} - {0}
+        made = probed.calls + len(own) - 1
+        if counted != made or any(
+            key.operation not in (_OWN_OPERATION, layout.HOST_GAP) or key.tgid not in own for key in found
         ):
-            raise CannotTrace(f"counting does not work here: {probed.calls} calls made, {counted} counted")
-        self._slots.release(os.getpid())
+            raise CannotTrace(f"counting does not work here: {made} calls made, {counted} counted")
+        for tgid in own:
+            self._slots.release(tgid)
         self._kept.read(time.monotonic_ns())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)
 

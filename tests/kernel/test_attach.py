@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from model.errors import CannotTrace
+from model.errors import CannotTrace, UnsafeToTrace
 from probes import bpf_calls, kernel_side
 from probes.calibration import OwnFunction
 from probes.kernel_side import KernelSide, Point, Way
@@ -169,3 +171,35 @@ def test_closing_perf_events_does_not_keep_anyone_waiting(driver: Path) -> None:
     removing = time.monotonic() - start
     assert took < removing
     assert helpers[0].returncode == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sandboxed_program_survives_its_probes(way: Way) -> None:
+    """What calibration tries: a child under a seccomp filter like a container's."""
+    function = OwnFunction()
+    kernel = KernelSide(slots=8, threads=8, way=way)
+    try:
+        attachment = kernel.attach(function.path, [Point(function.offset, kernel.functions[0].id)])
+        assert attachment.count == 2
+        pid, signal_number = function.killed_in_sandbox()
+        assert (pid > 0) == (platform.machine() == "x86_64")
+        assert signal_number == 0
+    finally:
+        kernel.close()
+        function.close()
+
+
+def test_a_kernel_that_kills_sandboxed_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: no other way of attaching is tried on it."""
+    tried: list[int] = []
+
+    def killed(function: OwnFunction) -> tuple[int, int]:
+        tried.append(1)
+        return 0, signal.SIGSEGV
+
+    monkeypatch.setattr(OwnFunction, "killed_in_sandbox", killed)
+    with pytest.raises(UnsafeToTrace, match="kills sandboxed programs") as told:
+        KernelSide(slots=8, threads=8)
+    assert "cf6cb56ef244" in told.value.remedy
+    assert told.value.exit_code == 3
+    assert len(tried) == 1
