@@ -37,6 +37,7 @@
 #define PROGRAM_DEVICES 16  /* of a program, whose UUIDs are known; a power of two */
 #define UUID_BYTES 16
 #define CONTEXTS 16         /* below a thread's current one whose devices are remembered; a power of two */
+#define FILLED_AT_ONCE 256  /* free elements put into a queue by one run: the verifier follows that loop to its end */
 #define LONGEST_GAP_NS 60000000000ULL /* a longer one is not counted: the program is idle */
 
 /* The counts of one operation of one process in one cgroup. 16,384 bytes. */

@@ -19,6 +19,7 @@
 #include "activity.h"
 #include "kernels.h"
 #include "kept.h"
+#include "filling.h"
 
 /* Frames of `thread` that are still alive when a call begins at `sp`. */
 INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth, u64 sp)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from probes.bpf_calls import delete_all, fill_queue
 from probes.layout import (
-    ACTIVITIES,
     DEPTH,
     DEVICE_SHIFT,
     FUNCTIONS,
@@ -77,7 +76,6 @@ class Activities:
         self._late = 0
         self._forgotten = self._upto
         """When old ticks were last taken out."""
-        fill_queue(self._queue, range(ACTIVITIES))
 
     @property
     def due(self) -> bool:

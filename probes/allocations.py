@@ -30,7 +30,6 @@ class Allocations:
         self._queue = programs.free_heaps
         self._seen = np.zeros((HEAPS, len(_COUNTS)), np.uint64)
         self._released = np.zeros(HEAPS, np.bool_)
-        fill_queue(self._queue, range(HEAPS))
 
     def read(self) -> list[RawHeld]:
         """What processes did since the previous read, and hold now; only those with anything to tell."""

@@ -33,6 +33,7 @@ _MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
 _MAP_DELETE_ELEM: Final = 3
 _PROG_LOAD: Final = 5
+_PROG_TEST_RUN: Final = 10
 _OBJ_GET_INFO_BY_FD: Final = 15
 _MAP_LOOKUP_BATCH: Final = 24
 _RAW_TRACEPOINT_OPEN: Final = 17
@@ -167,6 +168,15 @@ def put(map_fd: int, key: bytes, value: bytes) -> None:
     value_buffer = ctypes.create_string_buffer(value, len(value))
     key_at = ctypes.addressof(key_buffer) if key_buffer is not None else 0
     _bpf(_MAP_UPDATE_ELEM, struct.pack("=IxxxxQQQ", map_fd, key_at, ctypes.addressof(value_buffer), 0))
+
+
+def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
+    """Run a raw tracepoint's program here and now, with these arguments of its tracepoint. Raises OSError."""
+    context = ctypes.create_string_buffer(struct.pack(f"={len(arguments)}Q", *arguments), 8 * len(arguments))
+    _bpf(
+        _PROG_TEST_RUN,
+        struct.pack("=I36xIIQQQ", program_fd, len(context), 0, ctypes.addressof(context), 0, 0),
+    )
 
 
 def fill_queue(queue_fd: int, values: Iterable[int]) -> None:

@@ -49,7 +49,6 @@ class Charges:
         self._changed_at = np.zeros(n)
         """When an element was last seen to change."""
         self._retired_at = np.full(n, np.inf)
-        fill_queue(self._queue, range(n))
 
     def read(self) -> list[RawCharge]:
         """What was charged since the previous read, small charges together (see `probes.charge_folding`)."""

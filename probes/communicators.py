@@ -34,7 +34,6 @@ class Communicators:
         """Collectives told of each record."""
         self._compared = dict[int, int]()
         """By communicator: its first collective that was not compared yet."""
-        fill_queue(self._queue, range(MEMBERS))
 
     def read(self) -> list[RawRank]:
         """How the ranks kept up with each other since the previous read."""

@@ -17,7 +17,7 @@ from probes.activity import Activities
 from probes.allocations import Allocations
 from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from probes.attach_perf import PerfAttacher
-from probes.bpf_calls import attach_raw_tracepoint, fill_queue, missed_runs, put
+from probes.bpf_calls import attach_raw_tracepoint, missed_runs, put
 from probes.calibration import OwnFunction
 from probes.charges import Charges
 from probes.communicators import Communicators
@@ -128,7 +128,6 @@ class KernelSide:
             self._naming = _attacher(way, self._programs.naming, self._programs.named)
             self._choosing = _attacher(way, self._programs.choosing, self._programs.chosen)
             self._fill_functions()
-            fill_queue(self._programs.free_threads, range(threads))
             self._slots = Slots(self._programs, splits=task is not None)
             self._kept = KeptCalls(self._programs, splits=task is not None)
             self._kernels = Kernels(self._programs)

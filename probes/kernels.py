@@ -75,7 +75,6 @@ class Kernels:
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
         self._left: list[RawKernel] = []
         """What records held that were given back since the latest read."""
-        fill_queue(self._queue, range(KERNELS))
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
         """What was launched since the previous read. ``risen``: what the slots rose by, read just before."""

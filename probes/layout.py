@@ -39,6 +39,8 @@ LAP: Final = 0x8000
 """Set in each of these, so that none is ever 0."""
 ENTRIES: Final = 256
 """Entries into collectives that each of them keeps."""
+FILLED_AT_ONCE: Final = 256
+"""Free elements that are put into a queue by one run."""
 KERNELS: Final = 16384
 """Counts by kernel, of all processes."""
 NAME_BYTES: Final = 256

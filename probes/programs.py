@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from model.errors import CannotTrace
 from probes import layout
-from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory
+from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
 from probes.preparing import Prepared, may_not, prepare
+from probes.recipes import FILLING, Recipe, tracing
 from probes.recipes import RING_BYTES as RING_SIZE
-from probes.recipes import Recipe, tracing
 from probes.ring import Ring
 from probes.task_offsets import TaskOffsets
 
@@ -143,6 +143,7 @@ def load(
         attach_type=UPROBE_MULTI if multi else 0,
     )
     try:
+        _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
         return Programs(
             **{name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()},
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
@@ -159,10 +160,21 @@ def load(
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )
     except OSError as error:
-        raise CannotTrace(f"the kernel's counters could not be mapped: {error}") from error
+        raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
     finally:
         for fd in fds.values():  # of maps that only the programs use
             os.close(fd)
+
+
+def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
+    """Say of every element that it is free: by a program, since a system call for each takes a second."""
+    counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
+    try:
+        for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
+            for first in range(0, count, layout.FILLED_AT_ONCE):
+                run_raw_tracepoint(program, queue, first, min(first + layout.FILLED_AT_ONCE, count))
+    finally:
+        os.close(program)
 
 
 def possible_cpus() -> int:

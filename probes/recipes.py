@@ -114,11 +114,13 @@ def source_text(name: str = "trace.c") -> str:
     return "\n".join(lines_of(name)) + "\n"
 
 
+FILLING: Final = "elements_are_free"
+"""The program of bpf/filling.h, which is attached to nothing."""
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
     *("choosing_begins", "choosing_returns"),
 )
-_TRACEPOINTS: Final = ("thread_ends", "program_begins")
+_TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 """Raw tracepoints that are there only where calls are split."""
 

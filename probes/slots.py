@@ -108,7 +108,6 @@ class Slots:
         """What the latest read found, by slot."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
         """Called with slots in which nobody counts any more, before they are given back."""
-        fill_queue(self._queue, range(n))
 
     def read(self) -> Counts:
         """What was counted since the previous read."""

@@ -97,6 +97,7 @@ def test_constants_are_the_same(tmp_path: Path) -> None:
         "HEAPS": layout.HEAPS,
         "ALLOCATIONS": layout.ALLOCATIONS,
         "MEMBERS": layout.MEMBERS,
+        "FILLED_AT_ONCE": layout.FILLED_AT_ONCE,
         "ACTIVITIES": layout.ACTIVITIES,
         "TICK_SHIFT": layout.TICK_SHIFT,
         "TICKS": layout.TICKS,
