@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.figures import Column
 from bench.spread import Spread, ratio
 from bench.table import Table
 from demo.build import Built, compiler
@@ -64,7 +65,8 @@ def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list
     table = Table(
         f"switching: a byte to and fro between two untraced processes, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",
-        ("on", "stalltop", "ns", "/ off", "ns of CPU", "/ off"),
+        ("on", "stalltop", Column("ns", "ns"), Column("/ off"), Column("ns of CPU", "ns"), Column("/ off")),
+        others=(_OFF,),
     )
     for place in places:
         off = found[place, _OFF]
