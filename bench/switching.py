@@ -34,7 +34,7 @@ _STATES: Final = (_OFF, _IDLE, _TRACING)
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     """Measure and give the table. Raises Told."""
-    rounds = 3 if quick else 15
+    rounds = 4 if quick else 15
     program = folder / "pingpong"
     subprocess.run(
         [*compiler(), "-O2", "-o", program, Path(__file__).parent / "native/pingpong.c"],
@@ -71,7 +71,7 @@ def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list
     for place in places:
         off = found[place, _OFF]
         for state in _STATES:
-            cells = []
+            cells: list[str] = []
             for column in (0, 1):
                 values = [figures[column] for figures in found[place, state]]
                 quotient = ratio(values, [figures[column] for figures in off])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +22,10 @@ from model.errors import Told
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
 """Benches whose sides take turns round by round; the others take turns run by run, each a quick one."""
-_QUICK_RUNS: Final = {"cost": 1, "start": 1}
-"""Runs of both sides of a quick comparison, where two are not needed for `LEAST_PAIRS`."""
+_RUNS: Final = 5
+"""Runs of both sides of a bench without rounds."""
+_QUICK_RUNS: Final = 2
+"""The same of a quick comparison; at most so many of a bench that has fewer rounds than `LEAST_PAIRS`."""
 _LIST_SECONDS: Final = 120.0
 _MOST_ALONE: Final = 12
 """Lines that say what only one side has."""
@@ -47,8 +49,8 @@ class Comparison:
             name = pair.figure.table
             if name not in made:
                 made[name] = Table(
-                    f"{name}: this revision against {self.against}, {len(pair.here)} pairs of rounds in turns, "
-                    "median (middle half)",
+                    f"{name}: this revision against {self.against}, {len(pair.here)} pairs of rounds, "
+                    "medians (middle half)",
                     ("what", "figure", "this", self.against, "this / it", "beyond noise"),
                 )
             found = pair.ratio
@@ -88,7 +90,7 @@ def described(root: Path, commit: str) -> str:
 def compare(name: str, there: Program, against: str, folder: Path, *, quick: bool) -> Comparison:
     """Measure the bench ``name`` of this checkout and of ``there`` in turns. Raises Told."""
     by_rounds = name in _WITH_ROUNDS
-    runs = _QUICK_RUNS.get(name, 2) if quick else 1 if by_rounds else 5
+    runs = _QUICK_RUNS if quick or by_rounds else _RUNS
     found: list[list[Tables]] = []
     for number in range(runs):
         sides: list[Side] = []
@@ -103,7 +105,10 @@ def compare(name: str, there: Program, against: str, folder: Path, *, quick: boo
                 runner = Program() if driven else program
                 sides.append(Side(label, runner, name, options, {CACHE_VARIABLE: str(cache)}))
             found.append(in_turns(sides, number))
-    return Comparison(name, against, *paired(found))
+        pairs, alone = paired(found)
+        if by_rounds and any(len(pair.here) >= LEAST_PAIRS for pair in pairs):
+            break
+    return Comparison(name, against, pairs, alone)
 
 
 def benches_of(there: Program) -> list[str]:
@@ -124,7 +129,7 @@ def benches_of(there: Program) -> list[str]:
 
 def run(
     names: Sequence[str], every: Sequence[str], commit: str, root: Path, *, quick: bool
-) -> Iterator[Comparison]:
+) -> Generator[Comparison, None, None]:
     """Compare with ``commit``, bench by bench: ``names``, or if empty those of ``every`` that both have.
 
     Gives a `Comparison` at a time. Raises Told.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ class Pairs:
         differences = [one - other for one, other in zip(self.here, self.there, strict=True)]
         if len(differences) < LEAST_PAIRS:
             return None
-        error = statistics.stdev(differences) / len(differences) ** 0.5
+        error = statistics.stdev(differences) / math.sqrt(len(differences))
         return abs(statistics.fmean(differences)) > student(len(differences) - 1) * error
 
     @property
