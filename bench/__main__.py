@@ -21,7 +21,7 @@ from bench.program import ROOT
 from bench.revision import commit_of, revision
 from bench.table import Table
 from demo.build import Built, build
-from model.errors import CannotTrace, Told
+from model.errors import BadUsage, CannotTrace, Told
 
 
 class Measure(Protocol):
@@ -99,13 +99,20 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
     commit = commit_of(ROOT, options.against) if options.against is not None else ""
     if os.geteuid() != 0:
         raise CannotTrace("measuring needs root", "run with sudo")
+    if options.write_docs:
+        for name in options.names:
+            if not document.has_place(_place(name, commit)):
+                raise BadUsage(
+                    f"{document.DOCUMENT} has no place for the figures of {_place(name, commit)}",
+                    "write its two marks into it, or leave --write-docs out",
+                )
     report = _Report(say, options.json, options.write_docs)
     if commit:
         report.head(against.described(ROOT, commit))
         found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)
         with contextlib.closing(found):
             for comparison in found:
-                report.add(f"{comparison.name}, against", comparison.tables(), comparison.plain())
+                report.add(_place(comparison.name, commit), comparison.tables(), comparison.plain())
     else:
         built = build()
         for name in options.names or BENCHES:
@@ -115,9 +122,14 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             figures = [figure.plain() for table in tables for figure in table.figures()]
-            report.add(name, tables, {"bench": name, "figures": figures})
+            report.add(_place(name, commit), tables, {"bench": name, "figures": figures})
     report.end()
     return 0
+
+
+def _place(name: str, commit: str) -> str:
+    """Where the document has the figures of a bench; ``commit``: what it was compared with, if anything."""
+    return f"{name}, against" if commit else name
 
 
 class _Report:
@@ -138,16 +150,13 @@ class _Report:
             self._say(text)
 
     def add(self, place: str, tables: Sequence[Table], plain: dict[str, Any]) -> None:
-        """The results of a bench. Raises Told where the document has no place for it."""
+        """The results of a bench."""
         self._benches.append(plain)
         text = "\n\n".join(table.text().rstrip() for table in tables)
         if not self._as_json:
             self._say(f"\n{text}")
-        if self._in_document:
-            try:
-                document.put_figures(place, f"{self._machine}\n\n{text}")
-            except ValueError as error:
-                raise Told(str(error), "write the two marks of this place into it") from None
+        if self._in_document and document.has_place(place):
+            document.put_figures(place, f"{self._machine}\n\n{text}")
 
     def end(self) -> None:
         """Nothing follows."""

@@ -19,6 +19,11 @@ def put(document: Path, begin: str, end: str, text: str) -> None:
     document.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}")
 
 
+def has_place(place: str, document: Path = DOCUMENT) -> bool:
+    """Whether there is a place for the figures of ``place``."""
+    return BEGIN.format(place) in document.read_text()
+
+
 def put_figures(place: str, text: str, document: Path = DOCUMENT) -> None:
     """Put ``text``, as it is printed, into the place for the figures of ``place``. Raises ValueError."""
     put(document, BEGIN.format(place), END.format(place), f"```\n{text.strip()}\n```")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -315,7 +316,8 @@ def test_figures_come_as_json_and_go_into_the_document(
     page = tmp_path / "performance.md"
     begin, end = document.BEGIN.format("mini"), document.END.format("mini")
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
-    monkeypatch.setattr(document.put_figures, "__defaults__", (page,))
+    for used in (document.put_figures, document.has_place):
+        monkeypatch.setattr(used, "__defaults__", (page,))
     assert command.main(["--json", "--write-docs", "mini"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == "stalltop.bench/1"
@@ -330,5 +332,20 @@ def test_figures_come_as_json_and_go_into_the_document(
     assert f"stalltop {found['revision']}\n" in text
     assert (text[:7], text[-6:]) == ("before\n", "after\n")
     page.write_text("no place")
-    assert command.main(["--write-docs", "mini"]) == 1
-    assert "has no place" in capsys.readouterr().err
+    assert command.main(["--write-docs", "mini"]) == 2
+    assert "no place for the figures of mini" in capsys.readouterr().err
+    assert command.main(["--write-docs"]) == 0
+    assert page.read_text() == "no place"
+
+
+def test_the_document_has_a_place_for_each_bench_and_each_place_its_machine_and_revision() -> None:
+    text = document.DOCUMENT.read_text()
+    for name in command.BENCHES:
+        if name == "gpu":  # its figures are from other machines
+            continue
+        begin, end = document.BEGIN.format(name), document.END.format(name)
+        block = text.partition(begin)[2].partition(end)[0]
+        assert f"\n{name}" in block, name
+        assert re.search(r"^Linux \d+\.\d+.*Python 3.*\nstalltop \w+.*\n20\d\d-", block, re.MULTILINE), name
+    for name in ("cost", "screen", "start", "switching", "watching"):
+        assert document.has_place(f"{name}, against")
