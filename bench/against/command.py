@@ -63,7 +63,9 @@ class Comparison:
                 pair.verdict,
             )
         tables = list(made.values())
-        if tables and self.alone:
+        if not tables:
+            tables = [Table(f"{self.name}: no figure that both revisions have", ("",))]
+        if self.alone:
             left = len(self.alone) - _MOST_ALONE
             tables[-1].notes += ["", *self.alone[:_MOST_ALONE], *([f"and {left} more"] if left > 0 else [])]
         return tables
