@@ -99,9 +99,11 @@ def figures(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> I
 
 
 def values_of(cell: str) -> tuple[float, ...]:
-    """The values of a cell; of a cell that is only text, the number that it begins with."""
+    """The values of a cell; of one that is only text, the number that it begins with, and of ``all`` 100 %."""
     if isinstance(cell, Measured):
         return cell.values
+    if cell == "all":
+        return (100.0,)
     found = _NUMBER.match(cell)
     return (float(found[0].replace(",", "")),) if found else ()
 

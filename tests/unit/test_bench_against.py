@@ -22,7 +22,7 @@ from bench.against import command as against
 from bench.against.pairs import Pairs, paired, student
 from bench.against.turns import Side, in_turns
 from bench.against.worktree import checked_out
-from bench.figures import Column, Figure, Measured, figures
+from bench.figures import Column, Figure, Measured, figures, values_of
 from bench.program import Program
 from bench.spread import Spread
 from bench.table import Table
@@ -86,6 +86,11 @@ def test_a_table_gives_its_figures_with_names_units_and_rounds() -> None:
         Figure("cost, 1 thread", ("one",), "CPU", (2.0,), "MB", "lower"),
     ]
     assert table.figures()[0].plain()["value"] == 2.0
+
+
+def test_text_of_an_older_revision_is_read_as_figures() -> None:
+    cells = {"1,234.5 (1-2)": 1234.5, "-0.5": -0.5, "75.7 %": 75.7, "all": 100.0, "-": None, "byte 10": None}
+    assert {cell: (*values_of(cell), None)[0] for cell in cells} == cells
 
 
 def test_columns_of_one_name_are_told_apart() -> None:
