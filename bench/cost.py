@@ -59,7 +59,7 @@ DRIVER: Final = Case("cuLaunchKernel", "", "begins with cmpl, which the kernel s
 CASES: Final = (LAUNCH, COPY, DRIVER)
 _HEAD: Final = (
     *("function", "tool", "probe at", "way"),
-    Column("ns", "ns"),
+    Column("ns", "ns", ""),
     Column("added ns", "ns"),
     Column("/ empty pair"),
     Column("/ bpftrace"),

@@ -99,7 +99,7 @@ def figures(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> I
 
 
 def values_of(cell: str) -> tuple[float, ...]:
-    """The values of a cell; of one that is only text, the number that it begins with, and 100 % of ``all``."""
+    """The values of a cell; of mere text, the number that it begins with, and 100 % of ``all``."""
     if isinstance(cell, Measured):
         return cell.values
     if cell == "all":

@@ -57,6 +57,8 @@ class Pairs:
     @property
     def verdict(self) -> str:
         """``better``, ``worse`` or ``differs`` beyond the noise; else empty, or why nothing can be said."""
+        if self.here == self.there:
+            return ""
         if self.beyond_noise is None:
             return "too few"
         if not self.beyond_noise:
