@@ -107,6 +107,15 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
                     "write its two marks into it, or leave --write-docs out",
                 )
     report = _Report(say, options.json, options.write_docs)
+    try:
+        _run(options, commit, report)
+    finally:
+        report.end()  # an interrupted run has results, too
+    return 0
+
+
+def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
+    """Run the benches that ``options`` ask for, against ``commit`` if any. Raises Told."""
     if commit:
         report.head(against.described(ROOT, commit))
         found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)
@@ -123,8 +132,6 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
                 shutil.rmtree(folder, ignore_errors=True)
             figures = [figure.plain() for table in tables for figure in table.figures()]
             report.add(_place(name, commit), tables, {"bench": name, "figures": figures})
-    report.end()
-    return 0
 
 
 def _place(name: str, commit: str) -> str:

@@ -37,7 +37,8 @@ def revision(root: Path = ROOT) -> str:
         if not (root / ".git").exists():
             return "unknown revision (no git checkout)"
         commit = git(root, "rev-parse", "--short", "HEAD")
-        changed = git(root, "status", "--porcelain", "--untracked-files=no")
+        # Documents, into which figures are written, are not what is measured.
+        changed = git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
     except Told as told:
         return f"unknown revision ({told.reason})"
     return f"{commit} with uncommitted changes" if changed else commit

@@ -20,7 +20,7 @@ from typing import Final, Self
 from model.errors import Told
 
 WIDTH, HEIGHT = 120, 40
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 120.0
 """How long something may take to show before it counts as failed."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Final
 from bench.cpu import cpu_ns
 from bench.figures import Column, measured
 from bench.table import Table
-from bench.terminal import OnTerminal
+from bench.terminal import WAIT_SECONDS, OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
 from demo.build import Built
 from demo.tenants import DemoTenants
@@ -113,6 +114,8 @@ def _without_screen(seconds: float) -> Watched:
     )
     assert process.stdout is not None
     try:
+        if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
+            raise Told(f"the monitor gives no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
         output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it

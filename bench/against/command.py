@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def run(
 ) -> Generator[Comparison, None, None]:
     """Compare with ``commit``, bench by bench: ``names``, or if empty those of ``every`` that both have.
 
-    Gives a `Comparison` at a time. Raises Told.
+    Gives a `Comparison` at a time. Raises Told; in the end, where a bench has failed.
     """
     against = git(root, "rev-parse", "--short", commit)
     with (
@@ -145,8 +146,15 @@ def run(
         missing = [name for name in names if name not in known]
         if missing:
             raise Told(f"{against} has no benchmark {missing[0]}", f"it has {', '.join(known)}")
+        failed = []
         for name in names or [name for name in every if name in known]:
-            yield compare(name, there, against, Path(folder), quick=quick)
+            try:
+                yield compare(name, there, against, Path(folder), quick=quick)
+            except Told as told:  # hours of others are not lost with it
+                print(f"bench: {name}: {told}", file=sys.stderr)
+                failed.append(name)
+    if failed:
+        raise Told(f"could not be compared (see above): {', '.join(failed)}")
 
 
 def _text(values: Sequence[float]) -> Measured:

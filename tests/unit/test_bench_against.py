@@ -263,6 +263,29 @@ with checked_out({old!r}, Path({str(tmp_path / "repository")!r})) as there:
     assert len(git(tmp_path / "repository", "worktree", "list").splitlines()) == 1
 
 
+def test_a_bench_that_fails_does_not_take_the_others_with_it(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "repository"
+    _, new = repository(root)
+
+    def compared(name: str, there: Program, label: str, folder: Path, *, quick: bool) -> against.Comparison:
+        if name == "bad":
+            raise Told("it broke")
+        return against.Comparison(name, label, [], [])
+
+    monkeypatch.setattr(against, "compare", compared)
+    monkeypatch.setattr(against, "benches_of", lambda there: ["bad", "good"])
+    found = against.run([], ["bad", "good", "only here"], new, root, quick=True)
+    assert next(found).name == "good"
+    with pytest.raises(Told, match=r"could not be compared .*: bad"):
+        next(found)
+    assert "bad: it broke" in capfd.readouterr().err
+    with pytest.raises(Told, match="has no benchmark only here"):
+        list(against.run(["only here"], ["only here"], new, root, quick=True))
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_revision_without_benches_is_told_and_removed(tmp_path: Path, temporary: Path) -> None:
     root = tmp_path / "repository"
     repository(root)
@@ -297,6 +320,10 @@ def test_what_cannot_be_compared_has_a_message_and_an_exit_code(
 def test_a_revision_is_named_with_its_changes(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     old, new = repository(root)
+    assert revision.revision(root) == git(root, "rev-parse", "--short", new)
+    (root / "docs").mkdir()
+    (root / "docs/performance.md").write_text("figures")
+    git(root, "add", "docs")
     assert revision.revision(root) == git(root, "rev-parse", "--short", new)
     (root / "pyproject.toml").write_text("changed")
     assert revision.revision(root).endswith("with uncommitted changes")
