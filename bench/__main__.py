@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
 import shutil
 import signal
@@ -10,13 +12,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from bench import cost, gpu, recording, screen, start, switching, watching
+from bench import cost, document, gpu, recording, screen, start, switching, watching
+from bench.against import command as against
 from bench.machine import machine
+from bench.program import ROOT
+from bench.revision import commit_of, revision
 from bench.table import Table
 from demo.build import Built, build
-from model.errors import CannotTrace, Told
+from model.errors import BadUsage, CannotTrace, Told
 
 
 class Measure(Protocol):
@@ -51,6 +56,16 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks")
     made.add_argument("--quick", action="store_true", help="few, short rounds: a first look")
+    made.add_argument(
+        "--against",
+        metavar="REV",
+        help="measure this revision and REV (a commit, tag or branch) in turns, and give the ratio; "
+        "with --quick cost start switching: about five minutes",
+    )
+    made.add_argument("--json", action="store_true", help="figures as one JSON object instead of tables")
+    made.add_argument(
+        "--write-docs", action="store_true", help="put the tables into docs/performance.md, each in its place"
+    )
     made.add_argument("--list", action="store_true", help="list the benchmarks and exit")
     return made
 
@@ -81,18 +96,85 @@ def _measure(arguments: Sequence[str], say: Callable[[str], None]) -> int:
     if unknown:
         print(f"bench: no such benchmark: {unknown[0]} (there are {', '.join(BENCHES)})", file=sys.stderr)
         return 2
+    commit = commit_of(ROOT, options.against) if options.against is not None else ""
     if os.geteuid() != 0:
         raise CannotTrace("measuring needs root", "run with sudo")
-    say(machine())
-    built = build()
-    for name in options.names or BENCHES:
-        folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
-        try:
-            for table in BENCHES[name][1](built, folder, quick=options.quick):
-                say("\n" + table.text().rstrip())
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    if options.write_docs:
+        for name in options.names:
+            if not document.has_place(_place(name, commit)):
+                raise BadUsage(
+                    f"{document.DOCUMENT} has no place for the figures of {_place(name, commit)}",
+                    "write its two marks into it, or leave --write-docs out",
+                )
+    report = _Report(say, options.json, options.write_docs)
+    try:
+        _run(options, commit, report)
+    finally:
+        report.end()  # an interrupted run has results, too
     return 0
+
+
+def _run(options: argparse.Namespace, commit: str, report: _Report) -> None:
+    """Run the benches that ``options`` ask for, against ``commit`` if any. Raises Told."""
+    if commit:
+        report.head(against.described(ROOT, commit))
+        found = against.run(options.names, list(BENCHES), commit, ROOT, quick=options.quick)
+        with contextlib.closing(found):
+            for comparison in found:
+                report.add(_place(comparison.name, commit), comparison.tables(), comparison.plain())
+    else:
+        built = build()
+        for name in options.names or BENCHES:
+            folder = Path(tempfile.mkdtemp(prefix="stalltop-bench-"))
+            try:
+                tables = BENCHES[name][1](built, folder, quick=options.quick)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            figures = [figure.plain() for table in tables for figure in table.figures()]
+            report.add(_place(name, commit), tables, {"bench": name, "figures": figures})
+
+
+def _place(name: str, commit: str) -> str:
+    """Where the document has the figures of a bench; ``commit``: what it was compared with, if anything."""
+    return f"{name}, against" if commit else name
+
+
+class _Report:
+    """What comes out: tables as they are made, or one JSON object; and the document's figures."""
+
+    def __init__(self, say: Callable[[str], None], as_json: bool, in_document: bool) -> None:
+        self._say, self._as_json, self._in_document = say, as_json, in_document
+        self._machine = machine()
+        self._benches: list[dict[str, Any]] = []
+        self._revision = revision()
+        if not as_json:
+            say(self._machine)
+
+    def head(self, text: str) -> None:
+        """What is to be said before any table."""
+        self._machine += f"\n{text}"
+        if not self._as_json:
+            self._say(text)
+
+    def add(self, place: str, tables: Sequence[Table], plain: dict[str, Any]) -> None:
+        """The results of a bench."""
+        self._benches.append(plain)
+        text = "\n\n".join(table.text().rstrip() for table in tables)
+        if not self._as_json:
+            self._say(f"\n{text}")
+        if self._in_document and document.has_place(place):
+            document.put_figures(place, f"{self._machine}\n\n{text}")
+
+    def end(self) -> None:
+        """Nothing follows."""
+        if self._as_json:
+            whole = {
+                "schema": "stalltop.bench/1",
+                "machine": self._machine,
+                "revision": self._revision,
+                "benches": self._benches,
+            }
+            self._say(json.dumps(whole))
 
 
 if __name__ == "__main__":

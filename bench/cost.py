@@ -29,6 +29,7 @@ from bench.contenders import (
     bpftrace_command,
 )
 from bench.cpu import cpu_ns
+from bench.figures import Column, Measured
 from bench.spread import Spread, ratio
 from bench.table import Table
 from demo.build import Built
@@ -56,6 +57,14 @@ LAUNCH: Final = Case("cudaLaunchKernel", "", "begins with push: any tool's probe
 COPY: Final = Case("cudaMemcpyAsync", ":4096:1", "the same; bytes and direction are read from its arguments")
 DRIVER: Final = Case("cuLaunchKernel", "", "begins with cmpl, which the kernel single-steps")
 CASES: Final = (LAUNCH, COPY, DRIVER)
+_HEAD: Final = (
+    *("function", "tool", "probe at", "way"),
+    Column("ns", "ns", ""),
+    Column("added ns", "ns"),
+    Column("/ empty pair"),
+    Column("/ bpftrace"),
+    Column("counted", "%", "higher"),
+)
 
 
 @dataclass
@@ -194,7 +203,8 @@ def _table(entries: list[Entry], threads: int, rounds: int) -> Table:
     table = Table(
         f"cost, {threads} thread{'s' * (threads > 1)}: ns of CPU time a call, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",
-        ("function", "tool", "probe at", "way", "ns", "added ns", "/ empty pair", "/ bpftrace", "counted"),
+        _HEAD,
+        others=("no probe", "empty pair", "ring buffer", "bpftrace"),
     )
     for case in CASES:
         own = [entry for entry in entries if entry.case is case and threads in entry.ns]
@@ -244,6 +254,5 @@ def _quotient(added: dict[int, list[float]], entry: Entry, other: Entry | None) 
 def _share(entry: Entry) -> str:
     if entry.counted is None:
         return "-"
-    if entry.counted == entry.made:
-        return "all"
-    return f"{100 * entry.counted / entry.made:.1f} %"
+    share = 100 * entry.counted / entry.made
+    return Measured("all" if entry.counted == entry.made else f"{share:.1f} %", (share,))

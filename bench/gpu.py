@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.figures import Column
 from bench.gpu_loop import LAUNCHES
 from bench.spread import Spread, ratio
 from bench.table import Table
@@ -59,7 +60,8 @@ def measure(library: str, rounds: int) -> Table:
     table = Table(
         f"gpu: ns of a round ({LAUNCHES} launches, 2 copies, a wait), {rounds} interleaved rounds,"
         " median (middle half)",
-        ("stalltop", "ns a round", "/ off"),
+        ("stalltop", Column("ns a round", "ns"), Column("/ off")),
+        others=(OFF,),
     )
     for state in STATES:
         quotient = ratio(found[state], found[OFF])

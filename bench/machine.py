@@ -1,4 +1,4 @@
-"""The machine that figures are from: without it they mean nothing."""
+"""The machine and the revision that figures are from: without them they mean nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import platform
 import time
 from pathlib import Path
 
+from bench.revision import revision
+
 
 def machine() -> str:
-    """CPU, cores, kernel, virtualisation, distribution, Python, load and date, in a few lines."""
+    """CPU, cores, kernel, virtualisation, distribution, Python, stalltop's revision, load and date, in a few
+    lines."""
     load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     cores = len(os.sched_getaffinity(0))
     return (
         f"{_cpu()}, {cores} core{'s' * (cores != 1)}{_hypervisor()}, {_memory_gib():.1f} GiB\n"
         f"Linux {platform.release()} {platform.machine()}, {_distribution()}, "
         f"Python {platform.python_version()}\n"
+        f"stalltop {revision()}\n"
         f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, load at the start {load}"
     )
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bench.figures import Column, Measured, measured
 from bench.spread import Spread
 from bench.table import Table
 from bench.week import Host, make
@@ -57,9 +58,10 @@ def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
     rounds = 3 if quick else 7
     table = Table(
         f"recording: {days} days of a host with {ROWS} rows a second ({windows} windows), {rounds} rounds",
-        ("what", "measured", "target"),
+        ("what", Column("measured", "s"), Column("target", told_only=True)),
     )
-    table.add("size, MiB", f"{path.stat().st_size / (1 << 20):.0f}", f"{DEFAULT_BYTES >> 20}")
+    size = measured(path.stat().st_size / (1 << 20), ".0f", "MiB")
+    table.add("size, MiB", size, f"{DEFAULT_BYTES >> 20}")
     print("recording: opening", file=sys.stderr)
     table.add("open, list and newest window, s", _seconds(lambda: _first(path), rounds), "1")
     table.add("record to it again: open and close, s", _seconds(lambda: Recording(path).close(), rounds), "-")
@@ -74,7 +76,14 @@ def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
 def _windows(folder: Path, host: Host, week: Path) -> Table:
     table = Table(
         f"recording: a window of {ROWS} rows, ms, mean of {_WINDOWS} (longest)",
-        ("to", "write", "of it CPU", "thin and keep in bounds", "of it CPU", "% of a core at 1 Hz"),
+        (
+            "to",
+            Column("write", "ms"),
+            Column("of it CPU", "ms"),
+            Column("thin and keep in bounds", "ms"),
+            Column("of it CPU", "ms"),
+            Column("% of a core at 1 Hz", "%"),
+        ),
     )
     for name, kind, path in (
         ("a new file", Recording, folder / "new.stalltop"),
@@ -97,7 +106,7 @@ def _windows(folder: Path, host: Host, week: Path) -> Table:
                 for parts in (wrote, tended)
                 for cell in (_milliseconds(parts, 0), _milliseconds(parts, 1))
             ),
-            f"{100 * sum(cpu for parts in (wrote, tended) for _, cpu in parts) / _WINDOWS:.2f}",
+            measured(100 * sum(cpu for parts in (wrote, tended) for _, cpu in parts) / _WINDOWS, ".2f"),
         )
     return table
 
@@ -124,4 +133,5 @@ def _timed(work: Callable[[], object]) -> tuple[float, float]:
 
 def _milliseconds(parts: list[tuple[float, float]], which: int) -> str:
     values = [1_000 * part[which] for part in parts]
-    return f"{statistics.fmean(values):.2f} ({max(values):.0f})"
+    mean = statistics.fmean(values)
+    return Measured(f"{mean:.2f} ({max(values):.0f})", (mean,))

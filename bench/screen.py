@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.cpu import cpu_ns
+from bench.figures import Column, measured
 from bench.marks import Marks
 from bench.table import Table
 from bench.terminal import HEIGHT, WIDTH, OnTerminal
@@ -36,6 +37,7 @@ _KEY_SECONDS: Final = (0.15, 0.3)
 """Between two keys, at random, so that they fall anywhere between two refreshes."""
 _SLOW_KEY_SECONDS: Final = (1.5, 3.0)
 """The same where a line is slow: the one before has to be over."""
+_OTHERS: Final = ("stock", "btop")
 _DOWN, _UP = b"\x1b[B", b"\x1b[A"
 
 
@@ -67,37 +69,57 @@ class Figures:
     """From each key to the first byte, as the terminal takes it, that shows it."""
 
 
-def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
-    """Measure and give the tables. Raises Told."""
+def run(built: Built, folder: Path, *, quick: bool, alone: bool = False) -> list[Table]:
+    """Measure and give the tables; ``alone``: without other programs. Raises Told."""
     seconds = 8.0 if quick else 30.0
     normal = Table(
         f"screen: {WIDTH}x{HEIGHT}, every figure another one at each refresh, {seconds:.0f} s each",
-        ("program", "rows", "Hz", "CPU %", "bytes/refresh", "KB/s", "key ms, median", "p99", "keys"),
+        (
+            *("program", "rows", "Hz"),
+            Column("CPU %", "%"),
+            Column("bytes/refresh", "B"),
+            Column("KB/s", "KB/s"),
+            Column("key ms, median", "ms"),
+            Column("p99", "ms"),
+            Column("keys", "", ""),
+        ),
+        others=_OTHERS,
     )
     slow = Table(
         f"screen, a line of {SLOW_BYTES_PER_S // 1000} KB/s: key to paint, {4 * seconds:.0f} s each",
-        ("program", "rows", "Hz", "KB/s", "key ms, median", "longest", "keys"),
+        (
+            *("program", "rows", "Hz"),
+            Column("KB/s", "KB/s"),
+            Column("key ms, median", "ms"),
+            Column("longest", "ms"),
+            Column("keys", "", ""),
+        ),
+        others=_OTHERS,
     )
     for program in _programs(folder):
+        if alone and program.name in _OTHERS:
+            continue
         print(f"screen: {_described(program)}", file=sys.stderr)
         found = _measured(program, seconds)
         normal.add(
             program.name,
             _rows(program),
             f"{program.hz:.0f}",
-            f"{found.cpu_percent:.2f}",
-            f"{found.bytes_per_refresh:,.0f}",
-            f"{found.bytes_per_refresh * program.hz / 1e3:.1f}",
+            measured(found.cpu_percent, ".2f"),
+            measured(found.bytes_per_refresh, ",.0f"),
+            measured(found.bytes_per_refresh * program.hz / 1e3, ".1f"),
             *_latencies(found.keys_ms, 0.99),
         )
     for program in _on_slow_line(folder):
+        if alone and program.name in _OTHERS:
+            continue
         print(f"screen: {_described(program)}, a slow line", file=sys.stderr)
         found = _measured(program, 4 * seconds, slow=True)
         slow.add(
             program.name,
             _rows(program),
             f"{program.hz:.0f}",
-            f"{found.bytes_per_refresh * program.hz / 1e3:.1f}",
+            measured(found.bytes_per_refresh * program.hz / 1e3, ".1f"),
             *_latencies(found.keys_ms, 1.0),
         )
     normal.notes += [
@@ -235,4 +257,8 @@ def _latencies(keys_ms: Sequence[float], high: float) -> tuple[str, str, str]:
     if not ordered:
         return "-", "-", "0"
     highest = ordered[min(math.ceil(high * len(ordered)), len(ordered)) - 1]
-    return f"{statistics.median(ordered):.0f}", f"{highest:.0f}", str(len(ordered))
+    return (
+        measured(statistics.median(ordered), ".0f"),
+        measured(highest, ".0f"),
+        measured(len(ordered), "d"),
+    )

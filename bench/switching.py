@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.figures import Column
 from bench.spread import Spread, ratio
 from bench.table import Table
 from demo.build import Built, compiler
@@ -33,7 +34,7 @@ _STATES: Final = (_OFF, _IDLE, _TRACING)
 
 def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     """Measure and give the table. Raises Told."""
-    rounds = 3 if quick else 15
+    rounds = 4 if quick else 15
     program = folder / "pingpong"
     subprocess.run(
         [*compiler(), "-O2", "-o", program, Path(__file__).parent / "native/pingpong.c"],
@@ -64,12 +65,13 @@ def _table(found: dict[tuple[str, str], list[tuple[float, float]]], places: list
     table = Table(
         f"switching: a byte to and fro between two untraced processes, {rounds} interleaved rounds, "
         "median (middle half of the rounds)",
-        ("on", "stalltop", "ns", "/ off", "ns of CPU", "/ off"),
+        ("on", "stalltop", Column("ns", "ns"), Column("/ off"), Column("ns of CPU", "ns"), Column("/ off")),
+        others=(_OFF,),
     )
     for place in places:
         off = found[place, _OFF]
         for state in _STATES:
-            cells = []
+            cells: list[str] = []
             for column in (0, 1):
                 values = [figures[column] for figures in found[place, state]]
                 quotient = ratio(values, [figures[column] for figures in off])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+
+from bench.figures import Figure, figures
 
 
 @dataclass
@@ -12,14 +14,21 @@ class Table:
 
     title: str
     head: Sequence[str]
+    """A `Column` heads figures; other columns name the row."""
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    others: Collection[str] = ()
+    """Names of rows that are not of stalltop but beside it for comparison."""
 
     def add(self, *cells: str) -> None:
         """Append a row. ``-`` stands for what was not measured."""
         if len(cells) != len(self.head):
             raise ValueError(f"{len(cells)} cells for {len(self.head)} columns")
         self.rows.append(cells)
+
+    def figures(self) -> list[Figure]:
+        """What the rows hold, as figures."""
+        return list(figures(self.title, self.head, self.rows))
 
     def text(self) -> str:
         """The whole table, ending with a newline."""

@@ -20,11 +20,13 @@ from typing import Final, Self
 from model.errors import Told
 
 WIDTH, HEIGHT = 120, 40
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 120.0
 """How long something may take to show before it counts as failed."""
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _TAKE_TERMINAL: Final = ': <>"$0"; exec "$@"'
 """A session's first open of a terminal makes it the controlling one; then the program takes over."""
+_ALTERNATE_SCREEN: Final = b"\x1b[?1049h"
+"""What a program writes before it draws a screen of its own."""
 _ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -78,12 +80,15 @@ class OnTerminal:
         """Its process id."""
         return self._process.pid
 
-    def wait_for(self, text: str) -> float:
-        """Seconds from its start until ``text`` was written. Raises Told where it never is."""
+    def wait_for(self, text: str, *, drawn: bool = False) -> float:
+        """Seconds from its start until ``text`` was written. Raises Told where it never is.
+
+        ``drawn``: on the alternate screen, not before the program took that.
+        """
         with self._lock:
-            if not self._lock.wait_for(lambda: self._shows(text) or not self._alive, WAIT_SECONDS):
+            if not self._lock.wait_for(lambda: self._shows(text, drawn) or not self._alive, WAIT_SECONDS):
                 raise Told(f"the screen never showed {text!r}")
-            if not self._shows(text):
+            if not self._shows(text, drawn):
                 raise Told(f"the program ended before it showed {text!r}: {self._last_words()}")
             return time.monotonic() - self._began
 
@@ -113,8 +118,11 @@ class OnTerminal:
     def _alive(self) -> bool:
         return self._process.poll() is None
 
-    def _shows(self, text: str) -> bool:
-        return text.encode() in _ESCAPES.sub(b"", bytes(self._raw))
+    def _shows(self, text: str, drawn: bool) -> bool:
+        found = bytes(self._raw)
+        if drawn:
+            found = found.partition(_ALTERNATE_SCREEN)[2]
+        return text.encode() in _ESCAPES.sub(b"", found)
 
     def _last_words(self) -> str:
         return _ESCAPES.sub(b"", bytes(self._raw[-400:])).decode(errors="replace").strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.cpu import cpu_ns
+from bench.figures import Column, measured
 from bench.table import Table
-from bench.terminal import OnTerminal
+from bench.terminal import WAIT_SECONDS, OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
 from demo.build import Built
 from demo.tenants import DemoTenants
@@ -53,15 +55,16 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
     table = Table(
         f"watching: the monitor at 1 Hz, {TENANTS} tenants x {OPERATIONS} operations, {seconds:.0f} s each",
         (
-            "calls/s",
-            "rows",
-            "lost",
+            "load",
+            Column("calls/s", "1/s", ""),
+            Column("rows", "", ""),
+            Column("lost", "calls"),
             "screen",
-            "CPU %",
-            "KB/s to terminal",
-            "resident MB",
-            "own MB",
-            "probes CPU %",
+            Column("CPU %", "%"),
+            Column("KB/s to terminal", "KB/s"),
+            Column("resident MB", "MB"),
+            Column("own MB", "MB"),
+            Column("probes CPU %", "%"),
         ),
     )
     for rate in RATES:
@@ -73,17 +76,18 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
             print(f"watching: {rate} calls/s, with the screen", file=sys.stderr)
             settle = _FULL_SECONDS if rate == _FULL_RATE and not quick else _SETTLE_SECONDS
             full = _with_screen(seconds, settle)
-        probes = f"{bare.probe_percent:.1f}"
+        probes = measured(bare.probe_percent, ".1f")
         for name, found in (("no", bare), ("120x40", full)):
             table.add(
-                f"{bare.calls_per_s:,.0f}",
-                str(bare.rows),
-                str(bare.lost),
+                f"{rate:,} calls/s",
+                measured(bare.calls_per_s, ",.0f"),
+                measured(bare.rows, "d"),
+                measured(bare.lost, "d"),
                 name,
-                f"{found.cpu_percent:.2f}",
-                f"{found.bytes_per_s / 1e3:.1f}" if found is full else "-",
-                f"{found.memory_mb:.0f}",
-                f"{found.own_mb:.0f}",
+                measured(found.cpu_percent, ".2f"),
+                measured(found.bytes_per_s / 1e3, ".1f") if found is full else "-",
+                measured(found.memory_mb, ".0f"),
+                measured(found.own_mb, ".0f"),
                 probes if found is bare else "-",
             )
     table.notes.append("")
@@ -92,7 +96,8 @@ def run(built: Built, folder: Path, *, quick: bool) -> list[Table]:
             f"{_FULL_RATE:,} calls/s with the screen: after {_FULL_SECONDS:.0f} s, the past it keeps is full"
         )
     table.notes += [
-        "calls/s: counted, those inside others included; CPU %: of one core, the monitor's process alone",
+        "load: what is aimed at; calls/s: counted, those inside others included",
+        "CPU %: of one core, the monitor's process alone",
         "resident: with the mapped histograms, 16 KiB a row; own: without anything shared",
         "probes CPU %: what the probes take in the watched processes, of one core, by calibration",
     ]
@@ -109,6 +114,8 @@ def _without_screen(seconds: float) -> Watched:
     )
     assert process.stdout is not None
     try:
+        if not select.select([process.stdout], [], [], WAIT_SECONDS)[0]:
+            raise Told(f"the monitor gives no window within {WAIT_SECONDS:.0f} s")
         time.sleep(_SETTLE_SECONDS)
         cpu, memory = _measure(process.pid, seconds)
         output, _ = process.communicate(timeout=30.0)  # the end of stdin ends it

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bench.document import END, put
 from bench.faults.judging import Outcome
 from bench.faults.score import Healthy, false_alarms, table
 from bench.machine import machine
@@ -19,7 +20,6 @@ from bench.table import Table
 PLACES: Final = ("host", "others")
 """Where the document has room for figures: one run each."""
 BEGIN: Final = "<!-- figures: {}, written by ./bench/run faults --write-docs -->"
-END: Final = "<!-- end of figures: {} -->"
 
 
 @dataclass(slots=True)
@@ -106,12 +106,7 @@ class Results:
     def write_docs(self, document: Path, place: str) -> None:
         """Put `text` between the marks of one of ``PLACES`` in ``document``. Raises ValueError where it has
         none."""
-        begin, end = BEGIN.format(place), END.format(place)
-        before, began, rest = document.read_text().partition(begin)
-        _, ended, after = rest.partition(end)
-        if not began or not ended:
-            raise ValueError(f"{document} has no place for figures of {place}")
-        document.write_text(f"{before}{begin}\n\n{self.text()}\n{end}{after}")
+        put(document, BEGIN.format(place), END.format(place), self.text())
 
 
 def _noted(outcome: Outcome) -> str:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.document import END
 from bench.faults import command
 from bench.faults.catalogue import GROUPS
 from bench.faults.fault import FAULTS, Truth, fault
 from bench.faults.judging import Outcome, early_alarms, judge
-from bench.faults.results import BEGIN, END, PLACES, Results
+from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
 from bench.faults.watcher import Seen

@@ -1,0 +1,1 @@
+"""Compares this revision with another one: both are measured in turns, on one machine, in one run."""

@@ -1,0 +1,164 @@
+"""``bench/run --against REV``: what differs between this revision and another one."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.against.pairs import LEAST_PAIRS, Pairs, paired
+from bench.against.turns import Side, Tables, closing, in_turns
+from bench.against.worktree import checked_out
+from bench.figures import Measured
+from bench.program import Program
+from bench.revision import git, revision
+from bench.start import CACHE_VARIABLE
+from bench.table import Table
+from model.errors import Told
+
+_WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
+"""Benches whose sides take turns round by round; the others take turns run by run, each a quick one."""
+_RUNS: Final = 5
+"""Runs of both sides of a bench without rounds."""
+_QUICK_RUNS: Final = 2
+"""The same of a quick comparison; at most so many of a bench that has fewer rounds than `LEAST_PAIRS`."""
+_LIST_SECONDS: Final = 120.0
+_MOST_ALONE: Final = 12
+"""Lines that say what only one side has."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was found of one bench."""
+
+    name: str
+    against: str
+    """The other revision, in short."""
+    pairs: list[Pairs]
+    alone: list[str]
+    """What only one side has."""
+
+    def tables(self) -> list[Table]:
+        """A table for each of the bench's."""
+        made: dict[str, Table] = {}
+        for pair in self.pairs:
+            name = pair.figure.table
+            if name not in made:
+                made[name] = Table(
+                    f"{name}: this revision against {self.against}, {len(pair.here)} pairs of rounds, "
+                    "medians (middle half)",
+                    ("what", "figure", "this", self.against, "this / it", "beyond noise"),
+                )
+            found = pair.ratio
+            made[name].add(
+                ", ".join(pair.figure.row),
+                pair.figure.name,
+                _text(pair.here),
+                _text(pair.there),
+                found.text(".3f") if found else "-",
+                pair.verdict,
+            )
+        tables = list(made.values())
+        if not tables:
+            tables = [Table(f"{self.name}: no figure that both revisions have", ("",))]
+        if self.alone:
+            left = len(self.alone) - _MOST_ALONE
+            tables[-1].notes += ["", *self.alone[:_MOST_ALONE], *([f"and {left} more"] if left > 0 else [])]
+        return tables
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "bench": self.name,
+            "figures": [pair.plain() for pair in self.pairs],
+            "only_one_side": self.alone,
+        }
+
+
+def described(root: Path, commit: str) -> str:
+    """Both revisions and what was done, in a few lines."""
+    return (
+        f"this: {revision(root)}; against: {git(root, 'log', '-1', '--format=%h %s', commit)}\n"
+        "each side's own benches in turns, a round each, who begins a round ends the next; start: this "
+        "revision's\nbeyond noise: the differences of the pairs exceed Student's t at 1 %, so one of a "
+        f"hundred does by chance; fewer than {LEAST_PAIRS} pairs: too few to say"
+    )
+
+
+def compare(name: str, there: Program, against: str, folder: Path, *, quick: bool) -> Comparison:
+    """Measure the bench ``name`` of this checkout and of ``there`` in turns. Raises Told."""
+    by_rounds = name in _WITH_ROUNDS
+    runs = _QUICK_RUNS if quick or by_rounds else _RUNS
+    found: list[list[Tables]] = []
+    for number in range(runs):
+        sides: list[Side] = []
+        with closing(sides):
+            for label, program in (("this", Program()), (against, there)):
+                # start drives programs from outside: this revision's bench measures both by the same means.
+                driven = name == "start"
+                options = ["--program", str(program.root), program.python] if driven else []
+                if quick or not by_rounds:
+                    options.append("--quick")
+                cache = Path(tempfile.mkdtemp(prefix="programs-", dir=folder))
+                runner = Program() if driven else program
+                sides.append(Side(label, runner, name, options, {CACHE_VARIABLE: str(cache)}))
+            found.append(in_turns(sides, number))
+        pairs, alone = paired(found)
+        if by_rounds and any(len(pair.here) >= LEAST_PAIRS for pair in pairs):
+            break
+    return Comparison(name, against, pairs, alone)
+
+
+def benches_of(there: Program) -> list[str]:
+    """The names of the benches that another revision has. Raises Told."""
+    done = subprocess.run(
+        [there.python, "-P", "-m", "bench", "--list"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_LIST_SECONDS,
+        cwd=there.root,
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise Told(f"the benches of that revision do not start: {said[-1]}")
+    return [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
+
+
+def run(
+    names: Sequence[str], every: Sequence[str], commit: str, root: Path, *, quick: bool
+) -> Generator[Comparison, None, None]:
+    """Compare with ``commit``, bench by bench: ``names``, or if empty those of ``every`` that both have.
+
+    Gives a `Comparison` at a time. Raises Told; in the end, where a bench has failed.
+    """
+    against = git(root, "rev-parse", "--short", commit)
+    with (
+        checked_out(commit, root) as there,
+        tempfile.TemporaryDirectory(prefix="stalltop-bench-") as folder,
+    ):
+        known = benches_of(there)
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise Told(f"{against} has no benchmark {missing[0]}", f"it has {', '.join(known)}")
+        failed = []
+        for name in names or [name for name in every if name in known]:
+            try:
+                yield compare(name, there, against, Path(folder), quick=quick)
+            except Told as told:  # hours of others are not lost with it
+                print(f"bench: {name}: {told}", file=sys.stderr)
+                failed.append(name)
+    if failed:
+        raise Told(f"could not be compared (see above): {', '.join(failed)}")
+
+
+def _text(values: Sequence[float]) -> Measured:
+    """The median, with as many digits as mean something."""
+    middle = statistics.median(values)
+    form = ",.0f" if abs(middle) >= 1000 else ".0f" if abs(middle) >= 100 else ".3g"
+    return Measured(f"{middle:{form}}", (middle,))

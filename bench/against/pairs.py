@@ -1,0 +1,188 @@
+"""The arithmetic of a comparison: pairs of rounds, their ratio, and what is beyond the noise."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.figures import Column, Figure, Measured, figures
+from bench.spread import Spread, ratio
+
+LEAST_PAIRS: Final = 4
+"""Fewer say nothing about noise."""
+_Z: Final = 2.5758
+"""Of the normal distribution: 1 % lies outside of plus and minus this."""
+
+Key = tuple[str, tuple[str, ...], int, str]
+"""Table, names of the row that both sides have, which of several such rows, name of the figure."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """One figure of both sides, a pair a round."""
+
+    figure: Figure
+    """As this revision names it; its values are of one run only."""
+    here: list[float] = field(default_factory=list)
+    there: list[float] = field(default_factory=list)
+
+    def add(self, here: Sequence[float], there: Sequence[float]) -> None:
+        """Take in the rounds of a run; what one side has more of has no partner."""
+        for one, other in zip(here, there, strict=False):
+            self.here.append(one)
+            self.there.append(other)
+
+    @property
+    def ratio(self) -> Spread | None:
+        """Of this revision to the other, pair by pair; None where less than half of them have one."""
+        found = ratio(self.here, self.there)
+        return found if found is not None and 2 * found.rounds >= len(self.here) else None
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """Whether the sides differ by more than chance explains; None: too few pairs to say.
+
+        Student's t of the differences of the pairs, at 1 %: of a hundred figures of equal sides one is so.
+        """
+        differences = [one - other for one, other in zip(self.here, self.there, strict=True)]
+        if len(differences) < LEAST_PAIRS:
+            return None
+        error = statistics.stdev(differences) / math.sqrt(len(differences))
+        return abs(statistics.fmean(differences)) > student(len(differences) - 1) * error
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse`` or ``differs`` beyond the noise; else empty, or why nothing can be said."""
+        if self.here == self.there:
+            return ""
+        if self.beyond_noise is None:
+            return "too few"
+        if not self.beyond_noise:
+            return ""
+        if not self.figure.better:
+            return "differs"
+        less = statistics.fmean(self.here) < statistics.fmean(self.there)
+        return "better" if less == (self.figure.better == "lower") else "worse"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        found = self.ratio
+        return {
+            "table": self.figure.table,
+            "row": self.figure.row,
+            "name": self.figure.name,
+            "unit": self.figure.unit,
+            "better": self.figure.better,
+            "this": statistics.median(self.here),
+            "against": statistics.median(self.there),
+            "this_values": self.here,
+            "against_values": self.there,
+            "ratio": found and found.median,
+            "ratio_low": found and found.low,
+            "ratio_high": found and found.high,
+            "beyond_noise": self.beyond_noise,
+            "verdict": self.verdict,
+        }
+
+
+def student(freedom: int) -> float:
+    """The quantile of Student's t that 1 % is beyond, both sides together; within 4 % from 3 degrees of
+    freedom on (the expansion of Abramowitz and Stegun, 26.7.5)."""
+    z = _Z
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
+
+
+def paired(runs: Iterable[Sequence[Sequence[Mapping[str, Any]]]]) -> tuple[list[Pairs], list[str]]:
+    """The figures that both sides have, from the tables of both in each run, this side's first; and the
+    names of rows and figures that only one side has."""
+    found: dict[Key, Pairs] = {}
+    alone: dict[str, None] = {}
+    for here, there in runs:
+        for own, other in zip(*_matched(here, there), strict=True):
+            labels = _labels(own) & _labels(other)
+            ours = dict(_figures(own, own, labels))
+            theirs = dict(_figures(other, own, labels))
+            for key, figure in ours.items():
+                if key in theirs:
+                    pairs = found.setdefault(key, Pairs(figure))
+                    pairs.add(figure.values, theirs[key].values)
+            for key in ours.keys() ^ theirs.keys():
+                side = "only here" if key in ours else "only there"
+                alone[f"{side}: {', '.join(key[1])}: {key[3]}"] = None
+    return list(found.values()), sorted(alone)
+
+
+def _matched(
+    here: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The tables of both that have the same name and place."""
+    named = dict(zip(_numbered(_name(table) for table in there), there, strict=True))
+    both = [
+        (table, named[key])
+        for key, table in zip(_numbered(_name(table) for table in here), here, strict=True)
+        if key in named
+    ]
+    return [own for own, _ in both], [other for _, other in both]
+
+
+def _name(table: Mapping[str, Any]) -> str:
+    return str(table["title"]).partition(":")[0]
+
+
+def _numbered(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Each with how many of its name came before."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append((name, seen[name]))
+        seen[name] += 1
+    return found
+
+
+def _labels(table: Mapping[str, Any]) -> set[str]:
+    """Columns that name rows; of a revision that does not tell them apart, all."""
+    return {one["text"] for one in table["head"] if "unit" not in one}
+
+
+def _figures(
+    table: Mapping[str, Any], own: Mapping[str, Any], labels: set[str]
+) -> Iterator[tuple[Key, Figure]]:
+    """The figures of ``table`` that this revision's ``own`` compares, by what both sides name them."""
+    kinds = {
+        key: Column(one["text"], one["unit"], one["better"], told_only=one["told_only"])
+        for key, one in zip(_numbered(one["text"] for one in own["head"]), own["head"], strict=True)
+        if "unit" in one
+    }
+    texts = _numbered(one["text"] for one in table["head"])
+    head: list[str] = [kinds.get(key, key[0]) for key in texts]
+    rows = [[_cell(cell) for cell in row] for row in table["rows"]]
+    shared = [key[0] in labels for key in texts]
+    seen: Counter[tuple[str, ...]] = Counter()
+    names: dict[int, str] = {}
+    for row in rows:
+        for column, text in enumerate(row):
+            if not isinstance(head[column], Column) and (text or column not in names):
+                names[column] = str(text)
+        known = tuple(name for column, name in names.items() if shared[column] and name != "-")
+        number = seen[known]
+        seen[known] += 1
+        if set(names.values()) & set(own["others"]):
+            continue
+        whole = [names.get(column, text) for column, text in enumerate(row)]
+        for figure in figures(table["title"], head, [whole]):
+            if figure.better:
+                yield (figure.table, known, number, figure.name), figure
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    text = str(cell["text"])
+    return Measured(text, cell["values"], cell.get("unit")) if cell.get("values") else text

@@ -1,0 +1,122 @@
+"""Lets both sides of a comparison measure in turns: A B, B A, A B … a round each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench.program import Program
+from model.errors import Told
+
+_SIDE: Final = Path(__file__).parent / "side.py"
+_STEP_SECONDS: Final = 1800.0
+"""How long one round, or a bench without rounds, may take before it counts as hung."""
+_END_SECONDS: Final = 30.0
+"""How long a side may take to put away what it started."""
+
+Tables = Sequence[Mapping[str, Any]]
+"""What a side has measured, as it told it."""
+
+
+class Side:
+    """One side, in a process of its own, that waits for its turn."""
+
+    def __init__(
+        self, label: str, runs: Program, name: str, options: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        """``runs``: whose bench runs; ``options``: of ``side.py``."""
+        self.label = label
+        self.tables: Tables | None = None
+        """None until it has ended."""
+        self._heard = b""
+        self._process = subprocess.Popen(
+            [runs.python, "-P", str(_SIDE), name, str(runs.root), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=runs.root,
+            env={**os.environ, **environment},
+            # Ctrl-C is for the one that compares: it ends both in an orderly way.
+            start_new_session=True,
+        )
+        self._asked = False
+
+    def step(self) -> None:
+        """Let it go on to its next round, or to its end. Raises Told where it fails."""
+        assert self._process.stdin is not None
+        if self._asked:
+            with contextlib.suppress(BrokenPipeError):  # it has ended: what it said comes next
+                self._process.stdin.write(b"go\n")
+                self._process.stdin.flush()
+        said = self._line()
+        self._asked = "at" in said
+        if self._asked:
+            print(f"{self.label}: {said['at']}", file=sys.stderr)
+        elif "failed" in said:
+            raise Told(f"{self.label}: {said['failed']}")
+        else:
+            self.tables = said["tables"]
+
+    def close(self) -> None:
+        """End it, with all that it started."""
+        process = self._process
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        while b"\n" not in self._heard:
+            if not select.select([self._process.stdout], [], [], _STEP_SECONDS)[0]:
+                raise Told(f"{self.label}: no answer for {_STEP_SECONDS / 60:.0f} minutes")
+            data = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not data:
+                status = self._process.wait()
+                raise Told(f"{self.label}: its bench ended with exit status {status} (see above)")
+            self._heard += data
+        line, _, self._heard = self._heard.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+def in_turns(sides: Sequence[Side], number: int) -> list[Tables]:
+    """Run both to their end; ``number`` of this run of both decides who begins. Raises Told.
+
+    Who has begun a round ends the next one, so that a machine that gets slower all the time hits both.
+    """
+    with closing(sides):
+        turn = number
+        while any(side.tables is None for side in sides):
+            for side in sides if turn % 2 == 0 else reversed(sides):
+                if side.tables is None:
+                    side.step()
+            turn += 1
+    return [side.tables for side in sides if side.tables is not None]
+
+
+@contextlib.contextmanager
+def closing(sides: Sequence[Side]) -> Iterator[None]:
+    """End all of them, whatever happens."""
+    try:
+        yield
+    finally:
+        with contextlib.ExitStack() as stack:
+            for side in sides:
+                stack.callback(side.close)

@@ -1,0 +1,29 @@
+"""Puts measured figures into a document, between marks that stay there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+DOCUMENT: Final = Path(__file__).resolve().parent.parent / "docs/performance.md"
+BEGIN: Final = "<!-- figures: {}, written by ./bench/run --write-docs -->"
+END: Final = "<!-- end of figures: {} -->"
+
+
+def put(document: Path, begin: str, end: str, text: str) -> None:
+    """Put ``text`` between ``begin`` and ``end``. Raises ValueError where ``document`` has no such place."""
+    before, began, rest = document.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not began or not ended:
+        raise ValueError(f"{document} has no place {begin}")
+    document.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}")
+
+
+def has_place(place: str, document: Path = DOCUMENT) -> bool:
+    """Whether there is a place for the figures of ``place``."""
+    return BEGIN.format(place) in document.read_text()
+
+
+def put_figures(place: str, text: str, document: Path = DOCUMENT) -> None:
+    """Put ``text``, as it is printed, into the place for the figures of ``place``. Raises ValueError."""
+    put(document, BEGIN.format(place), END.format(place), f"```\n{text.strip()}\n```")
