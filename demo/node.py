@@ -20,7 +20,7 @@ from demo.cgroups import pod_uid
 from demo.scenario import PodPlan, ProcessPlan, Scenario
 
 if TYPE_CHECKING:
-    from probes.monitor import MonitorOptions
+    from probes.options import MonitorOptions
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
 """Tells the stand-in library its file; see ``native/nvml.h``."""

@@ -16,7 +16,8 @@ from model.errors import Told
 from model.source import Source
 from model.tenant import Tenant
 from model.window import Window
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import Monitor
+from probes.options import MonitorOptions
 
 
 def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:

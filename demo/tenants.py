@@ -18,7 +18,7 @@ from demo.node import DemoNode, Present
 from demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
 from demo.scratch import Scratch
 from model.errors import Told
-from probes.monitor import MonitorOptions
+from probes.options import MonitorOptions
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import numpy as np
 
 from model.errors import CannotTrace, UnsafeToTrace
+from model.progress import Progress
 from probes import layout
 from probes.activity import Activities
 from probes.allocations import Allocations
@@ -55,7 +56,8 @@ class KernelSide:
     ``attach`` may be used from another thread than the rest. ``slots`` is how many histograms there are
     (16 KiB each, one for every operation of every process), ``threads`` how many threads may be traced at
     once, ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
-    threads on the host, ``ring_bytes`` the room for calls that are kept one by one until they are read.
+    threads on the host, ``ring_bytes`` the room for calls that are kept one by one until they are read;
+    ``progress`` is told what takes a while.
     Raises CannotTrace, having left nothing behind.
     """
 
@@ -68,6 +70,7 @@ class KernelSide:
         functions: Sequence[Function] = FUNCTIONS,
         splits: bool = True,
         ring_bytes: int = RING_BYTES,
+        progress: Progress | None = None,
     ) -> None:
         self.functions = tuple(functions)
         """The functions that cookies may name."""
@@ -81,6 +84,7 @@ class KernelSide:
         self._reading = threading.Lock()
         self._closed = False
         self._ring_bytes = ring_bytes
+        self._progress = progress
         self._attachments: list[Attachment] = []
         self._launches: list[RawKernel] = []
         """Read and not yet told."""
@@ -120,7 +124,14 @@ class KernelSide:
 
     def _begin(self, slots: int, threads: int, way: str, task: TaskOffsets | None) -> None:
         self.way = way
-        self._programs = load(slots, threads, multi=way == "multi", task=task, ring_bytes=self._ring_bytes)
+        self._programs = load(
+            slots,
+            threads,
+            multi=way == "multi",
+            task=task,
+            ring_bytes=self._ring_bytes,
+            progress=self._progress,
+        )
         self._tracepoints: list[int] = []
         self._own: Attachment | None = None
         try:

@@ -7,10 +7,8 @@ import platform
 import resource
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +28,6 @@ from probes.device_owners import OTHER_NUMBERS, holders, listed, numbered_otherw
 from probes.devices import DeviceReader
 from probes.evidence import EvidenceReader
 from probes.host import HostReader
-from probes.host_files import host_files
 from probes.kernel_names import KernelNames
 from probes.kernel_side import Counts, KernelSide, SlotKey
 from probes.kernels import RawKernel
@@ -39,6 +36,7 @@ from probes.kubelet.reader import KubeletReader
 from probes.layout import HOST_WORK
 from probes.libraries import Libraries
 from probes.open_calls import RawOpenCall
+from probes.options import MonitorOptions
 from probes.process_devices import ProcessDevices
 from probes.process_names import ProcessNames
 from probes.process_watch import ProcessWatch, is_alive
@@ -52,22 +50,6 @@ LOOK_SECONDS = 0.2
 ENDED_CALL_NS = 1_000_000_000
 """How long a call must have lasted to be named where its thread ends inside of it. Shorter ones only say
 that a program was stopped at work."""
-
-
-@dataclass(frozen=True, slots=True)
-class MonitorOptions:
-    """How to trace."""
-
-    attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: uprobe_multi links; ``perf``: a perf event each (before Linux 6.6); ``auto``: either."""
-    slots: int = 4096
-    """Histograms in the kernel, 16 KiB each: one for each operation of a process on each of its devices."""
-    threads: int = 8192
-    """Threads that may be traced at once."""
-    host_root: Path = field(default_factory=host_files)
-    """Where the host's sockets and state files are, by which containers, pods and users have names."""
-    nvml_environment: Mapping[str, str] = field(default_factory=dict)
-    """What is set for the process that reads the driver's library, such as where another one is."""
 
 
 class Monitor:
@@ -101,7 +83,9 @@ class Monitor:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         try:
-            self._kernel = KernelSide(slots=options.slots, threads=options.threads, way=options.attach)
+            self._kernel = (options.kernel or options.begin)()
+            if options.progress is not None:
+                options.progress.begin("looking for CUDA processes")
             self._kernel_names = KernelNames(self._kernel.inherited_name, self._kernel.runs_program)
             self._libraries = Libraries(self._kernel.attach)
             # The first window begins with the first probe, whose calls it counts.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from model.errors import CannotTrace
+from model.progress import Progress
 from probes import compiler, program_cache
 from probes.compiled import Compiled
 from probes.program_cache import Unusable
@@ -31,10 +32,12 @@ class Prepared:
     """Why what was kept could not be used, or why these could not be kept; '' if neither."""
 
 
-def prepare(recipe: Recipe, *, anew: bool = False, niceness: int = 0) -> Prepared:
+def prepare(
+    recipe: Recipe, *, anew: bool = False, niceness: int = 0, progress: Progress | None = None
+) -> Prepared:
     """The programs of ``recipe``: those that were kept, or else compiled now (``anew``: in any case).
 
-    Raises CannotTrace with the reason and the remedy.
+    ``progress`` is told of compiling, which takes seconds. Raises CannotTrace with the reason and the remedy.
     """
     complaint = ""
     try:
@@ -43,6 +46,8 @@ def prepare(recipe: Recipe, *, anew: bool = False, niceness: int = 0) -> Prepare
         found, complaint = None, str(reason)
     if found is not None:
         return Prepared(found, kept=True)
+    if progress is not None:
+        progress.begin("compiling the kernel's programs, once for all starts", program_cache.usual_seconds())
     compiled = _compile(recipe, niceness)
     try:
         program_cache.keep(recipe, compiled)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import CannotTrace
+from model.progress import Progress
 from probes import layout
 from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
 from probes.preparing import Prepared, may_not, prepare
@@ -120,6 +121,7 @@ def load(
     multi: bool,
     task: TaskOffsets | None = None,
     ring_bytes: int = RING_BYTES,
+    progress: Progress | None = None,
 ) -> Programs:
     """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
@@ -141,6 +143,7 @@ def load(
             **namespace,
         },
         attach_type=UPROBE_MULTI if multi else 0,
+        progress=progress,
     )
     try:
         _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
@@ -204,21 +207,28 @@ def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
 
 
 def load_prepared(
-    recipe: Recipe, values: Mapping[str, int], *, attach_type: int = 0, niceness: int = 0
+    recipe: Recipe,
+    values: Mapping[str, int],
+    *,
+    attach_type: int = 0,
+    niceness: int = 0,
+    progress: Progress | None = None,
 ) -> dict[str, int]:
     """Descriptors by name of the maps and programs of ``recipe``, with ``values`` filled in.
 
     What was kept and is refused by the kernel is compiled anew once: what it was compiled by may have been at
     fault. Raises CannotTrace with the reason and the remedy.
     """
-    prepared = prepare(recipe, niceness=niceness)
+    prepared = prepare(recipe, niceness=niceness, progress=progress)
+    if progress is not None:
+        progress.begin("loading the kernel's programs")
     try:
         return _load(prepared, values, attach_type)
     except Refused as refused:
         if not prepared.kept or refused.errno == errno.EPERM:
             raise refusal(refused) from refused
     try:
-        return _load(prepare(recipe, anew=True, niceness=niceness), values, attach_type)
+        return _load(prepare(recipe, anew=True, niceness=niceness, progress=progress), values, attach_type)
     except Refused as refused:
         raise refusal(refused) from refused
 

@@ -13,7 +13,6 @@ from widgets.alerts import AlertList, AlertRow
 QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
 QUIET_NOW = "no warnings now; what is listed is over, or no fault"
 QUIET_BUT = "no warnings but what is silenced"
-STARTING = "starting: loading probes and looking for CUDA processes"
 
 
 class AlertPanel(AlertList, can_focus=True):
@@ -32,8 +31,8 @@ class AlertPanel(AlertList, can_focus=True):
         """Keys of lines that are hidden; those of chains are their ids."""
         self._silenced_shown = False
 
-    def update_from(self, window: Window | None, notes: Sequence[str]) -> None:
-        """Show what is wrong in ``window``, and ``notes``."""
+    def update_from(self, window: Window | None, notes: Sequence[str], starting: str = "") -> None:
+        """Show what is wrong in ``window``, and ``notes``; before the first, what is done until then."""
         found = self.found = listed(
             window,
             notes,
@@ -46,7 +45,7 @@ class AlertPanel(AlertList, can_focus=True):
         rows = list(found.rows)
         if not rows or (rows[0].ended and not any(_stands(row.key) for row in rows)):
             text = QUIET_BUT if found.silenced else QUIET_NOW if found.chains else QUIET
-            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else STARTING))
+            rows.insert(0, AlertRow("quiet", " ", "dim", text if window is not None else starting))
         silenced = f"{found.silenced} silenced" if found.silenced else ""
         coverage = AlertRow("coverage", "-", "dim", "what is traced, what that costs, and warnings in full")
         self.show(rows, [*found.aside, coverage], silenced)

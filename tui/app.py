@@ -22,6 +22,7 @@ from textual.screen import Screen
 
 from model.chain import Chain
 from model.errors import Told, described
+from model.progress import Progress
 from model.source import Source
 from tui.collector import Collector, Failed, Reader, Tick
 from tui.config import Settings
@@ -68,6 +69,8 @@ class RunOptions(Settings):
     """The source, where its windows can be recorded, too."""
     at: float | None = None
     """The moment of a recording that is shown first, Unix time; None: the newest."""
+    progress: Progress | None = None
+    """What is done until there is a first window; None where that takes no time."""
     print_last: bool = True
     """Print the last table on stdout after leaving."""
     keep: Callable[[Mapping[str, object]], object] | None = None

@@ -21,6 +21,9 @@ from model.source import Source
 from model.window import Window
 from tui.kept import InMemory, Kept, Stale, never
 
+FIRST_SECONDS = (0.1, 0.4)
+"""Between the first reads."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
@@ -157,7 +160,7 @@ class Collector(Reader):
     def _read(self) -> None:
         whole = Sliding(None)
         sliding = Sliding(self._length) if self._length is not None else whole
-        due = time.monotonic()
+        due, read = time.monotonic(), 0
         while not self._stopping:
             window = self._source.read()
             if self._stopping:
@@ -169,7 +172,10 @@ class Collector(Reader):
             at = time.monotonic()
             parts = self._history.parts or (packed,)  # a window above the bound is not kept
             self._tell(sliding, whole, window, parts, at)
-            due = max(due + self._interval, at)
+            # The first ones sooner: who starts the program waits for them.
+            waits = FIRST_SECONDS[read] if read < len(FIRST_SECONDS) else self._interval
+            read += 1
+            due = max(due + min(waits, self._interval), at)
             while not self._stopping and (self._still or time.monotonic() < due):
                 self._wake.wait(None if self._still else max(due - time.monotonic(), 0.0))
                 self._wake.clear()

@@ -1,12 +1,40 @@
-"""A source that is made at its first read, so that the screen is there before tracing has begun."""
+"""What is made beside the screen, so that the screen is there before tracing has begun."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from model.source import Source
 from model.window import Window
+
+T = TypeVar("T")
+
+
+class Ahead(Generic[T]):
+    """Makes a value in a thread of its own, from now on."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._error: BaseException | None = None
+        # A daemon: what it began in the kernel ends with the program.
+        self._thread = threading.Thread(target=self._run, name="ahead", daemon=True)
+        self._thread.start()
+
+    def take(self) -> T:
+        """The value, once it is there. Raises what making it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._made.pop()
+
+    def _run(self) -> None:
+        try:
+            self._made.append(self._make())
+        except BaseException as error:
+            self._error = error
 
 
 class Later:

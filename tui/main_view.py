@@ -29,7 +29,7 @@ from tui.pages_screen import PageScreen
 from tui.recall import timespan
 from tui.row_tables import RowTables
 from tui.slow_line import SlowLine, offer
-from tui.status import header_state, recording_text, silent_seconds
+from tui.status import header_state, recording_text, silent_seconds, starting_text
 from tui.tables import Tables
 from widgets.alerts import AlertList, AlertRow
 from widgets.bars import SystemBars
@@ -45,6 +45,8 @@ OFFER_SECONDS = 8.0
 """How long the screen offers to draw less; a slow line shows it late."""
 NEWS_SECONDS = 6.0
 """The same, of what happened to a recording."""
+STARTING_SECONDS = 0.25
+"""How often the screen says what is done, until there is data."""
 SAID_SECONDS = 2.0
 """How long the screen says what a key has done, in place of the keys."""
 
@@ -124,6 +126,7 @@ class MainView(Screen[None]):
         self.query_one("#small").can_focus = False
         self._show_entry(False)
         self.set_interval(1.0, self._every_second)
+        self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
         options = self.stalltop.options
         self.slow_line.low = options.low_bandwidth
         self._panels, self._share = frozenset(options.panels), options.share
@@ -249,6 +252,12 @@ class MainView(Screen[None]):
     def _tables_said(self, message: Tables.Said) -> None:
         self.say(message.text, "dim")
 
+    def _while_starting(self) -> None:
+        if self.shown is not None:
+            self._starting.stop()
+        elif self.whole:
+            self._refresh_alerts()
+
     def _every_second(self) -> None:
         if not self.whole:
             return
@@ -362,7 +371,10 @@ class MainView(Screen[None]):
 
     def _refresh_alerts(self) -> None:
         self._alerts_of = self.shown
-        self.panel.update_from(self.shown, self.notes)
+        progress = self.stalltop.options.progress
+        step = progress.step if progress is not None and self.shown is None else None
+        starting = starting_text(step, unicode=self.stalltop.unicode)
+        self.panel.update_from(self.shown, self.notes, starting)
         self.panel.fit(self._layout.warnings)
 
     def header_now(self) -> HeaderState:

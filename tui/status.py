@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from model.chain import Chain
+from model.progress import Step
 from model.window import Window
 from outputs import figures
 from tui.chains import MARK, ROLE, counts
@@ -25,6 +26,8 @@ NEARLY = 0.15
 quite in time."""
 LATE_WINDOWS = 5
 """When more windows wait for the disk, the recording is late."""
+BAR_CELLS = 12
+"""Of the bar that shows how far a start is. It is never full: nobody knows how long it really takes."""
 LEAST_AGE = 0.5
 """Seconds from which on it is said how long ago the moment shown was."""
 
@@ -63,6 +66,19 @@ def window_text(window: Window, length: float | None, began: float | None = None
     if seconds < length * (1.0 - NEARLY):
         return f"last {seconds:.0f}s of {length:.0f}s"
     return f"last {length if seconds <= length * (1.0 + NEARLY) else seconds:.0f}s"
+
+
+def starting_text(step: Step | None, *, unicode: bool = True) -> str:
+    """What is done until there is a first window; how far it is, where that is known."""
+    if step is None:
+        return "starting"
+    seconds = time.monotonic() - step.began
+    if not step.usual_seconds:
+        return f"starting: {step.text}"
+    full, empty = ("▰", "▱") if unicode else ("#", "-")
+    done = min(round(BAR_CELLS * seconds / step.usual_seconds), BAR_CELLS - 1)
+    bar = full * done + empty * (BAR_CELLS - done)
+    return f"starting: {step.text}  {bar}  {seconds:.0f}s of usually {step.usual_seconds:.0f}s"
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:

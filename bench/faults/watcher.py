@@ -12,7 +12,8 @@ from typing import Final
 from diagnosis.engine import Diagnosis
 from model.chain import Chain
 from model.window import Window
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import Monitor
+from probes.options import MonitorOptions
 
 INTERVAL_SECONDS: Final = 1.0
 """As the screen does by default."""

@@ -25,7 +25,8 @@ from diagnosis.engine import Diagnosis
 from model.errors import CannotTrace, Told
 from model.evidence import HOST_GAP
 from probes.cgroups import membership
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import Monitor
+from probes.options import MonitorOptions
 from probes.tenants import Tenants
 from tests.kernel.harness import Workplace, wait_until
 

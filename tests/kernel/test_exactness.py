@@ -16,7 +16,8 @@ from model.histograms import Histograms
 from model.window import UNCOUNTED, RowKey, Window
 from probes import monitor as monitor_module
 from probes.kernel_side import Attachment, KernelSide, Point, Way
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import Monitor
+from probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside

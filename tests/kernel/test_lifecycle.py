@@ -13,7 +13,8 @@ import pytest
 from demo.build import Built, compiler
 from demo.caller import Caller
 from demo.latencies import Latency
-from probes.monitor import ENDED_CALL_NS, Monitor, MonitorOptions
+from probes.monitor import ENDED_CALL_NS, Monitor
+from probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from demo.build import Built
 from model.evidence import HOST_WORK
-from probes.monitor import Monitor, MonitorOptions
+from probes.monitor import Monitor
+from probes.options import MonitorOptions
 from tests.kernel.children import Child
 from tests.kernel.harness import wait_until
 

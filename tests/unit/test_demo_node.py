@@ -14,7 +14,7 @@ from demo.node import DemoNode, Present, nvml_text, pods_text
 from demo.scenario import PodPlan, ProcessPlan, load_scenario, parse_scenario
 from model.errors import BadUsage
 from probes.kubelet.pod_resources import LIST
-from probes.monitor import MonitorOptions
+from probes.options import MonitorOptions
 
 GIVEN = {"nvidia.com/gpu.shared": ("GPU-0::0", "GPU-0::1")}
 POD = PodPlan("lab", 'odd "name"\\', "main", GIVEN)

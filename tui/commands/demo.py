@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from model.source import Source
 from tui.commands.once import print_window, watch
@@ -15,6 +16,7 @@ from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
+    begun,
     diagnosed,
     monitor_options,
     number,
@@ -60,13 +62,20 @@ def run(options: argparse.Namespace) -> int:
         return 0
     scenario = load_scenario(options.scenario or DEFAULT)
 
+    from model.progress import Progress
+
+    progress = Progress()
+    real = not options.simulated
+    # The kernel's part is made while the screen is drawn and the tenants start.
+    begin = begun(options, progress) if real else partial(monitor_options, options)
+
     def start() -> Source:
         from demo.simulated import SimulatedSource
         from demo.source import demo_source, simulated_source
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
-        return diagnosed(demo_source(scenario, monitor_options(options)))
+        return diagnosed(demo_source(scenario, begin()))
 
     if options.once or options.json or not sys.stdout.isatty():
         source = start()
@@ -79,5 +88,5 @@ def run(options: argparse.Namespace) -> int:
 
     # Not into the recording of this host: what is shown may be simulated.
     source = recorded(Later(start), options, "demo")
-    screen = run_options(options, demo=True, recorded=source)
+    screen = run_options(options, demo=True, recorded=source, progress=progress)
     return shown(source, screen, at_once=options.record is not None)

@@ -10,8 +10,8 @@ from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
+    begun,
     diagnosed,
-    monitor_options,
     say,
 )
 
@@ -26,17 +26,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
+    from model.progress import Progress
     from tui.later import Later
 
+    progress = Progress()
+    begin = begun(options, progress)
     told: list[str] = []  # nothing is printed over the screen
 
     def start() -> Source:
         from probes.monitor import Monitor
 
-        return diagnosed(Monitor(monitor_options(options)), keep=options.state, tell=told.append)
+        return diagnosed(Monitor(begin()), keep=options.state, tell=told.append)
 
     source = recorded(Later(start), options)
-    screen = run_options(options, recorded=source)
+    screen = run_options(options, recorded=source, progress=progress)
     try:
         return shown(source, screen, at_once=options.record is not None)
     finally:

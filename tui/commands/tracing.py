@@ -7,11 +7,14 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from model.progress import Progress
     from model.source import Source
-    from probes.monitor import MonitorOptions
+    from probes.kernel_side import KernelSide
+    from probes.options import MonitorOptions
 
 
 def number(kind: type[int] | type[float], least: float, most: float) -> type:
@@ -48,9 +51,20 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     """The options as the monitor takes them."""
-    from probes.monitor import MonitorOptions
+    from probes.options import MonitorOptions
 
     return MonitorOptions(attach=options.attach, slots=int(options.slots))
+
+
+def begun(options: argparse.Namespace, progress: Progress) -> Callable[[], MonitorOptions]:
+    """Begin the kernel's part now, before the screen is there; gives what a monitor goes on with."""
+    from tui.later import Ahead
+
+    def make() -> KernelSide:
+        return replace(monitor_options(options), progress=progress).begin()
+
+    ahead = Ahead(make)
+    return lambda: replace(monitor_options(options), progress=progress, kernel=ahead.take)
 
 
 def add_state_options(parser: argparse.ArgumentParser) -> None:
