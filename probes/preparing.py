@@ -47,7 +47,7 @@ def prepare(
     if found is not None:
         return Prepared(found, kept=True)
     if progress is not None:
-        progress.begin("compiling the kernel's programs, once for all starts", program_cache.usual_seconds())
+        progress.begin("compiling for the kernel, this once", program_cache.usual_seconds())
     compiled = _compile(recipe, niceness)
     try:
         program_cache.keep(recipe, compiled)

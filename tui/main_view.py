@@ -383,6 +383,8 @@ class MainView(Screen[None]):
             self._refresh_alerts()  # nothing else does while a page lies on this screen
         options, moments = self.stalltop.options, self.moments
         silent = silent_seconds(moments.newest, self.stalltop.began, options.interval)
+        if self.shown is None and options.progress is not None and options.progress.step is not None:
+            silent = 0.0  # the first line of what is wrong says what it waits for
         state = header_state(
             self.shown,
             moments.length,

@@ -78,7 +78,7 @@ def starting_text(step: Step | None, *, unicode: bool = True) -> str:
     full, empty = ("▰", "▱") if unicode else ("#", "-")
     done = min(round(BAR_CELLS * seconds / step.usual_seconds), BAR_CELLS - 1)
     bar = full * done + empty * (BAR_CELLS - done)
-    return f"starting: {step.text}  {bar}  {seconds:.0f}s of usually {step.usual_seconds:.0f}s"
+    return f"starting: {step.text}: {seconds:.0f}s, usually {step.usual_seconds:.0f}s  {bar}"
 
 
 def silent_seconds(snapshot: Snapshot | None, began: float, interval: float) -> float:
