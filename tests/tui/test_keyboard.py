@@ -292,7 +292,7 @@ def acts(terminal: Terminal, after: bytes = b"") -> None:
     """A known key acts, and another takes it back."""
     send(terminal, b"?")
     terminal.until(lambda: "By container" in terminal.text, f"no help after {after[:60]!r}")
-    send(terminal, b"\x1b")
+    send(terminal, b"\x1b\x1b\x1b")  # more often than there are screens to close
     terminal.until(lambda: "By container" not in terminal.text, f"no way out after {after[:60]!r}")
 
 
