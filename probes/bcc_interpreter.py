@@ -38,29 +38,31 @@ print(getattr(bcc, "__version__", "of unknown version"))
 
 
 @functools.cache
-def bcc_command() -> tuple[str, ...]:
-    """The beginning of a command line: the first Python that has BCC, this one or the distribution's.
-
-    This one where none has. No folder of ours is searched for modules; variables such as PYTHONPATH are meant
-    for this one only.
-    """
-    this, other = (sys.executable, "-P"), (DISTRIBUTION, "-I")
-    return next((one for one in (this, other) if _ask(one, _HAS_BCC).returncode == 0), this)
+def bcc_interpreter() -> str:
+    """The first Python that has BCC, this one or the distribution's; this one where none has."""
+    found = (one for one in (sys.executable, DISTRIBUTION) if _ask(one, _HAS_BCC).returncode == 0)
+    return next(found, sys.executable)
 
 
 def bcc_version() -> str:
     """The version of BCC. Raises ImportError with the reason where it cannot be used."""
-    told = _ask(bcc_command(), _VERSION)
+    told = _ask(bcc_interpreter(), _VERSION)
     if told.returncode:
         raise ImportError(told.stderr.strip() or f"exit status {told.returncode}")
     return told.stdout.strip()
 
 
-def _ask(python: tuple[str, ...], question: str) -> subprocess.CompletedProcess[str]:
-    command = [*python, "-c", question]
+def _ask(python: str, question: str) -> subprocess.CompletedProcess[str]:
+    command = [python, "-c", question]
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd="/",  # the first folder that is searched for modules
+            timeout=ANSWER_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))

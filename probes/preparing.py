@@ -10,7 +10,7 @@ from typing import Final
 
 from model.errors import CannotTrace
 from probes import compiler, program_cache
-from probes.bcc_interpreter import INSTALL_BCC, bcc_command
+from probes.bcc_interpreter import INSTALL_BCC, bcc_interpreter
 from probes.compiled import Compiled
 from probes.program_cache import Unusable
 from probes.recipes import Recipe
@@ -54,7 +54,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [*bcc_command(), compiler.__file__],
+            [bcc_interpreter(), compiler.__file__],
             input=json.dumps(recipe.request(niceness)).encode(),
             capture_output=True,
             cwd="/",  # the compiler wants one that exists
