@@ -294,8 +294,8 @@ def acts(terminal: Terminal, after: bytes = b"") -> None:
 
 
 def pressed(terminal: Terminal, key: bytes, condition: Callable[[], bool], what: str) -> None:
-    """Press ``key`` until ``condition`` holds, with pauses: on a busy machine it may be read together with what
-    was typed before it, and belong to a sequence or a paste."""
+    """Press ``key`` until ``condition`` holds, with pauses: on a busy machine it may be read together with
+    what was typed before it, and belong to a sequence or a paste."""
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, f"{what}\n{terminal.text}\n{bytes(terminal.raw[-600:])!r}"
