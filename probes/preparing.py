@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -12,13 +11,13 @@ from typing import Final
 from model.errors import CannotTrace
 from model.progress import Progress
 from probes import compiler, program_cache
+from probes.bcc_interpreter import INSTALL_BCC, bcc_interpreter
 from probes.compiled import Compiled
 from probes.program_cache import Unusable
 from probes.recipes import Recipe
 
 COMPILE_SECONDS: Final = 300.0
 """How long compiling may take before it counts as hung: two seconds are usual, a minute on a busy host."""
-INSTALL_BCC: Final = "install it: apt install python3-bpfcc (PyPI's bcc is another program)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [sys.executable, compiler.__file__],
+            [bcc_interpreter(), compiler.__file__],
             input=json.dumps(recipe.request(niceness)).encode(),
             capture_output=True,
             cwd="/",  # the compiler wants one that exists

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from model.errors import CannotTrace
 from model.finding import Finding, can_trace
+from probes.bcc_interpreter import INSTALL_BCC
 from probes.cgroups import layout
 from probes.readiness_tenants import allocations, pods, runtimes
 from probes.surroundings import Surroundings
@@ -153,7 +154,7 @@ def _bcc(surroundings: Surroundings) -> Finding:
             "bcc",
             "fail",
             clean(f"BCC cannot be used: {error}"),
-            "install the distribution's package python3-bpfcc (not `bcc` of a Python index, another program)",
+            INSTALL_BCC,
         )
 
 

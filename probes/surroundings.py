@@ -18,6 +18,7 @@ from pathlib import Path
 
 from model.call_cost import CallCost
 from model.device import Devices
+from probes.bcc_interpreter import bcc_version
 from probes.devices import DeviceReader
 from probes.host_files import host_files
 from probes.text import clean
@@ -117,7 +118,7 @@ def this_host() -> Surroundings:
         environment=os.environ,
         terminal=_terminal(),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE),
-        bcc=_bcc_version,
+        bcc=bcc_version,
         trial=_trace_for_a_moment,
         devices=_devices,
         cuda=_cuda_use,
@@ -130,14 +131,6 @@ def _terminal() -> Terminal | None:
         return None
     size = shutil.get_terminal_size()
     return Terminal(size.columns, size.lines, sys.stdout.encoding or "")
-
-
-def _bcc_version() -> str:
-    import bcc
-
-    if not hasattr(bcc, "BPF"):
-        raise ImportError(f"{bcc.__file__} is another package named bcc")
-    return str(getattr(bcc, "__version__", "of unknown version"))
 
 
 def _trace_for_a_moment() -> str:

@@ -1,12 +1,13 @@
 # shellcheck shell=sh
 # The one private environment of this checkout. Sourced by ./stalltop and ./run-tests; `root` is set by them.
 #
-# The environment sees the distribution's packages, because the real BCC (python3-bpfcc) comes only from there.
+# It need not see BCC: the distribution's own Python runs that, whichever runs the rest (probes/bcc_interpreter.py).
 # It counts as ready when its stamp holds the expected words; the stamp is written last, so that a set-up that
 # was stopped anywhere is made anew by the next start.
 
-# The distribution's interpreter is the one that sees its BCC; another may come first in PATH.
-python=${STALLTOP_PYTHON:-/usr/bin/python3}
+# The distribution's interpreter; another may come first in PATH.
+system_python=${STALLTOP_SYSTEM_PYTHON:-/usr/bin/python3}
+python=${STALLTOP_PYTHON:-$system_python}
 
 say() { printf 'stalltop: %s\n' "$*" >&2; }
 
@@ -14,6 +15,35 @@ give_up() { # reason, remedy
     say "$1"
     [ -z "${2-}" ] || say "  $2"
     exit "${3:-1}"
+}
+
+is_new_enough() { # interpreter: 3.11 or newer, by its file's name where that tells, else by what it says itself
+    case $(readlink -f "$1") in
+    */python3.1[1-9] | */python3.[2-9][0-9]) [ -x "$1" ] ;;
+    */python3.[0-9] | */python3.10) return 1 ;;
+    *) "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ;;
+    esac
+}
+
+choose_python() { # sets $python: the one that is asked for, the distribution's own, the newest beside it or in PATH
+    [ -z "${STALLTOP_PYTHON-}" ] && ! is_new_enough "$system_python" || return 0
+    minors='19 18 17 16 15 14 13 12 11'
+    set --
+    for minor in $minors; do set -- "$@" "$system_python.$minor"; done
+    for minor in $minors; do set -- "$@" "$(command -v "python3.$minor")"; done
+    for python in "$@" "$(command -v python3)"; do
+        [ -x "$python" ] && is_new_enough "$python" && return 0
+    done
+    python=$system_python
+}
+
+is_system_python() { [ "$(readlink -f "$python")" = "$(readlink -f "$system_python")" ]; }
+
+has_bcc() { # among the packages of Debian, Fedora and their relatives
+    for folder in /usr/lib/python3/dist-packages /usr/lib*/python3.*/site-packages; do
+        [ -e "$folder/bcc/libbcc.py" ] && return 0
+    done
+    return 1
 }
 
 choose_place() { # sets $venv: in the checkout where it can be written, else in the user's own data folder
@@ -33,13 +63,14 @@ is_ready() { # extra
 
 install_packages() { # Debian packages, by apt; says what is missing where it may not install them
     [ $# -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say "missing here: $(named_elsewhere "$@")"
+        ! command -v dnf >/dev/null 2>&1 || say "  install them with: sudo dnf install $(named_elsewhere "$@")"
+        return 1
+    fi
     if [ "$(id -u)" != 0 ]; then
         say "missing here: $*"
         say "  install them with: sudo apt-get install $*"
-        return 1
-    fi
-    if ! command -v apt-get >/dev/null 2>&1; then
-        say "missing here: $* (no apt-get: install them by this system's own means)"
         return 1
     fi
     say "installing $*"
@@ -55,6 +86,11 @@ install_packages() { # Debian packages, by apt; says what is missing where it ma
         }
     fi
     rm -f "$apt_log"
+}
+
+named_elsewhere() { # the names that Fedora and its relatives have for Debian's packages
+    printf '%s\n' "$@" | sed -e 's/^python3-bpfcc$/python3-bcc/' -e 's/^libc6-dev$/glibc-devel/' -e 's/^iproute2$/iproute/' \
+        -e 's/^python3\.11$/python3.12/' -e '/-venv$/d' | paste -sd' '
 }
 
 apt_install() {
@@ -81,14 +117,23 @@ print(*project["dependencies"], *named(sys.argv[2]), sep="\n")
 PY
 }
 
+have_python() { # checks that $python can make an environment; installs what is missing, or ends
+    if ! is_new_enough "$python"; then
+        say "$("$python" --version 2>/dev/null || echo "no Python") here: stalltop needs Python 3.11 or newer"
+        [ -z "${STALLTOP_PYTHON-}" ] && install_packages python3.11 python3.11-venv && choose_python
+        is_new_enough "$python" || give_up "or name one: STALLTOP_PYTHON=/path/to/python3 $0" "" 3
+    fi
+    package=python3-venv
+    is_system_python || package=$(basename "$(readlink -f "$python")")-venv
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || install_packages "$package" ||
+        give_up "cannot make a Python environment without $package" "" 3
+}
+
 make_environment() { # extra: "run" or the name of an optional dependency group
+    choose_python
     choose_place
     is_ready "$1" && return 0
-    [ -x "$python" ] || install_packages python3 || give_up "no $python here" "install python3 (3.11 or newer)"
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        give_up "$("$python" --version) is too old" "stalltop needs Python 3.11 or newer: Debian 12, Ubuntu 24.04 or later" 3
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || install_packages python3-venv ||
-        give_up "cannot make a Python environment without python3-venv" "" 3
+    have_python
     mkdir -p "$(dirname "$venv")" || give_up "cannot write $(dirname "$venv")" "run from a checkout that you own"
     exec 9>"$venv.lock" || give_up "cannot write $venv.lock" "run from a checkout that you own"
     flock 9 # two first starts at once: the second waits and finds everything done
@@ -112,7 +157,10 @@ make_environment() { # extra: "run" or the name of an optional dependency group
 }
 
 fill_environment() { # extra: made anew, or added to what is there and whole
-    is_ready run || "$python" -m venv --clear --system-site-packages "$venv" >&2 || return 1
+    # Packages of the distribution are built for its own Python: another would take them, and fail on them.
+    seen=
+    ! is_system_python || seen=--system-site-packages
+    is_ready run || "$python" -m venv --clear $seen "$venv" >&2 || return 1
     list=$(requirements "$1") || return 1
     printf '%s\n' "$list" >"$venv/requirements.txt"
     "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input --prefer-binary \

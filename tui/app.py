@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from types import FrameType
 from rich.console import RenderableType
 from textual import events, on
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
@@ -29,6 +28,7 @@ from tui.config import Settings
 from tui.follower import Follower
 from tui.interrupts import INTERRUPTED
 from tui.keys import bindings, choose, keymap
+from tui.last_words import explain, print_last, print_saved
 from tui.latest import Latest
 from tui.lean_driver import LeanDriver
 from tui.leaving import Leaving
@@ -209,6 +209,11 @@ class StalltopApp(App[None]):
         self._leaving = True
         super().exit(result, return_code, message)
 
+    def pop_screen(self) -> AwaitComplete:
+        """Close the screen on top. One that is being closed still handles keys that wait for it: a second Esc
+        closes what lies below, and on the main screen nothing."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
+
     def _handle_exception(self, error: Exception) -> None:
         if self._leaving:  # parts of the screen miss each other while it is taken apart, or was not yet whole
             self._close_messages_no_wait()
@@ -378,43 +383,8 @@ def run(source: Source | Recording, options: RunOptions | None = None) -> int:
         if leaving.lost():
             drop_output()
             return INTERRUPTED
-    _print_last(app)
-    _print_saved(app)
+    print_last(app)
+    print_saved(app)
     if app.failure is not None:
-        return _explain("the screen" if app.failed_itself else "reading", app.failure)
+        return explain("the screen" if app.failed_itself else "reading", app.failure)
     return INTERRUPTED if app.interrupted else int(app.return_code or 0)
-
-
-def _print_last(app: StalltopApp) -> None:
-    """Leave the last table on the terminal, below what was there before."""
-    window = app.main.shown
-    if window is None or not app.options.print_last:
-        return
-    import shutil
-
-    from outputs.text import table
-
-    colour = sys.stdout.isatty() and not app.no_color
-    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=app.unicode)
-    try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
-    except OSError:
-        drop_output()  # the terminal went away
-
-
-def _print_saved(app: StalltopApp) -> None:
-    """Say on stderr what was saved: the screen that said so is gone."""
-    for path in app.saving.paths:
-        with contextlib.suppress(OSError):
-            print(f"stalltop: saved {printable(str(path))}", file=sys.stderr)  # noqa: T201
-
-
-def _explain(what: str, error: BaseException) -> int:
-    """Say on stderr why there is no more data, or no more screen, and return the exit code."""
-    if isinstance(error, Told):
-        text, code = str(error), error.exit_code
-    else:
-        text, code = f"{what} failed: {described(error)}", 1
-    print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
-    return code

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
 from textual import messages
+from textual.drivers._byte_stream import ByteStream
 from textual.drivers.web_driver import WebDriver
 
 from serving.packets import File, packed_file
+from tui.keyboard import Keyboard, lost
 
+STDIN = 0
+"""The pipe from the server."""
 BEHIND_BYTES = 16 << 10
 """Output that may wait in the pipe before pictures are left out: about one of them."""
 
@@ -30,9 +34,19 @@ class BrowserDriver(WebDriver):
 
     def run_input_thread(self) -> None:
         """Read what is typed; without a server there is nothing left to do."""
-        super().run_input_thread()
-        if not self.exit_event.is_set():
+        keyboard, stream = Keyboard(self._app, self._loop, self.exit_event), ByteStream()
+        try:
+            for data in keyboard.read(STDIN):
+                for kind, content in stream.feed(data) if data else (("D", b""),):
+                    if kind == "D":
+                        for message in keyboard.feed(content):
+                            self.process_message(message)
+                    else:
+                        self._on_meta(kind, content)
+        except EOFError:
             self._app.post_message(messages.ExitApp())
+        except Exception as error:  # nobody else would end the screen
+            self._app.post_message(lost(error))
 
     def deliver_binary(
         self,

@@ -8,6 +8,7 @@ import time
 
 from textual.drivers.linux_driver import LinuxDriver
 
+from tui.keyboard import Keyboard, lost
 from tui.lean import Lean
 
 
@@ -37,6 +38,16 @@ class LeanDriver(LinuxDriver):
         os.kill(0, signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
         os.kill(os.getpid(), signal.SIGSTOP)
+
+    def run_input_thread(self) -> None:
+        """Pass on what is typed until the app ends; tell the app where that is not possible."""
+        keyboard = Keyboard(self._app, self._loop, self.exit_event)
+        try:
+            for data in keyboard.read(self.fileno):
+                for message in keyboard.feed(data):
+                    self.process_message(message)
+        except Exception as error:  # nobody else would end the screen
+            self._app.post_message(lost(error))
 
     def write(self, data: str) -> None:
         """Write ``data`` to the terminal."""

@@ -27,6 +27,10 @@ from tui.keys import BY_ID, printed
 from tui.status import length_text
 from tui.theme import NAMES
 
+LONGEST = 60
+"""Characters that may be typed. Textual begins a search with each and waits for none: a text that is pasted
+by mistake would take minutes, in which no key acts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Doable:
@@ -145,8 +149,10 @@ class Palette(CommandPalette):
 
     def on_mount(self) -> None:
         """The cursor stays still, and the sign before it is no picture."""
-        self.query_one(Input).cursor_blink = False
-        self.query_one(SearchIcon).icon = ">"
+        for line in self.query(Input):  # none where it is closed already
+            line.cursor_blink, line.max_length = False, LONGEST
+        for sign in self.query(SearchIcon):
+            sign.icon = ">"
 
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:

@@ -24,6 +24,8 @@ FRAME_LINES = 14
 """Rows of the terminal from which the dialogue has a frame."""
 SAVING_SECONDS = 60.0
 """How long it says that something is being saved, unless it is there before."""
+LONGEST = 4096
+"""Characters of a path (PATH_MAX)."""
 HINT = "Enter saves  Up Down format  Tab path  Esc closes"
 HINT_ELSEWHERE = HINT.replace("  Tab path", "")
 
@@ -82,7 +84,11 @@ class SaveScreen(ModalScreen[None]):
                 row.display = not self.stalltop.saving.elsewhere
                 yield Label("to ")
                 path = Input(
-                    str(self._shown.default(self.chosen)), id="path", compact=True, select_on_focus=False
+                    str(self._shown.default(self.chosen)),
+                    id="path",
+                    compact=True,
+                    select_on_focus=False,
+                    max_length=LONGEST,
                 )
                 path.cursor_blink = False
                 yield path

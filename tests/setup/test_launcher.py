@@ -20,8 +20,10 @@ INTERPRETER = r"""#!/bin/sh
 log=LOG
 case "$*" in
 "-c import ensurepip, venv") [ ! -e "$log.no-venv" ] ;;
+--version) echo "Python 3.x" ;;
 "-c "*) ;;
-"-m venv --clear --system-site-packages "*)
+"-m venv --clear "*)
+    echo "${*%/*}" >"$log.venv"
     eval "place=\${$#}"
     rm -rf "$place"/* && mkdir -p "$place/bin" && cp "$0" "$place/bin/python" ;;
 "-m pip install "*)
@@ -33,6 +35,13 @@ case "$*" in
 *) cat >/dev/null ;;
 esac
 """
+
+
+TOOLS = (
+    *("sh", "basename", "cat", "cksum", "cp", "dirname", "flock", "id", "mkdir", "mktemp", "paste"),
+    *("readlink", "rm", "sed", "sleep", "tail", "tr"),
+)
+"""What the launcher calls besides Python."""
 
 
 class Checkout:
@@ -193,6 +202,123 @@ def test_two_first_starts_at_once_set_up_once(checkout: Checkout) -> None:
         process.communicate(timeout=60)
         assert process.returncode == 0
     assert sorted(checkout.uses()) == ["pip", "run check", "run check"]
+
+
+class Pythons:
+    """Interpreters of a system: its own, and others beside it and in PATH. All are the stand-in."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.system, self.path = (checkout.folder.parent / name for name in ("system", "path"))
+        for folder in (self.system, self.path):
+            folder.mkdir()
+
+    def have(self, folder: Path, *versions: str) -> None:
+        for version in versions:
+            shutil.copy(self.checkout.python, folder / f"python{version}")
+
+    def owns(self, version: str) -> None:
+        self.have(self.system, version)
+        (self.system / "python3").symlink_to(f"python{version}")
+
+    def start(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        # No Python of this machine, and neither apt nor dnf; root or not does not matter then.
+        for name in TOOLS:
+            found = shutil.which(name)
+            assert found
+            if not (self.path / name).exists():
+                (self.path / name).symlink_to(found)
+        system = {"STALLTOP_SYSTEM_PYTHON": str(self.system / "python3"), "PATH": str(self.path)}
+        return subprocess.run(
+            [str(self.checkout.folder / "stalltop"), "check"],
+            env={"HOME": str(self.path), **system, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @property
+    def used(self) -> str:
+        """The interpreter that made the environment, by its stamp."""
+        stamp = (self.checkout.folder / ".venv/run.ready").read_text()
+        return str(Path(stamp.split()[0]).relative_to(self.checkout.folder.parent))
+
+
+@pytest.fixture
+def pythons(checkout: Checkout) -> Pythons:
+    return Pythons(checkout)
+
+
+def test_the_systems_own_python_comes_first_and_sees_the_systems_packages(pythons: Pythons) -> None:
+    pythons.owns("3.11")
+    pythons.have(pythons.system, "3.13")
+    pythons.have(pythons.path, "3.12")
+    assert pythons.start().returncode == 0
+    assert pythons.used == "system/python3.11"
+    assert "--system-site-packages" in pythons.checkout.flag("venv").read_text()
+
+
+@pytest.mark.parametrize("own", ["3.8", "3.9", "3.10"])
+def test_beside_an_old_one_the_newest_is_taken_and_sees_none_of_them(pythons: Pythons, own: str) -> None:
+    pythons.owns(own)
+    pythons.have(pythons.system, "3.11", "3.12")
+    pythons.have(pythons.path, "3.13")
+    assert pythons.start().returncode == 0
+    assert pythons.used == "system/python3.12"
+    assert "--system-site-packages" not in pythons.checkout.flag("venv").read_text()
+    pythons.start()  # and is found again: nothing is made anew
+    assert pythons.checkout.uses() == ["pip", "run check", "run check"]
+
+
+def test_then_one_from_path_is_taken(pythons: Pythons) -> None:
+    pythons.owns("3.9")
+    pythons.have(pythons.path, "3.10", "3.11", "3.12")
+    assert pythons.start().returncode == 0
+    assert pythons.used == "path/python3.12"
+
+
+def test_what_is_in_path_but_does_not_run_is_passed_by(pythons: Pythons) -> None:
+    pythons.owns("3.9")
+    pythons.have(pythons.path, "3.11")
+    # As pyenv leaves one in PATH for each version that any of its users has.
+    (pythons.path / "shim").write_text("#!/bin/sh\nexit 127\n")
+    (pythons.path / "shim").chmod(0o755)
+    (pythons.path / "python3.13").symlink_to("shim")
+    assert pythons.start().returncode == 0
+    assert pythons.used == "path/python3.11"
+
+
+def test_the_one_that_is_named_comes_before_all(pythons: Pythons) -> None:
+    pythons.owns("3.11")
+    pythons.have(pythons.path, "3.12")
+    named = pythons.path / "python3.12"
+    assert pythons.start(STALLTOP_PYTHON=str(named)).returncode == 0
+    assert pythons.used == "path/python3.12"
+
+
+@pytest.mark.parametrize(
+    ("manager", "said"),
+    [
+        ("apt-get", "sudo apt-get install python3.11 python3.11-venv"),
+        ("dnf", "sudo dnf install python3.12"),
+        ("", "missing here: python3.12"),
+    ],
+)
+def test_with_old_ones_only_it_says_what_to_install(pythons: Pythons, manager: str, said: str) -> None:
+    pythons.owns("3.10")
+    if manager:
+        (pythons.path / manager).write_text("#!/bin/sh\nexit 1\n")
+        (pythons.path / manager).chmod(0o755)
+    (pythons.path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (pythons.path / "id").chmod(0o755)
+    done = pythons.start()
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert f"STALLTOP_PYTHON=/path/to/python3 {pythons.checkout.folder}/stalltop" in done.stderr
+    assert pythons.checkout.uses() == []
 
 
 # Stand for the real ones after an apt that was stopped: nothing is installed before dpkg has ended it.

@@ -19,6 +19,9 @@ from model.window import Window
 from tests.tui.sources import numbered
 from tui.app import RunOptions, run
 
+RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))
+"""Keys that random bytes do not press."""
+
 
 class Kinds:
     """A source that behaves as ``kind`` says after its first window."""
@@ -32,6 +35,11 @@ class Kinds:
         if self._reads > 1:
             if self._kind == "hang":
                 threading.Event().wait()
+            if self._kind == "deaf":
+                # Reads of the keyboard fail from now on, and so for good.
+                os.dup2(os.open("/proc/self/mem", os.O_RDONLY), 0)
+            if self._kind == "ended":
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if self._kind == "raise":
                 raise ValueError("the probe broke")
             if self._kind == "cannot":
@@ -61,7 +69,11 @@ def main() -> int:
     theme = "dark" if kind == "steady" else ""
     words = sys.argv[2:]
     options = RunOptions(
-        interval=0.02 if flood else 0.2, ascii="ascii" in words, theme=theme, mouse="no-mouse" not in words
+        interval=0.02 if flood else 0.2,
+        ascii="ascii" in words,
+        theme=theme,
+        mouse="no-mouse" not in words,
+        keys=RARE_KEYS if kind == "typed" else (),
     )
     try:
         code = run(source, options)

@@ -15,6 +15,7 @@ from textual.app import App
 from textual.driver import Driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
+from textual.drivers.web_driver import WebDriver
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
@@ -33,7 +34,9 @@ TAKEN: dict[str, type] = {
     "_driver": App,
     "_fatal_error": App,
     "_handle_exception": App,
+    "_loop": Driver,
     "_must_signal_resume": LinuxDriver,
+    "_on_meta": WebDriver,
     "_queue": WriterThread,
     "_sigtstp_application": LinuxDriver,
     "_writer_thread": LinuxDriver,

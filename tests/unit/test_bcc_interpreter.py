@@ -1,0 +1,82 @@
+"""Which Python runs BCC where several are about, and that an old one can."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from probes import bcc_interpreter as chosen
+from probes import compiler
+
+OLDEST = (3, 8)
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew() -> Iterator[None]:
+    chosen.bcc_interpreter.cache_clear()
+    yield
+    chosen.bcc_interpreter.cache_clear()
+
+
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that the first of two interpreters searches for packages; the other searches none of ours."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name, path in (("this", packages), ("distribution", tmp_path / "none")):
+        # -S: nor those of this machine.
+        script = f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -S "$@"\n'
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "this"))
+    monkeypatch.setattr(chosen, "DISTRIBUTION", str(tmp_path / "distribution"))
+    return packages
+
+
+def bcc(packages: Path, *, real: bool, text: str = "BPF = object\n__version__ = '0.18.0'\n") -> None:
+    (packages / "bcc").mkdir(parents=True)
+    (packages / "bcc/__init__.py").write_text(text)
+    if real:
+        (packages / "bcc/libbcc.py").touch()
+
+
+def test_this_one_runs_it_where_it_has_it(seen: Path) -> None:
+    bcc(seen, real=True)
+    assert chosen.bcc_interpreter() == sys.executable
+    assert chosen.bcc_version() == "0.18.0"
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["nothing", "another package of that name"])
+def test_the_distributions_runs_it_where_only_that_has_it(seen: Path, other: bool) -> None:
+    if other:
+        bcc(seen, real=False, text="")
+    bcc(seen.parent / "none", real=True)
+    assert chosen.bcc_interpreter() == chosen.DISTRIBUTION
+    assert chosen.bcc_version() == "0.18.0"
+
+
+def test_where_none_has_it_the_reason_is_told(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ImportError, match="No module named 'bcc'"):
+        chosen.bcc_version()
+    chosen.bcc_interpreter.cache_clear()
+    bcc(seen, real=False, text="")
+    monkeypatch.setattr(chosen, "DISTRIBUTION", "/nonexistent")
+    with pytest.raises(ImportError, match="another package named bcc"):
+        chosen.bcc_version()
+
+
+def test_its_library_may_be_missing(seen: Path) -> None:
+    bcc(seen, real=True, text="raise OSError('libbcc.so.0: cannot open shared object file')\n")
+    with pytest.raises(ImportError, match=r"libbcc\.so\.0: cannot open"):
+        chosen.bcc_version()
+
+
+def test_an_old_python_can_run_the_compiler() -> None:
+    text = Path(compiler.__file__).read_text()
+    tree = ast.parse(text, feature_version=OLDEST)
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert imported <= {"base64", "bcc", "ctypes", "json", "os", "struct", "sys"}
