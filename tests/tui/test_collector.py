@@ -10,7 +10,7 @@ from textual.message import Message
 
 from model.packing import pack
 from tests.tui.sources import Fed, Made, numbered
-from tui.collector import Collector, Failed, Tick
+from tui.collector import FIRST_SECONDS, Collector, Failed, Tick
 
 DEADLINE = 30.0
 Kind = TypeVar("Kind", bound=Message)
@@ -51,7 +51,18 @@ def test_windows_of_every_length_end_at_the_same_moment() -> None:
     assert source.closed.is_set()
 
 
-def test_another_length_comes_without_another_read() -> None:
+def test_the_first_reads_come_sooner() -> None:
+    inbox = Inbox()
+    source = Made(numbered)
+    collector = Collector(source, inbox, interval=3600.0)
+    collector.start()
+    for _ in range(1 + len(FIRST_SECONDS)):
+        inbox.next(Tick)
+    assert collector.stop(DEADLINE)
+
+
+def test_another_length_comes_without_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.collector.FIRST_SECONDS", ())
     inbox = Inbox()
     source = Made(numbered)
     collector = Collector(source, inbox, interval=3600.0, length=10.0)
