@@ -1,7 +1,7 @@
 """Compiles the programs before anybody needs them, or tells whether that was done.
 
     python -m probes.precompile            compile what is not kept yet, for any kernel of this architecture
-    python -m probes.precompile --kept     end with 0 where this host's next start needs no compiler, else with 1
+    python -m probes.precompile --kept     end with 0 where the next start needs no compiler, else with 1
 
 Packages and images run the first with ``STALLTOP_CACHE_DIR=bpf/compiled``; the launcher asks the second where
 there is no BCC.
