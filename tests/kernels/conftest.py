@@ -38,9 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def guests(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Guests]:
+def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
     """All guests of this run."""
     request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
     yield guests

@@ -1,10 +1,10 @@
-"""Fetches Debian's kernels into a folder, by a private copy of apt's state: this system's own is left as it is.
+"""Fetches Debian's kernels into a folder, by a private copy of apt's state: the system's own is left alone.
 
     python -m tests.kernels.fetch [NAME …]
 
-Names are those of `DEBIAN`; without names, all are fetched. What is in the folder already is left alone: remove
-its subfolder to have a newer one. Settings: STALLTOP_KERNEL_CACHE (the folder, default
-/var/cache/stalltop-tests/kernels) and STALLTOP_DEBIAN_MIRROR (default: the mirror of this system's own apt sources).
+Names are those of `DEBIAN`; without names, all are fetched. A kernel that is in the folder is not fetched
+again: remove its subfolder to have a newer one. Settings: STALLTOP_KERNEL_CACHE (the folder, default
+/var/cache/stalltop-tests/kernels) and STALLTOP_DEBIAN_MIRROR (default: the mirror that apt uses).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SECONDS = 180
 """How long one run of apt may take."""
 _PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-amd64$")
-"""The cloud kernels: no drivers, a third of the size, and all that tracing needs built in. From 7.0 on the image is
-in a package of its own, linux-binary-…."""
+"""The cloud kernels: no drivers, a third of the size, and all that tracing needs built in. From 7.0 on the
+image is in a package of its own, linux-binary-…."""
 
 
 class FetchError(Exception):
@@ -152,7 +152,7 @@ def _private_apt(release: str, work: Path) -> Callable[..., str]:
 
 
 def mirror() -> str:
-    """The mirror of Debian's archive: a setting, or the one that this system installs its own packages from."""
+    """The mirror of Debian's archive: a setting, or the one that this system's own packages come from."""
     found = os.environ.get(MIRROR_VARIABLE) or _mirrors().get("debian")
     if not found:
         raise FetchError(f"this system's apt has no mirror of Debian: name one in {MIRROR_VARIABLE}")

@@ -1,7 +1,7 @@
 """The first process of a guest: it mounts, lets the checks run in a child, and ends the machine.
 
-Run by the guest's kernel as ``python -I -S guest.py``. What it prints goes to the console, the first serial port;
-what the checks tell, to the second.
+Run by the guest's kernel as ``python -I -S guest.py``. What it prints goes to the console, the first serial
+port; what the checks tell, to the second.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def _check() -> int:
         with open(SETTINGS) as file:
             settings = json.load(file)
         sys.path[:] = settings["import_path"]
+        os.environ |= settings["environment"]
         from tests.kernels import checks
 
         checks.run(settings)

@@ -1,4 +1,4 @@
-"""Builds a guest's file system: this host's Python, what it imports, and programs, at the paths that they have here."""
+"""Builds a guest's file system: this host's Python, what it imports, and programs, at the same paths."""
 
 from __future__ import annotations
 
@@ -80,8 +80,9 @@ class Archive:
             self.file(path.parent / target)
         else:
             status = path.stat()
+            mode = stat.S_IFREG | status.st_mode & 0o777
             # The time, too: by it Python knows that a compiled module is that of its source.
-            self._add(str(path), stat.S_IFREG | status.st_mode & 0o777, path.read_bytes(), int(status.st_mtime))
+            self._add(str(path), mode, path.read_bytes(), int(status.st_mtime))
 
     def program(self, path: Path) -> None:
         """A program, or a library, and the libraries that it is linked with."""
@@ -105,7 +106,7 @@ class Archive:
         path.write_bytes(self._data)
 
     def _at(self, folder: Path) -> None:
-        """Make ``folder`` be there; where a part of its path is a symbolic link, that link and where it leads."""
+        """A folder; where a part of its path is a symbolic link, that link and where it leads."""
         for place in (*reversed(folder.parents), folder):
             if place.is_symlink() and str(place) not in self._names:
                 real = Path(os.path.realpath(place.parent))

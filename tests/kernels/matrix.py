@@ -1,6 +1,6 @@
-"""The table of a run: a row for each kernel, compiler and way of attaching; printed, and written to docs/kernels.md.
+"""The table of a run, for the terminal and docs/kernels.md: a row for each kernel, compiler and way.
 
-    kernel | compiler | way | loaded | instructions | verifier ms | counted / made
+kernel | compiler | way | loaded | instructions | verifier ms | counted / made
 """
 
 from __future__ import annotations
