@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import matrix
-from tests.kernels.compiled import Compiled, compilers
+from tests.kernels.compiled import Compiler, compilers
 from tests.kernels.fetch import DEBIAN, FetchError, other_kernels
 from tests.kernels.guests import Guests, Kernel
 from tests.kernels.machine import Told
@@ -51,7 +51,7 @@ def booted(request: pytest.FixtureRequest, guests: Guests) -> Told:
     """What the guest of ``request.param``, a kernel and a compiler, tells."""
     kernel, compiler = request.param
     assert isinstance(kernel, Kernel)
-    assert isinstance(compiler, Compiled)
+    assert isinstance(compiler, Compiler)
     try:
         return guests.boot(kernel, compiler)
     except FetchError as error:

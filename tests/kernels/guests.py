@@ -9,6 +9,7 @@ from typing import Final
 from demo.build import build
 from tests.kernel.relays import compile_relay
 from tests.kernel.traced_program import compile_program, compile_waiter
+from tests.kernels.compiled import Compiler
 from tests.kernels.fetch import Wanted, fetched
 from tests.kernels.initrd import import_path, write_initrd
 from tests.kernels.machine import Told, boot
@@ -49,16 +50,17 @@ class Guests:
     """By kernel and compiler."""
     _initrds: dict[str, Path] = field(default_factory=dict)
 
-    def boot(self, kernel: Kernel, compiler: str, compiled: Path) -> Told:
-        """What the guest with ``kernel`` tells of the programs in the folder ``compiled``."""
-        key = kernel.name, compiler
+    def boot(self, kernel: Kernel, compiler: Compiler) -> Told:
+        """What the guest with ``kernel`` tells of the programs that ``compiler`` made. Raises FetchError."""
+        key = kernel.name, compiler.name
         if key not in self.told:
             image = kernel.image()
-            self.told[key] = boot(image, self._initrd(compiler, compiled))
+            self.told[key] = boot(image, self._initrd(compiler))
         return self.told[key]
 
-    def _initrd(self, compiler: str, compiled: Path) -> Path:
-        if compiler not in self._initrds:
+    def _initrd(self, compiler: Compiler) -> Path:
+        if compiler.name not in self._initrds:
+            compiled = compiler.compile(self.folder)
             native = self.folder / "native"
             native.mkdir(exist_ok=True)
             driver, relay, waiter = compile_program(native), compile_relay(native), compile_waiter(native)
@@ -75,7 +77,7 @@ class Guests:
             }
             programs = [driver, driver.with_name("libtraced.so"), waiter, relay]
             programs += [built.caller, built.cuda, built.cudart, *_SHELL]
-            path = self.folder / f"{compiler}.initrd"
+            path = self.folder / f"{compiler.name}.initrd"
             write_initrd(path, settings, programs, [file for file in compiled.rglob("*") if file.is_file()])
-            self._initrds[compiler] = path
-        return self._initrds[compiler]
+            self._initrds[compiler.name] = path
+        return self._initrds[compiler.name]

@@ -18,9 +18,7 @@ MEMORY_MIB: Final = 1024
 CPUS: Final = 2
 _LAST_LINES: Final = 60
 """Of the console, in a message."""
-_KERNEL_OPTIONS: Final = (
-    "console=ttyS0 loglevel=4 panic=-1 mitigations=off random.trust_cpu=on OPENBLAS_NUM_THREADS=1"
-)
+_KERNEL_OPTIONS: Final = "console=ttyS0 loglevel=4 no_timer_check oops=panic panic=-1 mitigations=off random.trust_cpu=on OPENBLAS_NUM_THREADS=1"
 
 
 @dataclass
