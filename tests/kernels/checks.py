@@ -73,11 +73,6 @@ def run(settings: dict[str, Any]) -> None:
     """Run every check; what fails is told, and the others go on."""
     programs = Programs(**{name: Path(path) for name, path in settings["programs"].items()})
     report = Report()
-
-        sys.path.insert(0, "/tmp/kk")
-        import prelude
-
-        prelude.install(report, settings["prelude"])
     report("kernel", release=platform.release(), cpus=os.cpu_count())
     for way in ways():
         for splits in (True, False):
