@@ -271,7 +271,6 @@ class _Loaded:
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
         """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
-        programs = [name for part in parts for name in part.programs]
         values = {**pid_namespace(), **offsets}
         fds = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
         links: list[int] = []
