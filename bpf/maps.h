@@ -69,6 +69,19 @@ INLINE struct losses *loss_counters(void)
 	return losses.lookup(KEY(only));
 }
 
+/*
+ * Kernels from 6.13 on give a program at a uprobe one stack for each CPU, and let another thread run the same program
+ * on that CPU before it is done: one then works on what the other left there, and the kernel falls. A program that
+ * may call another one has the stack of its thread. So each of ours may call one of a table that stays empty, where
+ * it hardly ever gets.
+ */
+BPF_PROG_ARRAY(no_programs, 1);
+
+INLINE void on_its_own_stack(void *ctx)
+{
+	no_programs.call(ctx, 0);
+}
+
 /* Add `n` to one member of struct losses: rare, and shared by all CPUs. */
 #define LOSE(member, n)                                                                \
 	do {                                                                           \

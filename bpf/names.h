@@ -132,8 +132,10 @@ int naming_begins(struct pt_regs *ctx)
 	switch (key.cookie & NAMING_MASK) {
 	case NAMING_REGISTERS:
 		program = new_told_program();
-		if (!program)
+		if (!program) {
+			on_its_own_stack(ctx);
 			return 0;
+		}
 		function.function = arguments[1];
 		function.born_ns = program->born_ns;
 		register_function(&function, arguments[3], program->unloads);
@@ -166,8 +168,10 @@ int naming_returns(struct pt_regs *ctx)
 	struct registered *registration;
 	struct told_program *program;
 
-	if (!found)
+	if (!found) {
+		on_its_own_stack(ctx);
 		return 0;
+	}
 	lookup = *found;
 	lookups.delete(&key);
 	if ((u32)RETURNED(ctx) ||

@@ -271,8 +271,10 @@ int choosing_begins(struct pt_regs *ctx)
 	choice.device = arguments[1];
 	switch (key.cookie & CHOOSING_MASK) {
 	case CHOOSING_BEGINS:
-		if (numbers_of(key.pid_tgid, &numbers))
+		if (numbers_of(key.pid_tgid, &numbers)) {
+			on_its_own_stack(ctx);
 			return 0;
+		}
 		program = find_cuda_program(numbers.tgid);
 		if (program)
 			begin_cuda(program, numbers.tgid);
@@ -299,8 +301,10 @@ int choosing_returns(struct pt_regs *ctx)
 	struct numbers numbers = {};
 	u32 device;
 
-	if (!found)
+	if (!found) {
+		on_its_own_stack(ctx);
 		return 0;
+	}
 	choice = *found;
 	choices.delete(&key);
 	if (thread)

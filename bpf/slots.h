@@ -79,7 +79,7 @@ INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 /* Count the time of one call, which has to be in the slot's other members by now. */
 INLINE void count_ns(struct slot *slot, u64 ns)
 {
-	u32 counter;
+	u64 counter;
 
 	__sync_fetch_and_add(&slot->total_ns, ns);
 	if (ns > slot->max_ns)
@@ -90,8 +90,8 @@ INLINE void count_ns(struct slot *slot, u64 ns)
 		LOSE(clamped, 1);
 	}
 	counter = counter_of(ns);
-	if (counter < COUNTERS)
-		__sync_fetch_and_add(&slot->counters[counter], 1);
+	BELOW(counter, COUNTERS);
+	__sync_fetch_and_add(&slot->counters[counter], 1);
 	__sync_fetch_and_add(&slot->calls, 1);
 }
 

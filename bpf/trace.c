@@ -61,8 +61,10 @@ int call_begins(struct pt_regs *ctx)
 	struct frame *frame;
 	u32 depth, operation;
 
-	if (!function || !function->operation)
+	if (!function || !function->operation) {
+		on_its_own_stack(ctx);
 		return 0;
+	}
 	if (!thread) {
 		if (numbers_of(pid_tgid, &numbers))
 			return 0;
@@ -175,8 +177,10 @@ int call_returns(struct pt_regs *ctx)
 	struct slot *slot;
 
 	/* Without a record, its calls were refused and counted as such when they began. */
-	if (!thread)
+	if (!thread) {
+		on_its_own_stack(ctx);
 		return 0;
+	}
 	depth = thread->depth;
 	if (!depth) {
 		LOSE(no_entry, 1);

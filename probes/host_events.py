@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -231,10 +231,26 @@ def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dic
 
 def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     return {
-        f"{name}_{member}".upper(): offset
+        value_name(name, member): offset
         for name, wanted in members.items()
         for member, offset in types.offsets(name, wanted).items()
     }
+
+
+def value_name(struct: str, member: str) -> str:
+    """What the source calls the offset of a member."""
+    return f"{struct}_{member}".upper()
+
+
+def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
+    """The programs of ``parts``; ``values`` names the numbers that are known where they are loaded."""
+    # Sorted: kernels have the members of a struct in different orders, and one compiled file serves them all.
+    return Recipe(
+        source_text("host.c"),
+        {name: RAW_TRACEPOINT for part in parts for name in part.programs},
+        tuple(f"-D{part.flag}" for part in parts),
+        tuple(sorted(values)),
+    )
 
 
 class _Loaded:
@@ -255,18 +271,8 @@ class _Loaded:
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
         """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
-        programs = [name for part in parts for name in part.programs]
         values = {**pid_namespace(), **offsets}
-        fds = load_prepared(
-            Recipe(
-                source_text("host.c"),
-                dict.fromkeys(programs, RAW_TRACEPOINT),
-                tuple(f"-D{part.flag}" for part in parts),
-                tuple(values),
-            ),
-            values,
-            niceness=_COMPILER_NICENESS,
-        )
+        fds = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
         links: list[int] = []
         try:
             for part in parts:

@@ -18,7 +18,14 @@ from probes import bpf_calls, kernel_side
 from probes.kernel_side import KernelSide
 from probes.operations import BETWEEN_CALLS, Function
 from probes.task_offsets import NoTypes
-from tests.kernel.traced_program import DEADLINE_SECONDS, NATIVE, Program, points, read_calls, wait_until
+from tests.kernel.traced_program import (
+    DEADLINE_SECONDS,
+    Program,
+    compile_waiter,
+    points,
+    read_calls,
+    wait_until,
+)
 
 WAITS = {
     # function: where its time has to be
@@ -86,10 +93,7 @@ class Waiters:
 
 @pytest.fixture(scope="module")
 def waiter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("waiter") / "waiter"
-    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
-    subprocess.run(["gcc", *flags, "-o", path, NATIVE / "waiter.c", "-lpthread"], check=True, timeout=60)
-    return path
+    return compile_waiter(tmp_path_factory.mktemp("waiter"))
 
 
 @pytest.fixture(scope="module", params=["multi", pytest.param("perf", marks=pytest.mark.perf)])

@@ -67,6 +67,14 @@ def compile_program(into: Path) -> Path:
     return program
 
 
+def compile_waiter(into: Path) -> Path:
+    """Build native/waiter.c."""
+    program = into / "waiter"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
+    subprocess.run(["gcc", *flags, "-o", program, NATIVE / "waiter.c", "-lpthread"], check=True, timeout=60)
+    return program
+
+
 def points(library: Path, functions: Iterable[Function] = FUNCTIONS) -> list[Point]:
     """Where the functions begin in the file."""
     with library.open("rb") as file:

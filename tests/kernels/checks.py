@@ -1,0 +1,137 @@
+"""What is checked in a guest: every program loads, known calls are counted, split and charged to the call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from demo.build import Built
+from model.errors import CannotTrace
+from probes.kernel_side import KernelSide, Way
+from tests.kernels import host_checks, traced
+from tests.kernels.verifier import Verified, watched_loads
+
+REPORT: Final = Path("/dev/ttyS1")
+FIRST_WITH_MULTI: Final = (6, 6)
+"""The first kernel with ``uprobe_multi`` links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs of this host that guests have at the same path."""
+
+    driver: Path
+    waiter: Path
+    relay: Path
+    standin: Path
+
+    @property
+    def built(self) -> Built:
+        """The stand-in CUDA libraries and their caller."""
+        return Built(self.standin)
+
+
+class Report:
+    """Tells the host, a JSON object a line."""
+
+    def __init__(self) -> None:
+        self._file = os.open(REPORT, os.O_WRONLY | os.O_NOCTTY)
+
+    def __call__(self, kind: str, **facts: object) -> None:
+        data = json.dumps({"kind": kind, **facts}).encode() + b"\n"
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    @contextlib.contextmanager
+    def check(self, name: str, **facts: object) -> Iterator[dict[str, object]]:
+        """Tell whether what is in the block passes, with what it puts into the dictionary."""
+        found = dict(facts)
+        began = time.monotonic()
+        try:
+            yield found
+        except BaseException as error:
+            self("failed", check=name, why=f"{error}\n{traceback.format_exc()}", **found)
+        else:
+            self("passed", check=name, seconds=round(time.monotonic() - began, 2), **found)
+
+    def loaded(self, variant: str, programs: list[Verified]) -> None:
+        """Tell what the verifier said of programs."""
+        for program in programs:
+            self("program", variant=variant, **program._asdict())
+
+
+def run(settings: dict[str, Any]) -> None:
+    """Run every check; what fails is told, and the others go on."""
+    programs = Programs(**{name: Path(path) for name, path in settings["programs"].items()})
+    report = Report()
+    report("kernel", release=platform.release(), cpus=os.cpu_count())
+    for way in ways():
+        for splits in (True, False):
+            _in_one_way(report, programs, way, splits)
+    with report.check("host part") as found:
+        _host_part(report, found)
+    report("end")
+
+
+def ways() -> tuple[Way, ...]:
+    """The ways of attaching that this kernel has, the one that is taken first."""
+    version = re.match(r"(\d+)\.(\d+)", platform.release())
+    assert version
+    return ("multi", "perf") if (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI else ("perf",)
+
+
+def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> None:
+    variant = f"{way}, {'with' if splits else 'without'} splits"
+    with contextlib.ExitStack() as stack:
+        with report.check("loads", variant=variant):
+            with watched_loads() as loads:
+                try:
+                    kernel = KernelSide(
+                        way=way, slots=512, threads=128, functions=traced.FUNCTIONS, splits=splits
+                    )
+                except CannotTrace as reason:
+                    report("refused", variant=variant, reason=reason.reason, remedy=reason.remedy)
+                    raise
+                finally:
+                    report.loaded(variant, loads)
+            stack.callback(kernel.close)
+            assert kernel.no_splits is None, str(kernel.no_splits)
+            assert kernel.way == way
+        if "kernel" not in locals():
+            return
+        side = traced.Side(kernel, programs.driver, programs.waiter, programs.relay, programs.built)
+        checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
+        if splits:
+            checks += [
+                ("counts CUDA", traced.count_cuda),
+                ("splits", traced.split_waits),
+                ("charges", traced.charge_waits),
+            ]
+        for name, check in checks:
+            with report.check(name, variant=variant) as found:
+                check(side, found)
+
+
+def _host_part(report: Report, found: dict[str, object]) -> None:
+    with watched_loads() as loads:
+        try:
+            host = host_checks.Host()
+        finally:
+            report.loaded("host", loads)
+    try:
+        found["unknown"] = host.events.unknown
+        assert host.events.unknown == ()
+        host_checks.count_lives(host)
+        host_checks.count_retransmits(host)
+        host_checks.find_victim(host)
+    finally:
+        host.events.close()

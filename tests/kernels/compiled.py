@@ -1,0 +1,110 @@
+"""The programs as compilers made them, in folders that guests get as their cache.
+
+    python -m tests.kernels.compiled
+
+makes a tree of Debian 13 with that release's BCC, which brings clang 19: from then on, `./run-tests kernels`
+tries its programs, too. Setting: TREES, the folder of the tree (default /var/tmp/stalltop-trees).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.kernels.fetch import FetchError, mirror
+from tests.kernels.initrd import ROOT
+
+_SECONDS: Final = 300.0
+"""How long compiling everything, or making the tree, may take at most."""
+_COMPILE: Final = "tests.kernels.compile"
+_PACKAGES: Final = "python3-bpfcc,python3-numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """The BCC of this host, or of a tree."""
+
+    name: str
+    tree: Path | None = None
+
+    @property
+    def in_ci(self) -> bool:
+        """Whether its programs are tried in every run."""
+        return self.tree is None
+
+    def compile(self, folder: Path) -> Path:
+        """Compile every variant of the programs; gives the folder with them, below ``folder``."""
+        made = folder / self.name
+        made.mkdir(mode=0o700)
+        command = [sys.executable, "-m", _COMPILE]
+        if self.tree is not None:
+            command = [*_in_tree(self.tree, made), "python3", "-m", _COMPILE]
+        subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "STALLTOP_CACHE_DIR": str(made)},
+            timeout=_SECONDS,
+            check=True,
+        )
+        return made
+
+
+def compilers() -> tuple[Compiler, ...]:
+    """This host's, and that of the tree where it was made."""
+    tree = _tree()
+    return (Compiler("host"), *([Compiler("debian-13-bcc", tree)] if _ready(tree).exists() else []))
+
+
+def _tree() -> Path:
+    return Path(os.environ.get("TREES") or "/var/tmp/stalltop-trees") / "trixie.compiler"
+
+
+def _ready(tree: Path) -> Path:
+    return tree.with_name(f"{tree.name}.ready")
+
+
+def _in_tree(tree: Path, made: Path) -> list[str]:
+    """A command that runs others in ``tree``, with the checkout and ``made`` at the same paths."""
+    script = """
+        tree=$1 root=$2 made=$3; shift 3
+        mkdir -p "$tree$root" "$tree$made"
+        mount -t proc proc "$tree/proc"
+        mount --rbind /sys "$tree/sys"
+        mount --bind "$root" "$tree$root"
+        mount --bind "$made" "$tree$made"
+        exec chroot "$tree" sh -c 'cd "$0" && exec "$@"' "$root" "$@"
+    """
+    return ["unshare", "--mount", "sh", "-euc", script, "sh", str(tree), str(ROOT), str(made)]
+
+
+def main() -> int:
+    """Make the tree; 0 where it is there."""
+    tree = _tree()
+    if _ready(tree).exists():
+        return 0
+    if not shutil.which("debootstrap"):
+        print("no debootstrap here: apt-get install debootstrap", file=sys.stderr)
+        return 1
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(tree, ignore_errors=True)
+    try:
+        command = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", "trixie", str(tree)]
+        command.append(mirror())
+    except FetchError as error:
+        print(error, file=sys.stderr)
+        return 1
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"debootstrap failed: {done.stdout[-600:]}{done.stderr}", file=sys.stderr)
+        return 1
+    _ready(tree).touch()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

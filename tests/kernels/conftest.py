@@ -1,0 +1,105 @@
+"""Kernels, the guests that boot them, and the table that a run prints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import matrix
+from tests.kernels.compiled import Compiler, compilers
+from tests.kernels.fetch import DEBIAN, FetchError, other_kernels
+from tests.kernels.guests import Guests, Kernel
+from tests.kernels.machine import Told
+
+DOCS = Path(__file__).resolve().parents[2] / "docs/kernels.md"
+KERNELS = (
+    *(Kernel(wanted.name, wanted=wanted) for wanted in DEBIAN),
+    *(Kernel(path.name.removeprefix("vmlinuz-"), path=path) for path in other_kernels()),
+)
+_GUESTS = pytest.StashKey[Guests]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this folder."""
+    parser.addoption(
+        "--write-docs", action="store_true", help="write the table of kernels into docs/kernels.md"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A machine that cannot load eBPF, which compiling needs, says so itself."""
+    if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
+        for item in items:
+            if item.path.is_relative_to(Path(__file__).parent):
+                item.add_marker(pytest.mark.skip(reason="STALLTOP_TESTS_WITHOUT_EBPF is set"))
+
+
+@pytest.fixture(scope="session")
+def guests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
+    """All guests of this run."""
+    request.config.stash[_GUESTS] = guests = Guests(tmp_path_factory.mktemp("guests"))
+    yield guests
+    if request.config.getoption("--write-docs"):
+        DOCS.write_text(matrix.page(DOCS.read_text(), *_rows(guests)))
+
+
+@pytest.fixture(scope="session")
+def booted(request: pytest.FixtureRequest, guests: Guests) -> Told:
+    """What the guest of ``request.param``, a kernel and a compiler, tells."""
+    kernel, compiler = request.param
+    assert isinstance(kernel, Kernel)
+    assert isinstance(compiler, Compiler)
+    try:
+        return guests.boot(kernel, compiler)
+    except FetchError as error:
+        if kernel.wanted is not None and not kernel.wanted.in_ci:
+            pytest.skip(str(error))
+        pytest.fail(str(error))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test for each kernel that it is for, and for each compiler that there is."""
+    if "booted" not in metafunc.fixturenames:
+        return
+    refused = metafunc.definition.get_closest_marker("refused") is not None
+    metafunc.parametrize(
+        "booted",
+        [
+            pytest.param(
+                (kernel, compiler),
+                id=f"{kernel.name}-{compiler.name}",
+                marks=[pytest.mark.ci] if kernel.wanted and kernel.wanted.in_ci and compiler.in_ci else [],
+            )
+            for compiler in compilers()
+            for kernel in KERNELS
+            if kernel.refused == refused
+        ],
+        indirect=True,
+        scope="session",
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The table of the kernels that were booted."""
+    guests = config.stash.get(_GUESTS, None)
+    if guests is not None and guests.told:
+        rows, refusals = _rows(guests)
+        terminalreporter.section("kernels")
+        terminalreporter.write_line(matrix.table(rows))
+        for line in refusals:
+            terminalreporter.write_line(line)
+
+
+def _rows(guests: Guests) -> tuple[list[matrix.Line], list[str]]:
+    rows = [
+        line for (name, compiler), told in guests.told.items() for line in matrix.lines(told, name, compiler)
+    ]
+    refusals = {
+        f"{told.of('kernel')[0]['release']}: {line['reason']}; {line['remedy']}"
+        for told in guests.told.values()
+        for line in told.of("refused")
+    }
+    return rows, sorted(refusals)

@@ -1,0 +1,204 @@
+"""Fetches Debian's kernels into a folder, by a private copy of apt's state: the system's own is left alone.
+
+    python -m tests.kernels.fetch [NAME …]
+
+Names are those of `DEBIAN`; without names, all are fetched. A kernel that is in the folder is not fetched
+again: remove its subfolder to have a newer one. Settings: STALLTOP_KERNEL_CACHE (the folder, default
+/var/cache/stalltop-tests/kernels) and STALLTOP_DEBIAN_MIRROR (default: the mirror that apt uses).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+CACHE_VARIABLE = "STALLTOP_KERNEL_CACHE"
+MIRROR_VARIABLE = "STALLTOP_DEBIAN_MIRROR"
+FOLDER_VARIABLE = "STALLTOP_KERNELS"
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_SECONDS = 180
+"""How long one run of apt may take."""
+_PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-amd64$")
+"""The cloud kernels: no drivers, a third of the size, and all that tracing needs built in. From 7.0 on the
+image is in a package of its own, linux-binary-…."""
+
+
+class FetchError(Exception):
+    """A kernel cannot be had: why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A kernel of Debian."""
+
+    name: str
+    release: str
+    """Debian's release, or its backports."""
+    series: str = ""
+    """Begin of the kernel's version; without it, the newest series of the release."""
+    in_ci: bool = False
+
+
+DEBIAN = (
+    Wanted("debian-12", "bookworm", "6.1", in_ci=True),
+    Wanted("debian-13", "trixie", "6.12", in_ci=True),
+    Wanted("debian-12-backports", "bookworm-backports"),
+    Wanted("debian-13-backports-6.16", "trixie-backports", "6.16"),
+    Wanted("debian-13-backports-6.18", "trixie-backports", "6.18"),
+    Wanted("debian-13-backports-7.0", "trixie-backports", "7.0"),
+    Wanted("debian-13-backports", "trixie-backports"),
+    Wanted("debian-sid", "sid"),
+)
+
+
+def cache_folder() -> Path:
+    """Where fetched kernels are kept."""
+    return Path(os.environ.get(CACHE_VARIABLE) or "/var/cache/stalltop-tests/kernels")
+
+
+def other_kernels() -> list[Path]:
+    """Every ``vmlinuz*`` in the folder that STALLTOP_KERNELS names."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return sorted(Path(folder).glob("vmlinuz*")) if folder else []
+
+
+def fetched(wanted: Wanted) -> Path:
+    """The kernel's image, fetched where it is not in the folder yet. Raises FetchError."""
+    place = cache_folder() / wanted.name
+    found = sorted(place.glob("vmlinuz-*"))
+    if found:
+        return found[0]
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        raise FetchError(f"{wanted.name}: no apt-get and dpkg-deb here; put the kernel into {place}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place.parent) as work:
+            os.chmod(work, 0o755)
+            made = _fetch(wanted, Path(work))
+            made.rename(place)  # there whole or not at all
+    except OSError as error:
+        raise FetchError(f"{wanted.name}: {place}: {error.strerror}") from error
+    return next(place.glob("vmlinuz-*"))
+
+
+def _fetch(wanted: Wanted, work: Path) -> Path:
+    apt = _private_apt(wanted.release, work)
+    apt("apt-get", "update")
+    package = _newest(apt("apt-cache", "pkgnames", "linux-").split(), wanted.series)
+    if package is None:
+        raise FetchError(f"{wanted.name}: {wanted.release} has no cloud kernel {wanted.series}")
+    apt("apt-get", "download", package)
+    (archive,) = work.glob("*.deb")
+    tree, made = work / "tree", work / "made"
+    made.mkdir()
+    _run("dpkg-deb", "-x", str(archive), str(tree))
+    images = [path for path in tree.rglob("vmlinuz*") if path.is_file() and not path.is_symlink()]
+    if not images:
+        raise FetchError(f"{wanted.name}: no kernel image in {package}")
+    version = _PACKAGE.match(package)
+    assert version
+    images[0].rename(made / f"vmlinuz-{version[1]}-cloud-amd64")
+    return made
+
+
+def _newest(names: Iterable[str], series: str) -> str | None:
+    """The package with the highest version, of ``series`` where it is given."""
+    found = [name for name in names if (match := _PACKAGE.match(name)) and series in ("", match[2])]
+
+    def version(name: str) -> tuple[list[int], bool]:
+        return [int(number) for number in re.findall(r"\d+", name)], name.startswith("linux-binary-")
+
+    return max(found, key=version, default=None)
+
+
+def _private_apt(release: str, work: Path) -> Callable[..., str]:
+    """Runs apt's programs on a state of their own, with ``release`` as the only source."""
+    if not KEYRING.exists():
+        raise FetchError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
+    (work / "lists/partial").mkdir(parents=True)
+    (work / "cache/archives/partial").mkdir(parents=True)
+    (work / "status").touch()
+    lines = [f"deb [arch=amd64 signed-by={KEYRING}] {mirror()} {release} main\n"]
+    security = _mirrors().get("debian-security")
+    if security and release in ("bookworm", "trixie"):
+        lines.append(f"deb [arch=amd64 signed-by={KEYRING}] {security} {release}-security main\n")
+    (work / "sources.list").write_text("".join(lines))
+    options = {
+        "Dir::State": work,
+        "Dir::State::lists": work / "lists",
+        "Dir::State::status": work / "status",
+        "Dir::Cache": work / "cache",
+        "Dir::Etc::sourcelist": work / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "APT::Architecture": "amd64",
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return lambda program, *arguments: _run(program, *words, "-q", *arguments, folder=work)
+
+
+def mirror() -> str:
+    """The mirror of Debian's archive: a setting, or the one that this system's own packages come from."""
+    found = os.environ.get(MIRROR_VARIABLE) or _mirrors().get("debian")
+    if not found:
+        raise FetchError(f"this system's apt has no mirror of Debian: name one in {MIRROR_VARIABLE}")
+    return found
+
+
+@functools.cache
+def _mirrors() -> dict[str, str]:
+    """This system's mirrors by the last part of their path, ``debian`` or ``debian-security``."""
+    targets = _run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+    return {Path(urlsplit(uri).path).name: uri for uri in reversed(targets.split())}
+
+
+def _run(*command: str, folder: Path | None = None) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FetchError(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise FetchError(f"{' '.join([command[0], command[-1]])}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+def main(names: list[str]) -> int:
+    """Fetch ``names``; tells where each kernel is. 1 where one cannot be had, 2 for an unknown name."""
+    known = {wanted.name: wanted for wanted in DEBIAN}
+    if unknown := [name for name in names if name not in known]:
+        print(f"unknown: {' '.join(unknown)}; there are {' '.join(known)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in names or known:
+        try:
+            print(f"{name}\t{fetched(known[name])}")
+        except FetchError as error:
+            print(error, file=sys.stderr)
+            failed = 1
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

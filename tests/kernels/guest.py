@@ -1,0 +1,64 @@
+"""The first process of a guest: it mounts, lets the checks run in a child, and ends the machine.
+
+Run by the guest's kernel as ``python -I -S guest.py``. What it prints goes to the console, the first serial
+port; what the checks tell, to the second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import traceback
+
+SETTINGS = "/guest.json"
+MOUNTS = (
+    ("devtmpfs", "/dev"),
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("cgroup2", "/sys/fs/cgroup"),
+)
+_RESTART = 0x01234567
+"""LINUX_REBOOT_CMD_RESTART of linux/reboot.h: QEMU is told to end where a machine restarts."""
+
+
+def main() -> None:
+    """Be the first process."""
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        for kind, place in MOUNTS:
+            if library.mount(kind.encode(), place.encode(), kind.encode(), 0, None):
+                print(f"cannot mount {place}: {os.strerror(ctypes.get_errno())}")
+        child = os.fork()
+        if not child:
+            os._exit(_check())
+        while (ended := os.wait())[0] != child:  # others are orphans of the checks
+            pass
+        print(f"the checks ended with status {os.waitstatus_to_exitcode(ended[1])}")
+    finally:
+        sys.stdout.flush()
+        library.reboot(_RESTART)
+
+
+def _check() -> int:
+    try:
+        with open(SETTINGS) as file:
+            settings = json.load(file)
+        sys.path[:] = settings["import_path"]
+        os.environ |= settings["environment"]
+        from tests.kernels import checks
+
+        checks.run(settings)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    main()

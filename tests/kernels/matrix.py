@@ -1,0 +1,75 @@
+"""The table of a run, for the terminal and docs/kernels.md: a row for each kernel, compiler and way.
+
+kernel | compiler | way | loaded | instructions | verifier ms | counted / made
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tests.kernels.machine import Told
+
+MAX_INSTRUCTIONS: Final = 300_000
+"""That the verifier may go through for any program: it refuses one that needs a million."""
+COLUMNS: Final = ("kernel", "compiler", "way", "loaded", "instructions", "verifier ms", "counted / made")
+BEGIN: Final = "<!-- kernels -->"
+END: Final = "<!-- end of kernels -->"
+
+
+class Line(NamedTuple):
+    """A row, as printed."""
+
+    kernel: str
+    compiler: str
+    way: str
+    loaded: str
+    instructions: str
+    verifier_ms: str
+    counted: str
+
+
+def lines(told: Told, name: str, compiler: str) -> list[Line]:
+    """The rows of one guest."""
+    release = next((line["release"] for line in told.of("kernel")), f"{name}: did not boot")
+    found: list[Line] = []
+    for variant in dict.fromkeys(line["variant"] for line in told.of("program")):
+        programs = told.of("program", variant=variant)
+        loaded = [program for program in programs if not program["refused"]]
+        worst = max(programs, key=lambda program: program["instructions"])
+        counts = [line for line in told.lines if line.get("variant") == variant and "made" in line]
+        made, counted = (sum(line.get(word, 0) for line in counts) for word in ("made", "counted"))
+        refused = told.of("refused", variant=variant)
+        found.append(
+            Line(
+                release,
+                compiler,
+                variant,
+                f"{len(loaded)} of {len(programs)}",
+                f"{worst['instructions']:,} ({worst['name']})",
+                f"{sum(program['verifier_ms'] for program in programs):,.0f}",
+                "refused" if refused else f"{counted:,} / {made:,}" if made else "",
+            )
+        )
+    return found or [Line(release, compiler, "", "", "", "", told.ended or "nothing told")]
+
+
+def table(rows: Sequence[Line]) -> str:
+    """As Markdown, which is readable on a terminal too."""
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+
+    def row(cells: Sequence[str]) -> str:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        return f"| {' | '.join(padded)} |"
+
+    return "\n".join([row(COLUMNS), f"|{'|'.join('-' * (width + 2) for width in widths)}|", *map(row, rows)])
+
+
+def page(text: str, rows: Sequence[Line], refusals: Sequence[str]) -> str:
+    """``text`` of docs/kernels.md with another table."""
+    before, found, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not found or not ended:
+        raise ValueError(f"no {BEGIN} and {END}")
+    told = "".join(f"\n{line}\n" for line in refusals)
+    return f"{before}{BEGIN}\n\n{table(rows)}\n{told}\n{END}{after}"

@@ -1,0 +1,86 @@
+"""Distribution kernels take every program, and on them calls are counted, split and charged to the call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.kernels.checks import FIRST_WITH_MULTI
+from tests.kernels.machine import SECONDS, Told
+from tests.kernels.matrix import MAX_INSTRUCTIONS
+
+# The first test of a kernel boots it, and the time of that counts as its own.
+pytestmark = pytest.mark.timeout(SECONDS + 120)
+
+
+def variants(booted: Told, *, without_splits: bool = True) -> list[str]:
+    """How the programs are loaded on this kernel: each way that it has, with and without splits."""
+    (kernel,) = booted.of("kernel") or [pytest.fail(booted.problem())]
+    version = re.match(r"(\d+)\.(\d+)", kernel["release"])
+    assert version
+    new = (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI
+    ways = ("multi", "perf") if new else ("perf",)
+    kinds = ("with splits", "without splits") if without_splits else ("with splits",)
+    return [f"{way}, {kind}" for way in ways for kind in kinds]
+
+
+def passed(booted: Told, check: str, **facts: object) -> dict[str, Any]:
+    """What a check that passed in the guest found."""
+    for line in booted.of("failed", check=check, **facts):
+        pytest.fail(f"in the guest: {line['why']}")
+    found = booted.of("passed", check=check, **facts)
+    assert found, f"the guest did not get to {check} {facts}: {booted.problem()}"
+    return found[0]
+
+
+def test_every_program_is_taken(booted: Told) -> None:
+    for variant in variants(booted):
+        programs = booted.of("program", variant=variant)
+        assert {"call_begins", "call_returns"} <= {program["name"] for program in programs}, booted.problem()
+        for program in programs:
+            assert not program["refused"], program
+            assert 0 < program["instructions"] <= MAX_INSTRUCTIONS, program
+        passed(booted, "loads", variant=variant)
+
+
+def test_calls_of_several_threads_are_counted(booted: Told) -> None:
+    for variant in variants(booted):
+        found = passed(booted, "counts", variant=variant)
+        assert found["counted"] == found["made"] > 0
+
+
+def test_calls_of_cuda_are_counted_in_their_cgroup(booted: Told) -> None:
+    for variant in variants(booted, without_splits=False):
+        found = passed(booted, "counts CUDA", variant=variant)
+        assert found["counted"] == found["made"] > 0
+
+
+def test_time_of_calls_is_split(booted: Told) -> None:
+    for variant in variants(booted, without_splits=False):
+        passed(booted, "splits", variant=variant)
+
+
+def test_waits_for_a_cpu_are_charged_to_who_had_it(booted: Told) -> None:
+    for variant in variants(booted, without_splits=False):
+        passed(booted, "charges", variant=variant)
+
+
+def test_the_host_part_tells_what_was_done(booted: Told) -> None:
+    programs = booted.of("program", variant="host")
+    assert programs, booted.problem()
+    for program in programs:
+        assert not program["refused"], program
+        assert 0 < program["instructions"] <= MAX_INSTRUCTIONS, program
+    passed(booted, "host part")
+
+
+@pytest.mark.refused
+def test_a_kernel_whose_return_probes_kill_is_refused(booted: Told) -> None:
+    refused = booted.of("refused")
+    assert {line["variant"] for line in refused} == set(variants(booted)), booted.problem()
+    for line in refused:
+        assert "seccomp" in line["reason"]
+        assert "kernel" in line["remedy"]
+    assert not booted.of("passed", check="counts")

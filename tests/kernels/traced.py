@@ -1,0 +1,258 @@
+"""Calls that programs make in a guest by known numbers, and what the kernel side says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bench.cpu import cpu_ns
+from demo.build import Built
+from demo.caller import Caller
+from demo.cgroups import Cgroups, container_id, container_path
+from model.window import SPLITS
+from probes import operations
+from probes.attach import Attachment, Point
+from probes.elf import read_image
+from probes.kernel_side import KernelSide
+from probes.operations import Function
+from probes.placement import places
+from probes.raw import RawCharge
+from tests.kernel.relays import Relay
+from tests.kernel.traced_program import Program, points
+
+CALLS: Final = 2_000
+THREADS: Final = 3
+BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
+"""Functions of native/traced.c, by how they begin."""
+WAITS: Final = {
+    "wait_memory": "memory",
+    "wait_lock": "lock",
+    "wait_poll": "gpu",
+    "wait_socket": "network",
+    "wait_epoll": "network",
+    "wait_pipe": "process",
+    "wait_child": "process",
+    "wait_sleep": "sleep",
+}
+"""Functions of native/waiter.c, with the part that their time has to be in."""
+WAITED_CALLS: Final = 8
+SPIN_MS: Final = 20
+SPINS: Final = 25
+ROUNDS: Final = 3
+
+_FIRST: Final = 400
+"""Cookies and operations of the functions here: above those of CUDA, below the first that is taken."""
+OWN: Final = {
+    symbol: Function(_FIRST + number, symbol, _FIRST + number, "driver")
+    for number, symbol in enumerate((*BEGINNINGS, *WAITS, "run", "spin"))
+}
+FUNCTIONS: Final = (*operations.FUNCTIONS, *OWN.values())
+NAME: Final = {function.operation: function.symbol for function in OWN.values()}
+
+CYCLES: Final = 300
+ITEMS: Final = (
+    "cudaLaunchKernel cudaMemcpyAsync:1:4096:1 cuLaunchKernel_ptsz cuMemcpyHtoDAsync_v2:1:1000 "
+    "cuStreamSynchronize"
+)
+A_CYCLE: Final = {
+    # (operation, nested): calls and bytes of one cycle of ITEMS, with the driver's calls inside the runtime's
+    ("cudaLaunchKernel", False): (1, 0),
+    ("cudaMemcpyAsync HtoD", False): (1, 4096),
+    ("cuLaunchKernel", True): (1, 0),
+    ("cuMemcpyHtoDAsync", True): (1, 4096),
+    ("cuLaunchKernel", False): (1, 0),
+    ("cuMemcpyHtoDAsync", False): (1, 1000),
+    ("cuStreamSynchronize", False): (1, 0),
+}
+_TRACED: Final = {name.split()[0] for name, _ in A_CYCLE}
+
+
+@dataclass
+class Row:
+    """What was counted of one operation of one process in one cgroup, nested or not."""
+
+    calls: int = 0
+    bytes: int = 0
+    total_ns: int = 0
+    parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SPLITS, 0))
+
+
+@dataclass(frozen=True)
+class Side:
+    """A kernel side, and the programs that it traces."""
+
+    kernel: KernelSide
+    driver: Path
+    waiter: Path
+    relay: Path
+    built: Built
+
+    def attach(self, file: Path, symbols: list[str]) -> contextlib.closing[Attachment]:
+        """Probe functions of ``OWN`` in ``file`` until the block ends; reads off what was counted before."""
+        attachment = self.kernel.attach(str(file), points(file, [OWN[symbol] for symbol in symbols]))
+        assert not attachment.failed, attachment.failed
+        assert attachment.count == 2 * len(symbols)
+        self.read()
+        self.kernel.losses()
+        self.kernel.charges()
+        return contextlib.closing(attachment)
+
+    def read(self) -> dict[tuple[int, int, str, bool], Row]:
+        """Rows since the previous read, by process, cgroup, operation and nesting; no time between calls.
+
+        Checks that each histogram holds its calls, and that the parts of each split are its time.
+        """
+        counts = self.kernel.read()
+        assert counts.calls.tolist() == counts.histograms.totals().tolist()
+        rows: dict[tuple[int, int, str, bool], Row] = {}
+        for at, key in enumerate(counts.keys):
+            row = Row(int(counts.calls[at]), int(counts.bytes[at]), int(counts.total_ns[at]))
+            if counts.split_ns is not None:
+                row.parts = dict(zip(SPLITS, counts.split_ns[at].tolist(), strict=True))
+                assert sum(row.parts.values()) == row.total_ns, (key, row)
+            if not key.between_calls:
+                name = NAME.get(key.operation) or operations.operation(key.operation).name
+                known = rows.setdefault((key.tgid, key.cgroup_id, name, key.nested), Row())
+                known.calls += row.calls
+                known.bytes += row.bytes
+                known.total_ns += row.total_ns
+                for part, ns in row.parts.items():
+                    known.parts[part] += ns
+        return rows
+
+    def lost(self) -> dict[str, int]:
+        """What was lost since the previous call, but for waits that are longer ago than slices are kept."""
+        return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
+
+
+def count_calls(side: Side, found: dict[str, object]) -> None:
+    """Several threads call functions with each kind of beginning."""
+    library = side.driver.with_name("libtraced.so")
+    with side.attach(library, list(BEGINNINGS)), Program(side.driver) as program:
+        for name in BEGINNINGS:
+            program(f"threads {THREADS} {name} {CALLS}")
+        counted = {name: row.calls for (tgid, _, name, _), row in side.read().items() if tgid == program.pid}
+    found["made"] = len(BEGINNINGS) * THREADS * CALLS
+    found["counted"] = sum(counted.values())
+    assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
+    assert side.lost() == {}
+
+
+def count_cuda(side: Side, found: dict[str, object]) -> None:
+    """Two processes in two cgroups call the stand-in CUDA libraries, which are probed as real ones are."""
+    with contextlib.ExitStack() as stack:
+        cgroups = stack.enter_context(Cgroups())
+        for library, layer in ((side.built.cudart, operations.RUNTIME), (side.built.cuda, operations.DRIVER)):
+            attachment = side.kernel.attach(str(library), _placed(library, layer))
+            assert not attachment.failed, attachment.failed
+            stack.callback(attachment.close)
+        callers: dict[tuple[int, int], tuple[Caller, int]] = {}
+        for threads in (2, 1):
+            cgroup = cgroups.make(container_path("docker", container_id()))
+            caller = stack.enter_context(Caller(side.built, cgroup=cgroup))
+            caller.do("load cudaLaunchKernel cuLaunchKernel")
+            callers[caller.pid, cgroup.stat().st_ino] = caller, threads
+        side.read()
+        side.kernel.losses()
+        for caller, threads in callers.values():
+            caller.tell(f"burst {threads} {CYCLES} {ITEMS}")
+        for caller, _ in callers.values():
+            caller.answer()
+        counted = {
+            key: (row.calls, row.bytes) for key, row in side.read().items() if (key[0], key[1]) in callers
+        }
+    made = {
+        (*who, operation, nested): (threads * CYCLES * calls, threads * CYCLES * size)
+        for who, (_, threads) in callers.items()
+        for (operation, nested), (calls, size) in A_CYCLE.items()
+    }
+    found["made"] = sum(calls for calls, _ in made.values())
+    found["counted"] = sum(calls for calls, _ in counted.values())
+    assert counted == made
+    assert side.lost() == {}
+
+
+def _placed(library: Path, layer: str) -> list[Point]:
+    """The probes of the functions that `count_cuda` calls, where the program itself puts them."""
+    with library.open("rb") as file:
+        chosen = places(file.fileno(), read_image(file.fileno(), (layer,)))
+    return [
+        Point(place.offset, place.found.function.id)
+        for place in chosen
+        if place.found.function.symbol in _TRACED
+    ]
+
+
+def split_waits(side: Side, found: dict[str, object]) -> None:
+    """Each wait is in its part and in no other; `read` checks that the parts add up to the calls' time."""
+    told: dict[str, dict[str, float]] = {}
+    with (
+        side.attach(side.waiter, [*WAITS, "run"]),
+        Program(side.waiter, before=lambda: os.chdir("/tmp")) as program,
+    ):
+        for name, part in {**WAITS, "run": "running"}.items():
+            (by_caller,) = program(f"{name} {WAITED_CALLS} 5")
+            ((_, row),) = ((key, row) for key, row in side.read().items() if key[0] == program.pid)
+            told[name] = {part: round(ns / 1e6, 2) for part, ns in row.parts.items() if ns}
+            found["parts"] = told
+            assert row.calls == WAITED_CALLS, name
+            assert row.total_ns <= by_caller, name
+            # How long it had the CPU, or waited for one, is this machine's matter; what it waited for is not.
+            waited = {other: ns for other, ns in row.parts.items() if other not in ("running", "runqueue")}
+            if part == "running":
+                assert sum(waited.values()) <= 0.1 * row.total_ns, (name, told[name])
+            else:
+                assert waited[part] >= 0.9 * sum(waited.values()) > 0, (name, told[name])
+    assert side.lost() == {}
+
+
+def charge_waits(side: Side, found: dict[str, object]) -> None:
+    """Time that a process waited for a CPU is charged to the process of another cgroup that had it."""
+    rounds: list[dict[str, int]] = []
+    found["rounds"] = rounds
+    with (
+        side.attach(side.relay, ["spin"]),
+        _two_on_one_cpu(side.relay) as (victim, mine, hog, others),
+    ):
+        victim("")
+        for _ in range(ROUNDS):
+            side.read()
+            side.kernel.charges()
+            before = cpu_ns(hog.pid)
+            victim("")
+            spent = cpu_ns(hog.pid) - before
+            lost = side.read()[victim.pid, mine, "spin", False].parts["runqueue"]
+            own = [charge for charge in side.kernel.charges() if charge.tgid == victim.pid]
+            assert {charge.cgroup_id for charge in own} == {mine}
+            by_hog = [charge for charge in own if charge.culprit_tgid == hog.pid]
+            assert {charge.culprit_cgroup_id for charge in by_hog} == {others}
+            of_calls = [charge for charge in own if charge.operation == OWN["spin"].operation]
+            charged = _waiting(of_calls)
+            hogged = _waiting([charge for charge in of_calls if charge in by_hog])
+            rounds.append({"lost": lost, "charged": charged, "to the hog": hogged, "it ran": spent})
+            # Two busy processes share the CPU; what the victim lost is charged, to the nanosecond.
+            assert lost >= 0.2 * SPINS * SPIN_MS * 1e6, rounds
+            too_old = side.kernel.losses()["no_slice"]
+            assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
+            # The hog had it, but for what the guest's kernel and this program did; never more than it ran.
+            assert 0.9 * charged <= hogged <= 1.01 * spent, rounds
+
+
+def _waiting(charges: list[RawCharge]) -> int:
+    return sum(charge.ns for charge in charges if SPLITS[charge.part] == "runqueue")
+
+
+@contextlib.contextmanager
+def _two_on_one_cpu(relay: Path) -> Iterator[tuple[Relay, int, Relay, int]]:
+    """A process that makes calls and one that computes, each with the id of its cgroup."""
+    with Cgroups() as cgroups:
+        mine, others = (cgroups.make(container_path("docker", container_id())) for _ in range(2))
+        with (
+            Relay(relay, "spin", SPIN_MS, SPINS, cgroup=mine, cpu=0) as victim,
+            Relay(relay, "hog", cgroup=others, cpu=0) as hog,
+        ):
+            yield victim, mine.stat().st_ino, hog, others.stat().st_ino
