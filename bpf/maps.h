@@ -70,10 +70,10 @@ INLINE struct losses *loss_counters(void)
 }
 
 /*
- * Kernels from 6.13 on give a program at a uprobe one stack for each CPU, and let another thread run the same program
- * on that CPU before it is done: one then works on what the other left there, and the kernel falls. A program that
- * may call another one has the stack of its thread. So each of ours may call one of a table that stays empty, where
- * it hardly ever gets.
+ * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is unsafe: a thread
+ * can be preempted inside of the program, another thread that runs the same program on that CPU then overwrites its
+ * stack, and the kernel crashes. A program that contains a tail call gets no private stack. So each program at a uprobe
+ * contains one, into a table that stays empty, on a path that is hardly ever taken.
  */
 BPF_PROG_ARRAY(no_programs, 1);
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 from model.errors import CannotTrace
 from probes import program_cache
+from probes.host_events import recipe, value_name
+from probes.host_parts import BLOCK_CGROUP, PARTS
 from probes.preparing import prepare
 from probes.programs import pid_namespace
 from probes.recipes import Recipe, tracing
@@ -23,9 +25,14 @@ OF_TASKS = list(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 
 
 def recipes() -> Iterator[Recipe]:
-    """Of every variant for hosts whose kernel tells its types, or does not."""
+    """Of what counts, for kernels that tell their types and for those that do not, and of the host part."""
     yield tracing(OF_TASKS, [])
     yield tracing([], [])
+    members = [*(part.members for part in PARTS), BLOCK_CGROUP]
+    named = {
+        value_name(struct, one) for structs in members for struct, names in structs.items() for one in names
+    }
+    yield recipe(PARTS, named)
 
 
 def main(arguments: list[str]) -> int:
