@@ -54,7 +54,7 @@ class EmptyPrograms:
     """The empty pair of programs, loaded as stalltop loads its own, for one way of attaching."""
 
     def __init__(self, way: str) -> None:
-        self._fds = load_prepared(
+        self._fds, _ = load_prepared(
             Recipe(
                 (Path(__file__).parent / "native/empty.c").read_text(),
                 {"call_begins": KPROBE, "call_returns": KPROBE},

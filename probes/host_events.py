@@ -272,7 +272,7 @@ class _Loaded:
         """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
-        fds = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
+        fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
         links: list[int] = []
         try:
             for part in parts:

@@ -161,6 +161,11 @@ class KernelSide:
                 raise CannotTrace(f"the kernel refused to trace: {error.strerror}") from error
             raise
 
+    @property
+    def not_kept(self) -> str:
+        """Why compiled programs are not kept from one start to the next; '' if they are."""
+        return self._programs.complaint
+
     def read(self) -> Counts:
         """What was counted since the previous read. Costs little where nothing was."""
         with self._reading:

@@ -35,13 +35,18 @@ def recipes() -> Iterator[Recipe]:
     yield recipe(PARTS, named)
 
 
+def is_kept() -> bool:
+    """Whether this host's next start needs no compiler."""
+    try:
+        return program_cache.find(tracing(OF_TASKS, list(pid_namespace()))) is not None
+    except program_cache.Unusable:
+        return False
+
+
 def main(arguments: list[str]) -> int:
     """Do what is asked for; returns the exit code."""
     if arguments == ["--kept"]:
-        try:
-            return program_cache.find(tracing(OF_TASKS, list(pid_namespace()))) is None
-        except program_cache.Unusable:
-            return 1
+        return not is_kept()
     if arguments:
         print(__doc__, file=sys.stderr)  # noqa: T201
         return 2

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from model.errors import CannotTrace
 from model.progress import Progress
 from probes import layout
 from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
-from probes.preparing import Prepared, may_not, prepare
+from probes.preparing import may_not, prepare
 from probes.recipes import FILLING, Recipe, tracing
 from probes.recipes import RING_BYTES as RING_SIZE
 from probes.ring import Ring
@@ -84,6 +84,8 @@ class Programs:
     launched: NDArray[np.void]
     keeping: NDArray[np.void]
     kept_calls: Ring
+    complaint: str
+    """Why compiled programs are not kept from one start to the next; '' if they are."""
 
     def close(self) -> None:
         """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
@@ -131,7 +133,7 @@ def load(
     """
     namespace = pid_namespace()
     offsets = {} if task is None else task.values()
-    fds = load_prepared(
+    fds, complaint = load_prepared(
         tracing(list(offsets), list(namespace)),
         {
             "SLOTS": slots,
@@ -148,6 +150,7 @@ def load(
     try:
         _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
         return Programs(
+            complaint=complaint,
             **{name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()},
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
@@ -206,6 +209,15 @@ def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
         os.close(fd)
 
 
+class Loaded(NamedTuple):
+    """What was loaded."""
+
+    fds: dict[str, int]
+    """Descriptors of maps and programs, by name."""
+    complaint: str
+    """Why compiled programs are not kept from one start to the next; '' if they are."""
+
+
 def load_prepared(
     recipe: Recipe,
     values: Mapping[str, int],
@@ -213,8 +225,8 @@ def load_prepared(
     attach_type: int = 0,
     niceness: int = 0,
     progress: Progress | None = None,
-) -> dict[str, int]:
-    """Descriptors by name of the maps and programs of ``recipe``, with ``values`` filled in.
+) -> Loaded:
+    """The maps and programs of ``recipe`` in the kernel, with ``values`` filled in.
 
     What was kept and is refused by the kernel is compiled anew once: what it was compiled by may have been at
     fault. Raises CannotTrace with the reason and the remedy.
@@ -223,18 +235,15 @@ def load_prepared(
     if progress is not None:
         progress.begin("loading the kernel's programs")
     try:
-        return _load(prepared, values, attach_type)
+        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
     except Refused as refused:
         if not prepared.kept or refused.errno == errno.EPERM:
             raise refusal(refused) from refused
     try:
-        return _load(prepare(recipe, anew=True, niceness=niceness, progress=progress), values, attach_type)
+        prepared = prepare(recipe, anew=True, niceness=niceness, progress=progress)
+        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
     except Refused as refused:
         raise refusal(refused) from refused
-
-
-def _load(prepared: Prepared, values: Mapping[str, int], attach_type: int) -> dict[str, int]:
-    return prepared.compiled.load(values, attach_type=attach_type)
 
 
 def refusal(refused: Refused) -> CannotTrace:

@@ -150,6 +150,8 @@ def _bcc(surroundings: Surroundings) -> Finding:
     try:
         return Finding("bcc", "ok", f"BCC {clean(surroundings.bcc())}")
     except ImportError as error:
+        if surroundings.kept():
+            return Finding("bcc", "ok", "not here, and not needed: compiled programs are kept")
         return Finding(
             "bcc",
             "fail",
@@ -220,7 +222,13 @@ def _limits(surroundings: Surroundings) -> Finding:
 
 def _trial(surroundings: Surroundings) -> Finding:
     try:
-        return Finding("trial", "ok", surroundings.trial())
+        seen, not_kept = surroundings.trial()
+        if not_kept:
+            seen = f"{seen}; every start compiles its programs: {clean(not_kept)}"
+            return Finding(
+                "trial", "warn", seen, "make room for them, in a folder that only this user can write to"
+            )
+        return Finding("trial", "ok", seen)
     except CannotTrace as reason:
         return Finding("trial", "fail", clean(reason.reason), clean(reason.remedy))
 

@@ -21,6 +21,7 @@ from model.device import Devices
 from probes.bcc_interpreter import bcc_version
 from probes.devices import DeviceReader
 from probes.host_files import host_files
+from probes.precompile import is_kept
 from probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
@@ -66,8 +67,11 @@ class Surroundings:
     """Soft and hard limit of open files; -1 for none."""
     bcc: Callable[[], str]
     """Version of BCC. Raises ImportError, with a reason, where it cannot be used."""
-    trial: Callable[[], str]
-    """Traces for real for a moment and says what came of it. Raises CannotTrace."""
+    trial: Callable[[], tuple[str, str]]
+    """Traces for real for a moment. Says what came of it, and why compiled programs cannot be kept; '' if
+    they are. Raises CannotTrace."""
+    kept: Callable[[], bool] = lambda: False
+    """Whether the next start needs no compiler, and so no BCC."""
     program: Callable[[str], str | None] = shutil.which
     devices: Callable[[], Devices] = Devices
     cuda: Callable[[], CudaUse] = CudaUse
@@ -119,6 +123,7 @@ def this_host() -> Surroundings:
         terminal=_terminal(),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE),
         bcc=bcc_version,
+        kept=is_kept,
         trial=_trace_for_a_moment,
         devices=_devices,
         cuda=_cuda_use,
@@ -133,7 +138,7 @@ def _terminal() -> Terminal | None:
     return Terminal(size.columns, size.lines, sys.stdout.encoding or "")
 
 
-def _trace_for_a_moment() -> str:
+def _trace_for_a_moment() -> tuple[str, str]:
     from probes.kernel_side import KernelSide
 
     began = time.monotonic()
@@ -145,7 +150,7 @@ def _trace_for_a_moment() -> str:
         return (
             f"a function was traced through {way}: every call counted, "
             f"{kernel.probe_ns / 1000:.2f} µs a call, ready after {seconds:.1f} s"
-        )
+        ), kernel.not_kept
     finally:
         kernel.close()
 

@@ -68,7 +68,7 @@ def good(host: FakeHost) -> Surroundings:
         open_files=(1024, 1048576),
         bcc=lambda: "0.31.0",
         program=lambda name: f"/usr/bin/{name}",
-        trial=lambda: "a function was traced",
+        trial=lambda: ("a function was traced", ""),
         devices=lambda: Devices((Device(0, "u", "H100"), Device(1, "v", "H100")), driver="580.65.06"),
         cuda=lambda: CudaUse({"libcuda.so.1": 3, "libcudart.so.12": 1}),
     )
@@ -153,6 +153,8 @@ CASES = [
     Case("LimitNOFILE", "open files", "warn", changes={"open_files": (1024, 1024)}),
     Case("unlimited", "open files", "ok", changes={"open_files": (1024, -1)}),
     Case("the kernel refused", "trial", "fail", changes={"trial": raises(CannotTrace("the kernel refused"))}),
+    Case("every start compiles", "trial", "warn", changes={"trial": lambda: ("traced", "No space left")}),
+    Case("not needed", "bcc", "ok", changes={"bcc": raises(ImportError("No bcc")), "kept": lambda: True}),
     Case("KeyError", "trial", "warn", changes={"trial": raises(KeyError("x"))}),
     Case("v1 and v2", "cgroups", "ok", lambda host: FakeHost(host.root, "hybrid")),
     Case("v1;", "cgroups", "ok", lambda host: FakeHost(host.root, "legacy")),
@@ -236,7 +238,7 @@ def test_every_check_that_breaks_costs_itself_alone() -> None:
 
 
 def test_this_host() -> None:
-    findings = check(replace(this_host(), trial=lambda: "left out here: tests/kernel makes it"))
+    findings = check(replace(this_host(), trial=lambda: ("left out here: tests/kernel makes it", "")))
     assert len(findings) in (len(CHECKS), len(CHECKS) + 1)
     found = {finding.name: finding for finding in findings}
     assert os.uname().release in found["kernel"].seen
