@@ -30,7 +30,7 @@ from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
 from probes.programs import RING_BYTES, Programs, check_host, explained, load
 from probes.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
 from probes.slots import Counts, SlotKey, Slots
-from probes.task_offsets import NoTypes, TaskOffsets, task_offsets
+from probes.task_offsets import NoTypes, TaskOffsets, knows_uprobe_multi, task_offsets
 
 __all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 
@@ -89,7 +89,9 @@ class KernelSide:
         self._launches: list[RawKernel] = []
         """Read and not yet told."""
         check_host()
-        ways = ("multi", "perf") if way == "auto" else (way,)
+        # Only tried, it would cost the verifier's work twice.
+        both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
+        ways = both if way == "auto" else (way,)
         task = self._task() if splits else None
         for choice in ways:
             try:

@@ -99,6 +99,14 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
     )
 
 
+def knows_uprobe_multi(path: Path = BTF) -> bool:
+    """Whether the running kernel may have ``uprobe_multi`` links: False where its types tell that it has not."""
+    try:
+        return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_MULTI")
+    except NoTypes:
+        return True
+
+
 class KernelTypes:
     """The kernel's type information. Raises ValueError or struct.error where ``data`` is no BTF."""
 
@@ -119,6 +127,10 @@ class KernelTypes:
             raise NoTypes(f"{path}: {error.strerror}") from error
         except (struct.error, ValueError) as error:
             raise NoTypes(f"{path} cannot be read: {error}") from error
+
+    def knows(self, name: str) -> bool:
+        """Whether anything has this name: a type, a member, a value of an enum."""
+        return self._strings.find(b"\0" + name.encode() + b"\0") >= 0
 
     def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
         """Offsets (bytes) of ``members`` in the struct called ``name``.

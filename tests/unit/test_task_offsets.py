@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.task_offsets import KernelTypes, NoTypes, task_offsets
+from probes.task_offsets import KernelTypes, NoTypes, knows_uprobe_multi, task_offsets
 
 INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 
@@ -72,6 +72,15 @@ def test_the_struct_is_found_among_others(tmp_path: Path) -> None:
     assert (found.pid, found.state, found.tgid, found.flags) == (1264, 24, 1268, 32)
     assert (found.cgroups, found.default_cgroup, found.node, found.node_id) == (2000, 120, 216, 80)
     assert found.values()["TASK_STATE"] == 24
+
+
+def test_a_kernel_without_uprobe_multi_is_known(tmp_path: Path) -> None:
+    file = tmp_path / "vmlinux"
+    assert knows_uprobe_multi(file)  # nothing is known
+    file.write_bytes(btf([("task_struct", STRUCT, 9000, TASK)]))
+    assert not knows_uprobe_multi(file)
+    file.write_bytes(btf([("s", STRUCT, 4, [("BPF_TRACE_UPROBE_MULTI", 0)])]))
+    assert knows_uprobe_multi(file)
 
 
 def test_offsets_of_a_struct_with_bit_fields() -> None:
