@@ -100,7 +100,7 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
 
 
 def knows_uprobe_multi(path: Path = BTF) -> bool:
-    """Whether the running kernel may have ``uprobe_multi`` links: False where its types tell that it has not."""
+    """Whether the kernel may have ``uprobe_multi`` links: False where its types tell that it has not."""
     try:
         return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_MULTI")
     except NoTypes:
