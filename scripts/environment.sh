@@ -121,7 +121,8 @@ have_python() { # checks that $python can make an environment; installs what is 
     if ! is_new_enough "$python"; then
         say "$("$python" --version 2>/dev/null || echo "no Python") here: stalltop needs Python 3.11 or newer"
         [ -z "${STALLTOP_PYTHON-}" ] && install_packages python3.11 python3.11-venv && choose_python
-        is_new_enough "$python" || give_up "or name one: STALLTOP_PYTHON=/path/to/python3 $0" "" 3
+        is_new_enough "$python" || give_up \
+            "install one beside the system's own, or name one: STALLTOP_PYTHON=/path/to/python3 $0" "" 3
     fi
     package=python3-venv
     is_system_python || package=$(basename "$(readlink -f "$python")")-venv
