@@ -271,13 +271,13 @@ int choosing_begins(struct pt_regs *ctx)
 	choice.device = arguments[1];
 	switch (key.cookie & CHOOSING_MASK) {
 	case CHOOSING_BEGINS:
-		if (numbers_of(key.pid_tgid, &numbers)) {
-			on_its_own_stack(ctx);
+		if (numbers_of(key.pid_tgid, &numbers))
 			return 0;
-		}
 		program = find_cuda_program(numbers.tgid);
 		if (program)
 			begin_cuda(program, numbers.tgid);
+		else
+			on_its_own_stack(ctx);
 		return 0;
 	case CHOOSING_CREATES_2:
 		choice.device = arguments[2];

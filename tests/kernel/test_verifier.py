@@ -6,11 +6,15 @@ import contextlib
 import ctypes
 import re
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from probes import bpf_calls, layout, programs
+from probes.compiled import KPROBE
+from probes.preparing import prepare
+from probes.recipes import tracing
 from probes.task_offsets import task_offsets
 
 pytestmark = pytest.mark.beside
@@ -33,6 +37,21 @@ def test_programs_are_simple_enough(multi: bool) -> None:
             assert int(looked_at[1]) < LIMIT, name
     finally:
         loaded.close()
+
+
+TAIL_CALL = struct.pack("=BBhi", 0x85, 0, 0, 12)
+"""The instruction that calls bpf_tail_call (linux/bpf.h)."""
+
+
+@pytest.mark.parametrize("task", [task_offsets().values(), {}], ids=["with splits", "without splits"])
+def test_programs_at_uprobes_have_the_stack_of_their_thread(task: Mapping[str, int]) -> None:
+    """A tail call is what keeps kernels from 6.13 on from giving all threads of a CPU the same one."""
+    compiled = prepare(tracing(list(task), [])).compiled
+    at_uprobes = [program for program in compiled.programs if program.type == KPROBE]
+    assert len(at_uprobes) == 6
+    for program in at_uprobes:
+        code = [program.code[at : at + 8] for at in range(0, len(program.code), 8)]
+        assert TAIL_CALL in code, program.name
 
 
 def test_every_element_is_free_once() -> None:
