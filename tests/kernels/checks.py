@@ -17,6 +17,7 @@ from typing import Any, Final
 from demo.build import Built
 from model.errors import CannotTrace
 from probes.kernel_side import KernelSide, Way
+from probes.task_offsets import knows_uprobe_multi
 from tests.kernels import host_checks, traced
 from tests.kernels.verifier import Verified, watched_loads
 
@@ -73,7 +74,7 @@ def run(settings: dict[str, Any]) -> None:
     """Run every check; what fails is told, and the others go on."""
     programs = Programs(**{name: Path(path) for name, path in settings["programs"].items()})
     report = Report()
-    report("kernel", release=platform.release(), cpus=os.cpu_count())
+    report("kernel", release=platform.release(), cpus=os.cpu_count(), knows_multi=knows_uprobe_multi())
     for way in ways():
         for splits in (True, False):
             _in_one_way(report, programs, way, splits)

@@ -21,6 +21,7 @@ def variants(booted: Told, *, without_splits: bool = True) -> list[str]:
     version = re.match(r"(\d+)\.(\d+)", kernel["release"])
     assert version
     new = (int(version[1]), int(version[2])) >= FIRST_WITH_MULTI
+    assert kernel["knows_multi"] == new, "its types tell which way is taken without being asked"
     ways = ("multi", "perf") if new else ("perf",)
     kinds = ("with splits", "without splits") if without_splits else ("with splits",)
     return [f"{way}, {kind}" for way in ways for kind in kinds]
