@@ -6,6 +6,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,8 +14,9 @@ from typing import Self
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from demo.build import compiler
 from probes.kernel_side import Counts, KernelSide, Point, SlotKey
-from probes.operations import Direction, Function, Size
+from probes.operations import Direction, Function, Object, Size, match
 
 NATIVE = Path(__file__).parent / "native"
 DEADLINE_SECONDS = 60.0
@@ -45,6 +47,14 @@ FUNCTIONS = (
         5,
     ),
     Function(_NEXT + 5, "collective", 10 * (_NEXT + 5), "nccl", Size.NCCL, 2, 3, pending=7),
+    *(
+        replace(traced, id=number, symbol=symbol, operation=10 * number, object=Object.NONE)
+        for number, symbol, traced in (
+            (_NEXT + 6, "extending", match("cudaMalloc3D", "runtime")),
+            (_NEXT + 7, "filling", match("cudaMemset3D", "runtime")),
+        )
+        if traced is not None
+    ),
 )
 """The functions of native/traced.c."""
 
@@ -57,10 +67,10 @@ def compile_program(into: Path) -> Path:
     library, program = into / "libtraced.so", into / "driver"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
-        ["gcc", *flags, "-shared", "-fPIC", "-o", library, NATIVE / "traced.c"], check=True, timeout=60
+        [*compiler(), *flags, "-shared", "-fPIC", "-o", library, NATIVE / "traced.c"], check=True, timeout=60
     )
     subprocess.run(
-        ["gcc", *flags, "-o", program, NATIVE / "driver.c", library, "-lpthread", f"-Wl,-rpath,{into}"],
+        [*compiler(), *flags, "-o", program, NATIVE / "driver.c", library, "-lpthread", f"-Wl,-rpath,{into}"],
         check=True,
         timeout=60,
     )
@@ -71,7 +81,8 @@ def compile_waiter(into: Path) -> Path:
     """Build native/waiter.c."""
     program = into / "waiter"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
-    subprocess.run(["gcc", *flags, "-o", program, NATIVE / "waiter.c", "-lpthread"], check=True, timeout=60)
+    command = [*compiler(), *flags, "-o", str(program), str(NATIVE / "waiter.c"), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)
     return program
 
 
