@@ -411,9 +411,8 @@ class KernelSide:
             if key.operation != layout.HOST_GAP:
                 counted[key.tgid] = counted.get(key.tgid, 0) + calls
         if counted != made or any(key.operation not in (_OWN_OPERATION, layout.HOST_GAP) for key in found):
-            raise CannotTrace(
-                f"counting does not work here: {sum(made.values())} calls made, {sum(counted.values())} counted"
-            )
+            told = f"{sum(made.values())} calls made, {sum(counted.values())} counted"
+            raise CannotTrace(f"counting does not work here: {told}")
         for tgid in made:
             self._slots.release(tgid)
         self._kept.read(time.monotonic_ns())
