@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 import time
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ from probes.allocations import Allocations
 from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
 from probes.attach_perf import PerfAttacher
 from probes.bpf_calls import attach_raw_tracepoint, missed_runs, put
-from probes.calibration import OwnFunction
+from probes.calibrating import OWN, calibrate
 from probes.charges import Charges
 from probes.communicators import Communicators
 from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program, tell_older, users_of_driver
@@ -36,18 +34,11 @@ __all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 
 Way = Literal["auto", "multi", "perf"]
 
-_OWN_COOKIE: Final = layout.FUNCTIONS - 1
-_OWN_OPERATION: Final = 512
-"""Of the function that calibration calls: above every real operation."""
-_CALIBRATION_CALLS: Final = 4000
-_CALIBRATION_ROUNDS: Final = 3
 _CLOSE_SECONDS: Final = 0.5
 """How long leaving waits for an ``attach`` to end."""
 _WHERE_TYPES_ARE: Final = (
     "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf"
 )
-_THREAD_END_SECONDS: Final = 10.0
-"""How long the kernel may take to end a thread that has returned."""
 
 
 class KernelSide:
@@ -155,7 +146,8 @@ class KernelSide:
             self._losses_seen = dict[str, int]()
             self._choices_seen = np.zeros(threads, np.uint32)
             self._open = OpenCalls(self._programs.threads)
-            self._calibrate()
+            self.probe_ns = calibrate(self._attach_own, self._slots, self._programs.threads)
+            self._kept.read(time.monotonic_ns())
             self.losses()
         except BaseException as error:
             self._end()
@@ -366,8 +358,7 @@ class KernelSide:
         self._programs.close()
 
     def _fill_functions(self) -> None:
-        own = Function(_OWN_COOKIE, "", _OWN_OPERATION, "")
-        for function in (*self.functions, own):
+        for function in (*self.functions, OWN):
             entry = np.zeros(1, layout.FUNCTION)
             entry["operation"] = function.operation
             entry["pending"] = function.pending
@@ -379,44 +370,9 @@ class KernelSide:
             entry["waits_for_gpu"] = function.layer in (RUNTIME, DRIVER)
             put(self._programs.functions, np.uint32(function.id).tobytes(), entry.tobytes())
 
-    def _calibrate(self) -> None:
-        function = OwnFunction()
-        try:
-            bare = function.measure(_CALIBRATION_CALLS, _CALIBRATION_ROUNDS)
-            self._own = self._attacher.attach(function.path, [Point(function.offset, _OWN_COOKIE)])
-            if self._own.failed:
-                raise CannotTrace(f"the kernel refused a probe: {self._own.failed[0][1]}")
-            probed = function.measure(_CALIBRATION_CALLS, _CALIBRATION_ROUNDS)
-            child, signal_number = function.killed_in_sandbox()
-        finally:
-            function.close()
-        if signal_number:
-            raise UnsafeToTrace(
-                f"this kernel ({platform.release()}) kills sandboxed programs that are traced: "
-                "a return probe is a system call, which the seccomp filter of a container denies",
-                "boot a kernel with the fix (commit cf6cb56ef244): Linux 6.14, or a later update of this one",
-            )
-        # Its record has to go with the thread: the slot returns with it, and no thread's record is ever lost.
-        deadline = time.monotonic() + _THREAD_END_SECONDS
-        threads = self._programs.threads
-        while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
-            if time.monotonic() > deadline:
-                raise CannotTrace("the kernel does not tell when threads end")
-            time.sleep(0.0005)
-        counts = self._slots.read()
-        found = dict(zip(counts.keys, counts.calls.tolist(), strict=True))
-        made = {os.getpid(): probed.calls} | ({child: 1} if child else {})
-        counted = dict.fromkeys(made, 0)
-        for key, calls in found.items():
-            if key.operation != layout.HOST_GAP:
-                counted[key.tgid] = counted.get(key.tgid, 0) + calls
-        if counted != made or any(key.operation not in (_OWN_OPERATION, layout.HOST_GAP) for key in found):
-            told = f"{sum(made.values())} calls made, {sum(counted.values())} counted"
-            raise CannotTrace(f"counting does not work here: {told}")
-        for tgid in made:
-            self._slots.release(tgid)
-        self._kept.read(time.monotonic_ns())
-        self.probe_ns = max(probed.ns - bare.ns, 0.0)
+    def _attach_own(self, path: str, points: Sequence[Point]) -> Attachment:
+        self._own = self._attacher.attach(path, points)
+        return self._own
 
 
 def _attacher(way: str, entry: int, returns: int) -> Attacher:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import CannotTrace, UnsafeToTrace
-from probes import bpf_calls, kernel_side
+from probes import bpf_calls, calibrating, kernel_side
 from probes.calibration import OwnFunction
 from probes.kernel_side import KernelSide, Point, Way
 from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
@@ -151,7 +151,7 @@ def test_a_kernel_that_counts_wrongly_is_not_trusted(monkeypatch: pytest.MonkeyP
 
 def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     attach = bpf_calls.attach_raw_tracepoint
-    monkeypatch.setattr(kernel_side, "_THREAD_END_SECONDS", 0.05)
+    monkeypatch.setattr(calibrating, "_THREAD_END_SECONDS", 0.05)
     monkeypatch.setattr(
         kernel_side, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
     )
