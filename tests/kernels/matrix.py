@@ -5,6 +5,7 @@ kernel | compiler | way | loaded | instructions | verifier ms | counted / made
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -66,10 +67,28 @@ def table(rows: Sequence[Line]) -> str:
 
 
 def page(text: str, rows: Sequence[Line], refusals: Sequence[str]) -> str:
-    """``text`` of docs/kernels.md with another table."""
+    """``text`` of docs/kernels.md with these rows in place of those of the same kernel and compiler."""
     before, found, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    content, ended, after = rest.partition(END)
     if not found or not ended:
         raise ValueError(f"no {BEGIN} and {END}")
-    told = "".join(f"\n{line}\n" for line in refusals)
-    return f"{before}{BEGIN}\n\n{table(rows)}\n{told}\n{END}{after}"
+    new = {(row.kernel, row.compiler) for row in rows}
+    kept = [row for row in _rows(content) if row.way and (row.kernel, row.compiler) not in new]
+    merged = sorted((*kept, *rows), key=lambda row: (_version(row.kernel), row.kernel, row.compiler))
+    named = {row.kernel for row in rows}
+    said = [line for line in content.splitlines() if line[:1].isdigit() and line.split(":")[0] not in named]
+    told = "".join(f"\n{line}\n" for line in sorted({*said, *refusals}))
+    return f"{before}{BEGIN}\n\n{table(merged)}\n{told}\n{END}{after}"
+
+
+def _rows(content: str) -> list[Line]:
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in content.splitlines()
+        if line.startswith("| ")
+    ]
+    return [Line(*row) for row in cells[1:]]
+
+
+def _version(kernel: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", kernel.split("-")[0])]

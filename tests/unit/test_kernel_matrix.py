@@ -99,6 +99,22 @@ def test_the_console_is_in_the_message() -> None:
     assert "line 0" not in told.problem()
 
 
+def test_rows_of_other_kernels_stay_on_the_page() -> None:
+    def of(kernel: str, loaded: str) -> matrix.Line:
+        return matrix.Line(kernel, "host", "perf", loaded, "1", "3", "1 / 1")
+
+    empty = f"{matrix.BEGIN}\n{matrix.END}"
+    once = matrix.page(
+        empty, [of("6.12.1", "1 of 2"), of("6.1.9-5", "2 of 2")], ["6.12.1: why", "6.1.9-5: why"]
+    )
+    twice = matrix.page(once, [of("6.12.1", "2 of 2"), of("5.15.0", "2 of 2")], [])
+    rows = [line for line in twice.splitlines() if line.startswith("| ")][1:]
+    assert [_cells(row)[0] for row in rows] == ["5.15.0", "6.1.9-5", "6.12.1"], "by version"
+    assert "1 of 2" not in twice
+    assert "6.1.9-5: why" in twice
+    assert "6.12.1: why" not in twice
+
+
 def test_only_the_table_of_the_page_is_replaced() -> None:
     row = matrix.Line("6.1.0", "clang 14", "perf", "2 of 2", "1", "3", "1 / 1")
     once = matrix.page(f"before\n{matrix.BEGIN}\nold\n{matrix.END}\nafter\n", [row], ["6.11: refused"])
