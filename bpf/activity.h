@@ -22,7 +22,7 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 		return NULL;
 	activity->cgroup_id = thread->cgroup_id;
 	activity->device = key->device;
-	BARRIER();
+	PUBLISH(activity->cgroup_id);
 	activity->tgid = key->tgid;
 	if (!activity_of.insert(key, (u32 *)index))
 		return activity;

@@ -31,7 +31,7 @@ INLINE u32 find_heap(struct thread *thread)
 	if (!heap)
 		return NO_HEAP;
 	heap->cgroup_id = thread->cgroup_id;
-	BARRIER();
+	PUBLISH(heap->cgroup_id);
 	heap->tgid = tgid;
 	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;

@@ -141,8 +141,8 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 			return -1;
 		*bytes = first << ((NCCL_SHIFTS >> (2 * second)) & 3);
 		return 0;
-	case SIZE_PRODUCT3: /* a struct by value: on the stack here, but behind a pointer on aarch64 */
-		if (REGISTER_ARGUMENTS != 6 || read_argument(thread, sp, function->c, &third))
+	case SIZE_PRODUCT3: /* a struct by value, on the stack; aarch64 has a pointer to it: SIZE_STRUCT */
+		if (read_argument(thread, sp, function->c, &third))
 			return -1;
 		*bytes = first * second * third;
 		return 0;

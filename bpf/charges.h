@@ -105,7 +105,7 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 		slice->cgroup_id = culprit.cgroup_id;
 		slice->start_ns = cpu->since_ns;
 		slice->end_ns = now;
-		BARRIER();
+		PUBLISH(cpu->next);
 		cpu->next++;
 	}
 }

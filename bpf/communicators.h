@@ -62,7 +62,7 @@ INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 r
 	member->device = device_of(thread);
 	member->entered = 0;
 	member->made_ns = bpf_ktime_get_ns();
-	BARRIER();
+	PUBLISH(member->id);
 	member->state = state;
 	return index;
 }
@@ -89,7 +89,7 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
 		before->state = MEMBER_OVER;
 	member->handle = handle;
 	member->made_ns = bpf_ktime_get_ns();
-	BARRIER();
+	PUBLISH(member->id);
 	member->state = member_of.update(&key, KEY(index)) ? MEMBER_OVER : MEMBER_LIVE;
 }
 
@@ -140,7 +140,7 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 INLINE void undo(struct member *member)
 {
 	member->id = 0;
-	BARRIER();
+	PUBLISH(member->id);
 	member->state = MEMBER_OVER;
 }
 
@@ -245,7 +245,7 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 	place = entered;
 	WITHIN(place, ENTRIES);
 	member->entries_ns[place] = bpf_ktime_get_ns();
-	BARRIER();
+	PUBLISH(member->entered);
 	member->entered = entered + 1;
 }
 

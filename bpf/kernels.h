@@ -73,7 +73,7 @@ INLINE u32 new_kernel(struct launched *key)
 	owner->function = key->function;
 	owner->born_ns = key->born_ns;
 	owner->generation = key->generation;
-	BARRIER();
+	PUBLISH(owner->function);
 	owner->slot = key->slot;
 	if (!kernel_of.insert(key, KEY(index)))
 		return index;
@@ -149,13 +149,13 @@ INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 n
 	}
 	if (failed)
 		__sync_fetch_and_add(&kernel->errors, 1);
-	__sync_fetch_and_add(&kernel->total_ns, ns);
+	ADD_AND_PUBLISH(kernel->total_ns, ns);
 	if (ns > kernel->max_ns)
 		kernel->max_ns = ns;
 	bucket = counter_of(ns > HIGHEST_NS ? HIGHEST_NS : ns) >> BUCKET_SHIFT;
 	WITHIN(bucket, BUCKETS);
 	__sync_fetch_and_add(&kernel->counters[bucket], 1);
-	__sync_fetch_and_add(&kernel->calls, 1);
+	ADD_AND_PUBLISH(kernel->calls, 1);
 }
 
 #endif

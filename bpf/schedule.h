@@ -80,7 +80,7 @@ INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u
 {
 	/* Before its state is looked at: whoever wakes it later than that is seen by one or the other. */
 	thread->woken_ns = 0;
-	BARRIER();
+	PUBLISH(thread->woken_ns);
 	thread->off_for = reason_to_leave(thread, preempted, task);
 	thread->cpu = bpf_get_smp_processor_id();
 	thread->off_since_ns = now;

@@ -253,7 +253,7 @@ INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 		return;
 	if (bpf_probe_read_user(program->uuids[ordinal], UUID_BYTES, (void *)place))
 		return;
-	BARRIER();
+	PUBLISH(program->born_ns);
 	program->uuid_known[ordinal] = 1;
 }
 

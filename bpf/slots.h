@@ -20,7 +20,7 @@ INLINE u32 new_slot(struct slot_key *key)
 		return NO_SLOT;
 	owner->cgroup_id = key->cgroup_id;
 	owner->tgid = key->tgid;
-	BARRIER();
+	PUBLISH(owner->cgroup_id);
 	owner->operation = key->operation;
 	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
@@ -81,7 +81,7 @@ INLINE void count_ns(struct slot *slot, u64 ns)
 {
 	u64 counter;
 
-	__sync_fetch_and_add(&slot->total_ns, ns);
+	ADD_AND_PUBLISH(slot->total_ns, ns);
 	if (ns > slot->max_ns)
 		slot->max_ns = ns; /* the monitor corrects a lost race by the histogram */
 	if (ns > HIGHEST_NS) {

@@ -5,9 +5,7 @@
 
 #include "arguments.h"
 #include "maps.h"
-
-/* The monitor reads records while they change: what depth counts must be written before depth is. */
-#define BARRIER() __asm__ volatile("" ::: "memory")
+#include "ordering.h"
 
 INLINE struct frame *frame_at(struct thread *thread, u64 index)
 {
@@ -92,7 +90,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	thread->cgroup_id = NO_CGROUP;
 	thread->shown_tid = numbers->tid;
 	thread->tgid = numbers->tgid;
-	BARRIER();
+	PUBLISH(thread->cgroup_id);
 	thread->tid = tid;
 	return thread;
 }
@@ -149,10 +147,10 @@ INLINE void drop_thread(u32 tid)
 		LOSE(abandoned, thread->depth);
 		thread->ended_tgid = thread->tgid;
 		thread->ended_ns = bpf_ktime_get_ns();
-		BARRIER();
+		PUBLISH(thread->ended_ns);
 	}
 	thread->tid = 0;
-	BARRIER();
+	PUBLISH(thread->ended_ns);
 	thread->tgid = 0;
 	end_following(thread);
 #ifdef WITH_SPLITS

@@ -118,7 +118,7 @@ int call_begins(struct pt_regs *ctx)
 	else if (function->object && !depth)
 		object_begins(function, thread, frame, sp);
 	frame->start_ns = bpf_ktime_get_ns();
-	BARRIER();
+	PUBLISH(frame->start_ns);
 	thread->depth = depth + 1;
 	return 0;
 }

@@ -30,7 +30,8 @@ _CODE: Final = {
     ),
     # caller(n): stp x29, x30, [sp, -32]!; str x19, [sp, 16]; mov x19, x0; 1: bl function; subs x19, x19, 1;
     #            b.ne 1b; ldr x19, [sp, 16]; ldp x29, x30, [sp], 32; ret
-    # function(): nop; mov w0, 0; ret (at 0x28)
+    # function(): stp x29, x30, [sp, -16]!; mov w0, 0; ldp x29, x30, [sp], 16; ret (at 0x28: it begins as the
+    #             runtime's functions do; those of the driver begin with adrp, which is cheaper to probe)
     "aarch64": b"".join(
         word.to_bytes(4, "little")
         for word in (
@@ -44,8 +45,9 @@ _CODE: Final = {
             0xA8C27BFD,
             0xD65F03C0,
             0xD503201F,
-            0xD503201F,
+            0xA9BF7BFD,
             0x52800000,
+            0xA8C17BFD,
             0xD65F03C0,
         )
     ),

@@ -1,8 +1,9 @@
 """Every function that is traced: its name, its operation, and how the bytes of a call are found.
 
 The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
-Argument numbers count from 0, as the integer arguments of the call. A struct that is passed by value on the
-stack (``cudaExtent``) takes one number per 8 bytes, after the six numbers of the registers.
+Argument numbers count from 0, as the integer arguments of the call. How a ``cudaExtent`` is passed by value depends
+on the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers of the
+registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2, rule B.4).
 
 One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
 Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
@@ -10,6 +11,7 @@ Programs get them through ``cuGetProcAddress`` and compile flags, so all of them
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -39,7 +41,7 @@ class Size(IntEnum):
     PRODUCT32 = 6
     """The product of the low 32 bits of arguments a and b, shifted left by c."""
     PRODUCT3 = 7
-    """Argument a x argument b x argument c: a ``cudaExtent`` on the stack (x86-64; elsewhere not read)."""
+    """Argument a x argument b x argument c: a ``cudaExtent`` on the stack of x86-64."""
 
 
 class Direction(IntEnum):
@@ -168,8 +170,15 @@ _MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # CUDA_MEMCPY2D.WidthInBytes
 _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and that of CUDA_MEMCPY3D_PEER
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
 _PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
-_MALLOC3D = _Rule(Size.PRODUCT3, 6, 7, 8)  # the extent is all there is on the stack
-_MEMSET3D = _Rule(Size.PRODUCT3, 10, 11, 12)  # the pitched pointer lies before it: 6 to 9
+_EXTENTS = {
+    # The rules of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and cudaMemset3D(cudaPitchedPtr, int, cudaExtent)
+    "x86_64": (
+        _Rule(Size.PRODUCT3, 6, 7, 8),  # the extent is all there is on the stack
+        _Rule(Size.PRODUCT3, 10, 11, 12),  # the pitched pointer lies before it: 6 to 9
+    ),
+    "aarch64": (_Rule(Size.STRUCT, 1, 0, 3), _Rule(Size.STRUCT, 2, 0, 3)),
+}
+_MALLOC3D, _MEMSET3D = _EXTENTS["aarch64" if platform.machine() == "aarch64" else "x86_64"]
 
 _TABLE: Final[tuple[tuple[str, str, _Rule, str], ...]] = (
     (DRIVER, "launch", _NOTHING, "cuLaunchKernel cuLaunchKernelEx cuLaunch cuLaunchGrid cuLaunchGridAsync"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import subprocess
 import time
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from probes.recipes import Recipe
 
 COMPILE_SECONDS: Final = 300.0
 """How long compiling may take before it counts as hung: two seconds are usual, a minute on a busy host."""
+_MACHINES: Final = {"x86_64": "x86", "aarch64": "arm64"}
+"""BCC's names. It compiles for the machine that ARCH names, which builders of other kernels have set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
             input=json.dumps(recipe.request(niceness)).encode(),
             capture_output=True,
             cwd="/",  # the compiler wants one that exists
+            env={**os.environ, "ARCH": _MACHINES.get(platform.machine(), "")},
             timeout=COMPILE_SECONDS,
             check=False,
         )

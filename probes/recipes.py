@@ -22,6 +22,9 @@ MARK: Final = 0x5354414C4C000000
 RING_BYTES: Final = "RING_BYTES"
 """The number by which a ring's size is given."""
 
+_ORDERED_ATOMICS: Final = (5, 18)
+"""The first kernel whose BPF compiler for aarch64 knows atomic operations with a result."""
+
 _FORMAT: Final = 1
 """Of what is asked of the compiler, beside source and options: a part of every key."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
@@ -116,6 +119,15 @@ def source_text(name: str = "trace.c") -> str:
 
 FILLING: Final = "elements_are_free"
 """The program of bpf/filling.h, which is attached to nothing."""
+
+
+def ordering(machine: str, release: str) -> tuple[str, ...]:
+    """Options where other CPUs see writes in another order than they are made in: see ``bpf/ordering.h``."""
+    version = re.match(r"(\d+)\.(\d+)", release)
+    known = version is not None and (int(version[1]), int(version[2])) >= _ORDERED_ATOMICS
+    return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()
+
+
 _PROBES: Final = (
     *("call_begins", "call_returns", "naming_begins", "naming_returns"),
     *("choosing_begins", "choosing_returns"),
@@ -137,6 +149,6 @@ def tracing(task: Sequence[str], namespace: Sequence[str]) -> Recipe:
             **dict.fromkeys(_PROBES, KPROBE),
             **dict.fromkeys((*_TRACEPOINTS, *(_SPLITTING if task else ())), RAW_TRACEPOINT),
         },
-        ("-DWITH_SPLITS",) if task else (),
+        (*(("-DWITH_SPLITS",) if task else ()), *ordering(platform.machine(), platform.release())),
         ("MOST_FOLLOWERS", *task, *namespace),
     )

@@ -83,6 +83,8 @@ def test_bytes_and_directions(traced: Traced) -> None:
         "copying kind 2": (1, 100),
         "copying": (1, 7),
         "copying_area kind 3": (1, 640 * 480),
+        "extending": (1, 11 * 7 * 3),
+        "filling": (1, 13 * 5 * 2),
         "copying_struct kind 1": (1, 64 * 32 * 2),
         "copying_struct": (1, 0),
         "collective": (4, 4000 + 2000 + 1000),

@@ -6,6 +6,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from probes.kernel_side import Counts, KernelSide, Point, SlotKey
-from probes.operations import Direction, Function, Size
+from probes.operations import Direction, Function, Object, Size, match
 
 NATIVE = Path(__file__).parent / "native"
 DEADLINE_SECONDS = 60.0
@@ -45,6 +46,14 @@ FUNCTIONS = (
         5,
     ),
     Function(_NEXT + 5, "collective", 10 * (_NEXT + 5), "nccl", Size.NCCL, 2, 3, pending=7),
+    *(
+        replace(traced, id=number, symbol=symbol, operation=10 * number, object=Object.NONE)
+        for number, symbol, traced in (
+            (_NEXT + 6, "extending", match("cudaMalloc3D", "runtime")),
+            (_NEXT + 7, "filling", match("cudaMemset3D", "runtime")),
+        )
+        if traced is not None
+    ),
 )
 """The functions of native/traced.c."""
 

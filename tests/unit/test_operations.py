@@ -1,5 +1,9 @@
 """The table of traced functions: names, variants, sizes."""
 
+import platform
+import subprocess
+import sys
+
 import pytest
 
 from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
@@ -111,6 +115,26 @@ def test_what_is_not_traced(symbol: str, layer: str) -> None:
     assert match(symbol, layer) is None
 
 
+MALLOC3D = {"x86_64": (Size.PRODUCT3, (6, 7, 8)), "aarch64": (Size.STRUCT, (1, 0, 3))}
+MEMSET3D = {"x86_64": (Size.PRODUCT3, (10, 11, 12)), "aarch64": (Size.STRUCT, (2, 0, 3))}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_an_extent_by_value_is_read_as_the_machine_passes_it(machine: str) -> None:
+    script = """
+import platform, sys
+platform.machine = lambda: sys.argv[1]
+from probes.operations import match
+for symbol in ("cudaMalloc3D", "cudaMemset3D"):
+    function = match(symbol, "runtime")
+    print(int(function.size), function.a, function.b, function.c)
+"""
+    command = [sys.executable, "-c", script, machine]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    rules = [tuple(map(int, line.split())) for line in told.splitlines()]
+    assert rules == [(size, *arguments) for size, arguments in (MALLOC3D[machine], MEMSET3D[machine])]
+
+
 @pytest.mark.parametrize(
     ("symbol", "layer", "size", "arguments"),
     [
@@ -126,7 +150,8 @@ def test_what_is_not_traced(symbol: str, layer: str) -> None:
         ("cuMemsetD2D16_v2_ptds", "driver", Size.PRODUCT, (3, 4, 1)),
         ("cuLaunchKernel", "driver", Size.NONE, None),
         ("cudaMemcpy2DToArray", "runtime", Size.PRODUCT, (5, 6, 0)),
-        ("cudaMemset3D", "runtime", Size.PRODUCT3, (10, 11, 12)),
+        ("cudaMalloc3D", "runtime", *MALLOC3D[platform.machine()]),
+        ("cudaMemset3D", "runtime", *MEMSET3D[platform.machine()]),
         ("ncclBcast", "nccl", Size.NCCL, (1, 2, 0)),
         ("ncclReduceScatter", "nccl", Size.NCCL, (2, 3, 0)),
     ],

@@ -12,7 +12,7 @@ from model.errors import CannotTrace
 from probes import compiler, preparing, program_cache
 from probes.compiled import KPROBE, Compiled
 from probes.preparing import prepare
-from probes.recipes import Recipe
+from probes.recipes import Recipe, ordering
 
 RECIPE = Recipe("int nothing(void *ctx) { return 0; }\n", {"nothing": KPROBE})
 
@@ -149,3 +149,19 @@ def test_how_long_compiling_takes_is_learned(folder: Path) -> None:
     assert program_cache.usual_seconds() == 3.0
     program_cache.keep(RECIPE, Compiled((), (), 7.5))
     assert program_cache.usual_seconds() == 7.5
+
+
+@pytest.mark.parametrize(
+    ("machine", "release", "flags"),
+    [
+        ("x86_64", "6.12.0", ()),
+        ("aarch64", "5.15.0-1040-tegra", ()),
+        ("aarch64", "5.18.0", ("-DORDERED_ATOMICS",)),
+        ("aarch64", "6.1.0-56-cloud-arm64", ("-DORDERED_ATOMICS",)),
+        ("aarch64", "unknown", ()),
+    ],
+)
+def test_barriers_where_cpus_show_writes_in_another_order(
+    machine: str, release: str, flags: tuple[str, ...]
+) -> None:
+    assert ordering(machine, release) == flags

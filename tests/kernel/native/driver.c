@@ -24,6 +24,15 @@ int copying(void *, const void *, uint64_t, int), copying_struct(const void *);
 int copying_area(void *, uint64_t, const void *, uint64_t, uint64_t, uint64_t, int, uint64_t);
 int collective(const void *, void *, uint64_t, int);
 
+struct extent {
+	size_t width, height, depth;
+};
+struct pitched {
+	void *pointer;
+	size_t pitch, width, height;
+};
+int extending(void *, struct extent), filling(struct pitched, int, struct extent);
+
 static char own_path[4096];
 static long child_calls;
 static pid_t child;
@@ -175,6 +184,8 @@ static void sizes(void)
 	copying(NULL, NULL, 100, 2);
 	copying(NULL, NULL, 7, 77);              /* no direction that is known */
 	copying_area(NULL, 0, NULL, 0, 640, 480, 3, 2);
+	extending(NULL, (struct extent){ 11, 7, 3 });
+	filling((struct pitched){ 0 }, 1, (struct extent){ 13, 5, 2 });
 	parameters[2] = 64;
 	parameters[3] = 32;
 	parameters[4] = 2;

@@ -8,7 +8,15 @@
 
 #define EXPORT __attribute__((visibility("default"), noinline, noclone))
 
-/* Begins as libcudart's functions do. */
+struct extent {
+	size_t width, height, depth;
+};
+
+struct pitched {
+	void *pointer;
+	size_t pitch, width, height;
+};
+
 EXPORT int plain(void)
 {
 	__asm__ volatile("");
@@ -32,10 +40,25 @@ __asm__(".globl pushing, comparing, marked\n"
 	".size jumping, . - jumping\n"
 	".local zero\n.comm zero, 4\n");
 #else
-EXPORT int pushing(void) { return plain() * 0; }
-EXPORT int comparing(void) { __asm__ volatile(""); return 0; }
-EXPORT int marked(void) { __asm__ volatile("nop"); return 0; }
-__asm__(".globl jumping\n.type jumping, @function\njumping: nop; b plain\n.size jumping, . - jumping\n");
+/*
+ * Begin as the functions of libcudart, libcuda and a system built with branch protection do: a push of the frame; a
+ * page's address and a comparison; a landing pad and a signed return address.
+ */
+__asm__(".globl pushing, comparing, marked\n"
+	".type pushing, @function\n.type comparing, @function\n.type marked, @function\n"
+	"pushing: stp x29, x30, [sp, #-32]!; mov x29, sp; mov w0, #0; ldp x29, x30, [sp], #32; ret\n"
+	".size pushing, . - pushing\n"
+	"comparing: adrp x2, zero; mov w1, #0xba00; movk w1, #0x321c, lsl #16; ldr w2, [x2, #:lo12:zero]\n"
+	"cmp w2, w1; b.eq 1f; mov w0, #0; ret\n"
+	"1: mov w0, #1; ret\n"
+	".size comparing, . - comparing\n"
+	"marked: hint #34; hint #25; stp x29, x30, [sp, #-16]!; mov w0, #0; ldp x29, x30, [sp], #16; hint #29; ret\n"
+	".size marked, . - marked\n"
+	/* Ends in a jump to plain: two functions, one frame, and the same stack pointer. */
+	".globl jumping\n.type jumping, @function\n"
+	"jumping: nop; b plain\n"
+	".size jumping, . - jumping\n"
+	".local zero\n.comm zero, 4\n");
 #endif
 
 EXPORT int failing(int code)
@@ -119,6 +142,19 @@ EXPORT int copying_area(void *a, uint64_t a_pitch, const void *b, uint64_t b_pit
 {
 	__asm__ volatile("" : : "r"(a), "r"(b), "r"(width), "r"(height), "r"(kind), "r"(a_pitch), "r"(depth));
 	return b_pitch != 0;
+}
+
+/* As cudaMalloc3D and cudaMemset3D take a cudaExtent: by value, each machine in its own way. */
+EXPORT int extending(void *a, struct extent extent)
+{
+	__asm__ volatile("" : : "r"(a), "r"(extent.width), "r"(extent.height), "r"(extent.depth));
+	return 0;
+}
+
+EXPORT int filling(struct pitched place, int value, struct extent extent)
+{
+	__asm__ volatile("" : : "r"(place.pointer), "r"(value), "r"(extent.width));
+	return 0;
 }
 
 EXPORT int copying_struct(const void *parameters)
