@@ -1,9 +1,9 @@
 """Every function that is traced: its name, its operation, and how the bytes of a call are found.
 
 The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
-Argument numbers count from 0, as the integer arguments of the call. How a ``cudaExtent`` is passed by value depends
-on the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers of the
-registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2, rule B.4).
+Argument numbers count from 0, as the integer arguments of the call. How a ``cudaExtent`` is passed by value
+depends on the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers
+of the registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
 
 One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
 Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
@@ -171,7 +171,7 @@ _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and tha
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
 _PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
 _EXTENTS = {
-    # The rules of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and cudaMemset3D(cudaPitchedPtr, int, cudaExtent)
+    # Of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and of cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
     "x86_64": (
         _Rule(Size.PRODUCT3, 6, 7, 8),  # the extent is all there is on the stack
         _Rule(Size.PRODUCT3, 10, 11, 12),  # the pitched pointer lies before it: 6 to 9

@@ -10,7 +10,7 @@ A jump back to between the first byte and the probe (a loop around the function'
 count one call several times: such a function is probed on its first byte, which only a loop over the whole
 function would reach again (one that has saved nothing on the stack: no function of these libraries).
 
-On other machines than x86-64 the probe is on the function's first instruction.
+Instructions are x86-64's here; those of aarch64 are in ``probes.placement_aarch64``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import functools
 import os
 from typing import Any, Final, NamedTuple
 
+from probes import placement_aarch64
 from probes.elf import FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
@@ -59,17 +60,19 @@ class Place(NamedTuple):
 
 
 def places(fd: int, image: Image) -> tuple[Place, ...]:
-    """Where to probe each function of ``image``, whose file is open at ``fd``; each offset once.
+    """Where to probe each function of ``image`` that can be, whose file is open at ``fd``; each offset once.
 
     Two symbols may lead to one place (one begins at the other's second instruction): calls through both
     pass there once, so the first one's name stands for both. Raises OSError where the file cannot be read.
     """
     chosen: dict[int, Place] = {}
     for found in image.functions:
-        offset = found.offset
-        if image.machine == "x86_64":
-            offset += skipped_bytes(os.pread(fd, _LOOP_BYTES, found.offset), found.size_bytes)
-        chosen.setdefault(offset, Place(offset, found))
+        code = os.pread(fd, _LOOP_BYTES, found.offset)
+        skip = placement_aarch64.skipped_bytes if image.machine == "aarch64" else skipped_bytes
+        skipped = skip(code, found.size_bytes)
+        if skipped is not None:
+            offset = found.offset + skipped
+            chosen.setdefault(offset, Place(offset, found))
     return tuple(chosen[offset] for offset in sorted(chosen))
 
 

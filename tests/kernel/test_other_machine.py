@@ -1,4 +1,4 @@
-"""The programs for aarch64, compiled on this machine: what the compiler makes of them, without running them."""
+"""The programs for aarch64, compiled on this machine: what the compiler makes of them, not run."""
 
 from __future__ import annotations
 

@@ -106,14 +106,3 @@ def test_places_in_a_file_each_once() -> None:
         (8, "cudaFree"),
         (16, "cudaMemset"),
     ]
-
-
-def test_other_machines_are_probed_on_the_first_instruction() -> None:
-    code = bytes.fromhex("f30f1efa55").ljust(64, b"\xc3")
-    fd = os.memfd_create("elf")
-    try:
-        os.write(fd, elf([Symbol("cudaMalloc")], code, machine=183))
-        chosen = places(fd, read_image(fd, ("runtime",), "aarch64"))
-    finally:
-        os.close(fd)
-    assert [place.offset for place in chosen] == [CODE_AT]
