@@ -3,8 +3,8 @@
 The kernel simulates branches, adr and adrp, and from 6.13 on nop (arch/arm64/kernel/probes/decode-insn.c).
 Anything else it steps out of line. The return address is in x30 when a function begins, and a return probe
 puts another one there. So the probe has to be before x30 is saved (``stp x29, x30, …``, with which the
-functions of libcudart and libnccl begin: these are stepped) or signed (``paciasp``: what is put in later would
-not pass the check). The functions of libcuda begin with adrp.
+functions of libcudart and libnccl begin: these are stepped) or signed (``paciasp``: what is put in later
+would not pass the check). The functions of libcuda begin with adrp.
 
 A load relative to the program counter is never probed. Kernels before 6.12, unless mended, read for it what
 lies at the user's address as if it were theirs; later ones refuse it.
@@ -45,7 +45,7 @@ _COMPUTING: Final = (
 )
 """Instructions that write the one register in their lowest bits, and perhaps flags."""
 _SETTING_FLAGS: Final = ((0x3F000000, 0x31000000), (0x3F000000, 0x2B000000))
-"""adds and subs: without a register that is written they are cmn and cmp; others write the stack pointer then."""
+"""adds and subs: without a register to write they are cmn and cmp. Others write the stack pointer then."""
 _FREE: Final = range(8, 30)
 """Registers that hold neither arguments nor the return address."""
 _RETURN: Final = 30
