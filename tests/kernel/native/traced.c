@@ -58,7 +58,7 @@ __asm__(".globl pushing, comparing, marked\n"
 	".globl jumping\n.type jumping, @function\n"
 	"jumping: nop; b plain\n"
 	".size jumping, . - jumping\n"
-	".local zero\n.comm zero, 4\n");
+	".local zero\n.comm zero, 4, 4\n");
 #endif
 
 EXPORT int failing(int code)
