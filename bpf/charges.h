@@ -79,7 +79,7 @@ INLINE void charge(struct thread *thread, u32 operation, u32 part, const struct 
 		LOSE(no_charge, 1);
 		return;
 	}
-	__sync_fetch_and_add(&charge->ns, ns);
+	ADD_AND_PUBLISH(charge->ns, ns);
 	__sync_fetch_and_add(&charge->times, 1);
 }
 
