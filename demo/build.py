@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import platform
 import shlex
 import shutil
 import stat
@@ -128,33 +127,40 @@ def cache_folder() -> Path:
 
 def _fingerprint(command: list[str]) -> str:
     """Of everything that decides what comes out: sources, options, compiler and machine."""
-    digest = hashlib.sha256(platform.machine().encode())
-    version = subprocess.run(
-        [*command, "--version"],
-        capture_output=True,
-        timeout=COMPILE_SECONDS,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    digest.update(version.stdout + repr((command, _flags(), _TARGETS)).encode())
+    digest = hashlib.sha256(_told(command, "--version"))
+    digest.update(repr((command, _flags(command), _TARGETS)).encode())
     for source in sorted(NATIVE.glob("*.[ch]")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _flags() -> tuple[str, ...]:
-    return _COMMON + (_X86_64 if platform.machine() == "x86_64" else ())
+def _flags(command: list[str]) -> tuple[str, ...]:
+    # $CC may be a compiler for another machine than this one.
+    return _COMMON + (_X86_64 if _told(command, "-dumpmachine").startswith(b"x86_64") else ())
+
+
+def _told(command: list[str], option: str) -> bytes:
+    """What the compiler says of itself."""
+    done = subprocess.run(
+        [*command, option],
+        capture_output=True,
+        timeout=COMPILE_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout
 
 
 def _make(command: list[str], base: Path, finished: Path) -> None:
     """Compile beside ``finished`` and rename: it is there whole or not at all."""
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=base))
+    flags = _flags(command)
     try:
         running = [
             (
                 name,
                 subprocess.Popen(
-                    [*command, *_flags(), *options, "-o", str(work / name)]
+                    [*command, *flags, *options, "-o", str(work / name)]
                     + [str(NATIVE / source) for source in sources]
                     + list(libraries),
                     stdin=subprocess.DEVNULL,
