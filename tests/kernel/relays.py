@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from demo.build import compiler
 from model.window import SPLITS
 from probes.kernel_side import KernelSide
 from probes.operations import BETWEEN_CALLS, Function
@@ -35,7 +36,8 @@ def compile_relay(into: Path) -> Path:
         "-fno-omit-frame-pointer",
         "-rdynamic",
     ]
-    subprocess.run(["gcc", *flags, "-o", program, NATIVE / "relay.c", "-lpthread"], check=True, timeout=60)
+    command = [*compiler(), *flags, "-o", str(program), str(NATIVE / "relay.c"), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)
     return program
 
 

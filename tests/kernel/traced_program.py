@@ -14,6 +14,7 @@ from typing import Self
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from demo.build import compiler
 from probes.kernel_side import Counts, KernelSide, Point, SlotKey
 from probes.operations import Direction, Function, Object, Size, match
 
@@ -66,10 +67,10 @@ def compile_program(into: Path) -> Path:
     library, program = into / "libtraced.so", into / "driver"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
-        ["gcc", *flags, "-shared", "-fPIC", "-o", library, NATIVE / "traced.c"], check=True, timeout=60
+        [*compiler(), *flags, "-shared", "-fPIC", "-o", library, NATIVE / "traced.c"], check=True, timeout=60
     )
     subprocess.run(
-        ["gcc", *flags, "-o", program, NATIVE / "driver.c", library, "-lpthread", f"-Wl,-rpath,{into}"],
+        [*compiler(), *flags, "-o", program, NATIVE / "driver.c", library, "-lpthread", f"-Wl,-rpath,{into}"],
         check=True,
         timeout=60,
     )
