@@ -81,7 +81,8 @@ def compile_waiter(into: Path) -> Path:
     """Build native/waiter.c."""
     program = into / "waiter"
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-fno-optimize-sibling-calls", "-rdynamic"]
-    subprocess.run(["gcc", *flags, "-o", program, NATIVE / "waiter.c", "-lpthread"], check=True, timeout=60)
+    command = [*compiler(), *flags, "-o", str(program), str(NATIVE / "waiter.c"), "-lpthread"]
+    subprocess.run(command, check=True, timeout=60)
     return program
 
 

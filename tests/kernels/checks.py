@@ -21,7 +21,6 @@ from probes.task_offsets import knows_uprobe_multi
 from tests.kernels import host_checks, traced
 from tests.kernels.verifier import Verified, watched_loads
 
-REPORT: Final = Path("/dev/ttyS1")
 FIRST_WITH_MULTI: Final = (6, 6)
 """The first kernel with ``uprobe_multi`` links."""
 
@@ -42,10 +41,10 @@ class Programs:
 
 
 class Report:
-    """Tells the host, a JSON object a line."""
+    """Tells the host, a JSON object a line, over the serial port ``path``."""
 
-    def __init__(self) -> None:
-        self._file = os.open(REPORT, os.O_WRONLY | os.O_NOCTTY)
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_NOCTTY)
 
     def __call__(self, kind: str, **facts: object) -> None:
         data = json.dumps({"kind": kind, **facts}).encode() + b"\n"
@@ -73,7 +72,7 @@ class Report:
 def run(settings: dict[str, Any]) -> None:
     """Run every check; what fails is told, and the others go on."""
     programs = Programs(**{name: Path(path) for name, path in settings["programs"].items()})
-    report = Report()
+    report = Report(settings["report"])
     report("kernel", release=platform.release(), cpus=os.cpu_count(), knows_multi=knows_uprobe_multi())
     for way in ways():
         for splits in (True, False):
@@ -113,6 +112,7 @@ def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> N
         checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
         if splits:
             checks += [
+                ("counts frames", traced.count_frames),
                 ("counts CUDA", traced.count_cuda),
                 ("splits", traced.split_waits),
                 ("charges", traced.charge_waits),

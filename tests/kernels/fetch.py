@@ -28,7 +28,7 @@ FOLDER_VARIABLE = "STALLTOP_KERNELS"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _SECONDS = 180
 """How long one run of apt may take."""
-_PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-amd64$")
+_PACKAGE = re.compile(r"linux-(?:image|binary)-((\d+\.\d+)\S*)-cloud-(?:amd64|arm64)$")
 """The cloud kernels: no drivers, a third of the size, and all that tracing needs built in. From 7.0 on the
 image is in a package of its own, linux-binary-…."""
 
@@ -47,6 +47,8 @@ class Wanted:
     series: str = ""
     """Begin of the kernel's version; without it, the newest series of the release."""
     in_ci: bool = False
+    architecture: str = "amd64"
+    """By Debian's name."""
 
 
 DEBIAN = (
@@ -58,6 +60,8 @@ DEBIAN = (
     Wanted("debian-13-backports-7.0", "trixie-backports", "7.0"),
     Wanted("debian-13-backports", "trixie-backports"),
     Wanted("debian-sid", "sid"),
+    Wanted("debian-12-arm64", "bookworm", "6.1", architecture="arm64"),
+    Wanted("debian-13-arm64", "trixie", "6.12", architecture="arm64"),
 )
 
 
@@ -74,26 +78,32 @@ def other_kernels() -> list[Path]:
 
 def fetched(wanted: Wanted) -> Path:
     """The kernel's image, fetched where it is not in the folder yet. Raises FetchError."""
-    place = cache_folder() / wanted.name
-    found = sorted(place.glob("vmlinuz-*"))
-    if found:
-        return found[0]
+    place = kept(wanted.name, lambda work: _fetch(wanted, work))
+    return next(place.glob("vmlinuz-*"))
+
+
+def kept(name: str, make: Callable[[Path], Path]) -> Path:
+    """The folder ``name`` in the cache. Where there is none, it is what ``make`` makes in the folder it gets.
+
+    Raises FetchError.
+    """
+    place = cache_folder() / name
+    if place.exists():
+        return place
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise FetchError(f"{wanted.name}: no apt-get and dpkg-deb here; put the kernel into {place}")
+        raise FetchError(f"{name}: no apt-get and dpkg-deb here; make {place} elsewhere and copy it")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place.parent) as work:
             os.chmod(work, 0o755)
-            made = _fetch(wanted, Path(work))
-            made.rename(place)  # there whole or not at all
+            make(Path(work)).rename(place)  # there whole or not at all
     except OSError as error:
-        raise FetchError(f"{wanted.name}: {place}: {error.strerror}") from error
-    return next(place.glob("vmlinuz-*"))
+        raise FetchError(f"{name}: {place}: {error.strerror}") from error
+    return place
 
 
 def _fetch(wanted: Wanted, work: Path) -> Path:
-    apt = _private_apt(wanted.release, work)
-    apt("apt-get", "update")
+    apt = private_apt(wanted.release, wanted.architecture, work)
     package = _newest(apt("apt-cache", "pkgnames", "linux-").split(), wanted.series)
     if package is None:
         raise FetchError(f"{wanted.name}: {wanted.release} has no cloud kernel {wanted.series}")
@@ -101,13 +111,13 @@ def _fetch(wanted: Wanted, work: Path) -> Path:
     (archive,) = work.glob("*.deb")
     tree, made = work / "tree", work / "made"
     made.mkdir()
-    _run("dpkg-deb", "-x", str(archive), str(tree))
+    run("dpkg-deb", "-x", str(archive), str(tree))
     images = [path for path in tree.rglob("vmlinuz*") if path.is_file() and not path.is_symlink()]
     if not images:
         raise FetchError(f"{wanted.name}: no kernel image in {package}")
     version = _PACKAGE.match(package)
     assert version
-    images[0].rename(made / f"vmlinuz-{version[1]}-cloud-amd64")
+    images[0].rename(made / f"vmlinuz-{version[1]}-cloud-{wanted.architecture}")
     return made
 
 
@@ -121,17 +131,20 @@ def _newest(names: Iterable[str], series: str) -> str | None:
     return max(found, key=version, default=None)
 
 
-def _private_apt(release: str, work: Path) -> Callable[..., str]:
-    """Runs apt's programs on a state of their own, with ``release`` as the only source."""
+def private_apt(release: str, architecture: str, work: Path) -> Callable[..., str]:
+    """Runs apt's programs on a state of their own in ``work``, with ``release`` as the only source.
+
+    Raises FetchError, as what it returns does.
+    """
     if not KEYRING.exists():
         raise FetchError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
     (work / "lists/partial").mkdir(parents=True)
     (work / "cache/archives/partial").mkdir(parents=True)
     (work / "status").touch()
-    lines = [f"deb [arch=amd64 signed-by={KEYRING}] {mirror()} {release} main\n"]
+    lines = [f"deb [arch={architecture} signed-by={KEYRING}] {mirror()} {release} main\n"]
     security = _mirrors().get("debian-security")
     if security and release in ("bookworm", "trixie"):
-        lines.append(f"deb [arch=amd64 signed-by={KEYRING}] {security} {release}-security main\n")
+        lines.append(f"deb [arch={architecture} signed-by={KEYRING}] {security} {release}-security main\n")
     (work / "sources.list").write_text("".join(lines))
     options = {
         "Dir::State": work,
@@ -142,13 +155,20 @@ def _private_apt(release: str, work: Path) -> Callable[..., str]:
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Etc::preferences": "/dev/null",
         "Dir::Etc::preferencesparts": "/dev/null",
-        "APT::Architecture": "amd64",
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "Debug::NoLocking": "1",
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Retries": "3",
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    return lambda program, *arguments: _run(program, *words, "-q", *arguments, folder=work)
+
+    def apt(program: str, *arguments: str) -> str:
+        return run(program, *words, "-q", *arguments, folder=work)
+
+    apt("apt-get", "update")
+    return apt
 
 
 def mirror() -> str:
@@ -162,11 +182,12 @@ def mirror() -> str:
 @functools.cache
 def _mirrors() -> dict[str, str]:
     """This system's mirrors by the last part of their path, ``debian`` or ``debian-security``."""
-    targets = _run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+    targets = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
     return {Path(urlsplit(uri).path).name: uri for uri in reversed(targets.split())}
 
 
-def _run(*command: str, folder: Path | None = None) -> str:
+def run(*command: str, folder: Path | None = None) -> str:
+    """What ``command`` prints. Raises FetchError where it fails."""
     try:
         done = subprocess.run(
             command,

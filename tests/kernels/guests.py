@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from demo.build import build
+from demo.build import Built, build
 from tests.kernel.relays import compile_relay
 from tests.kernel.traced_program import compile_program, compile_waiter
+from tests.kernels import arm64
 from tests.kernels.compiled import Compiler
 from tests.kernels.fetch import Wanted, fetched
 from tests.kernels.initrd import import_path, write_initrd
-from tests.kernels.machine import Told, boot
+from tests.kernels.machine import AARCH64, X86_64, Machine, Told, boot
 
 _SHELL: Final = (Path("/bin/sh"), Path("/bin/true"))
 REFUSED: Final = ("vmlinuz-6.11.0-17-generic",)
@@ -31,6 +32,11 @@ class Kernel:
     def refused(self) -> bool:
         """Whether stalltop must refuse to trace on it."""
         return self.path is not None and self.path.name in REFUSED
+
+    @property
+    def machine(self) -> Machine:
+        """What it is for."""
+        return AARCH64 if self.wanted is not None and self.wanted.architecture == "arm64" else X86_64
 
     def image(self) -> Path:
         """Its image. Raises FetchError."""
@@ -55,29 +61,72 @@ class Guests:
         key = kernel.name, compiler.name
         if key not in self.told:
             image = kernel.image()
-            self.told[key] = boot(image, self._initrd(compiler))
+            self.told[key] = boot(image, self._initrd(kernel.machine, compiler), kernel.machine)
         return self.told[key]
 
-    def _initrd(self, compiler: Compiler) -> Path:
-        if compiler.name not in self._initrds:
-            compiled = compiler.compile(self.folder)
-            native = self.folder / "native"
-            native.mkdir(exist_ok=True)
-            driver, relay, waiter = compile_program(native), compile_relay(native), compile_waiter(native)
-            built = build(native)
-            settings = {
-                "import_path": import_path(),
-                "programs": {
-                    "driver": str(driver),
-                    "waiter": str(waiter),
-                    "relay": str(relay),
-                    "standin": str(built.folder),
-                },
-                "environment": {"STALLTOP_CACHE_DIR": str(compiled)},
-            }
-            programs = [driver, driver.with_name("libtraced.so"), waiter, relay]
-            programs += [built.caller, built.cuda, built.cudart, *_SHELL]
-            path = self.folder / f"{compiler.name}.initrd"
-            write_initrd(path, settings, programs, [file for file in compiled.rglob("*") if file.is_file()])
-            self._initrds[compiler.name] = path
-        return self._initrds[compiler.name]
+    def _initrd(self, machine: Machine, compiler: Compiler) -> Path:
+        name = f"{machine.name}-{compiler.name}"
+        if name not in self._initrds:
+            path = self.folder / f"{name}.initrd"
+            if machine is AARCH64:
+                self._write_arm64(path)
+            else:
+                self._write(path, compiler)
+            self._initrds[name] = path
+        return self._initrds[name]
+
+    def _write(self, path: Path, compiler: Compiler) -> None:
+        compiled = compiler.compile(self.folder)
+        native = Native.built(self.folder / "native")
+        write_initrd(
+            path, native.settings(X86_64, import_path(), compiled), [*native.files, *_SHELL], _files(compiled)
+        )
+
+    def _write_arm64(self, path: Path) -> None:
+        tree = arm64.tree()
+        compiled = self.folder / "arm64-compiled"
+        arm64.compile_programs(compiled)
+        with arm64.cross_compiling():
+            native = Native.built(self.folder / "arm64-native")
+        settings = native.settings(AARCH64, arm64.import_path(tree), compiled)
+        arm64.write_initrd(path, settings, [*native.files, *_files(compiled)])
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Programs that the checks trace."""
+
+    driver: Path
+    waiter: Path
+    relay: Path
+    standin: Built
+
+    @classmethod
+    def built(cls, folder: Path) -> Native:
+        """Compiled for the machine of the compiler that CC names, else for this one."""
+        folder.mkdir(exist_ok=True)
+        return cls(compile_program(folder), compile_waiter(folder), compile_relay(folder), build(folder))
+
+    @property
+    def files(self) -> list[Path]:
+        """All of them."""
+        standin = (self.standin.caller, self.standin.cuda, self.standin.cudart)
+        return [self.driver, self.driver.with_name("libtraced.so"), self.waiter, self.relay, *standin]
+
+    def settings(self, machine: Machine, path: list[str], compiled: Path) -> dict[str, object]:
+        """What the guest is told: see `guest.py` and `checks.py`."""
+        return {
+            "import_path": path,
+            "report": machine.report,
+            "programs": {
+                "driver": str(self.driver),
+                "waiter": str(self.waiter),
+                "relay": str(self.relay),
+                "standin": str(self.standin.folder),
+            },
+            "environment": {"STALLTOP_CACHE_DIR": str(compiled)},
+        }
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]

@@ -90,6 +90,19 @@ class Archive:
         for library in libraries(path):
             self.file(library)
 
+    def tree(self, root: Path) -> None:
+        """All that is below ``root``, at the paths that it has there."""
+        for folder, folders, files in os.walk(root):
+            inside = Path("/", Path(folder).relative_to(root))
+            self.folder(inside)
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                if path.is_symlink():
+                    self._add(str(inside / name), stat.S_IFLNK | 0o777, os.fsencode(os.readlink(path)))
+                elif path.is_file():
+                    mode = stat.S_IFREG | path.stat().st_mode & 0o777
+                    self._add(str(inside / name), mode, path.read_bytes(), int(path.stat().st_mtime))
+
     def text(self, name: str, data: bytes) -> None:
         """A file that this host does not have."""
         self.folder(Path(name).parent)
@@ -100,8 +113,17 @@ class Archive:
         self.folder(Path(name).parent)
         self._add(name, mode, device=device)
 
-    def write(self, path: Path) -> None:
-        """The whole archive, not compressed: unpacking costs an emulated CPU more than reading."""
+    def finish(self, path: Path, settings: object) -> None:
+        """Add what every guest has, and write the archive.
+
+        Not compressed: unpacking costs an emulated CPU more than reading.
+        """
+        for name in ("/proc", "/sys", "/tmp", "/run", "/root", "/var/cache"):
+            self.folder(Path(name))
+        for source in (ROOT / "bpf").rglob("*"):
+            if source.suffix in (".c", ".h"):
+                self.file(source)
+        self.text(guest.SETTINGS, json.dumps(settings).encode())
         self._add("TRAILER!!!", 0)
         path.write_bytes(self._data)
 
@@ -130,8 +152,6 @@ class Archive:
 def write_initrd(path: Path, settings: object, programs: Iterable[Path], files: Iterable[Path]) -> None:
     """Write a guest's file system with ``programs`` (and their libraries) and ``files`` of this host."""
     archive = Archive()
-    for name in ("/proc", "/sys", "/tmp", "/run", "/root", "/var/cache"):
-        archive.folder(Path(name))
     for program in (PYTHON, *programs):
         archive.program(program)
     for file in imported_files([CHECKS, *LATER]):
@@ -139,8 +159,6 @@ def write_initrd(path: Path, settings: object, programs: Iterable[Path], files: 
             archive.program(file)
         else:
             archive.file(file)
-    sources = (path for path in (ROOT / "bpf").rglob("*") if path.suffix in (".c", ".h"))
-    for file in (Path(guest.__file__), *sources, *files):
+    for file in (Path(guest.__file__), *files):
         archive.file(file)
-    archive.text(guest.SETTINGS, json.dumps(settings).encode())
-    archive.write(path)
+    archive.finish(path, settings)

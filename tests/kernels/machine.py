@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from tests.kernels.initrd import PYTHON, ROOT
 
-QEMU: Final = "qemu-system-x86_64"
 SECONDS: Final = 420.0
 """How long a guest may take before it counts as hung: several times what it takes on a busy machine."""
 MEMORY_MIB: Final = 1024
@@ -20,8 +19,39 @@ _LAST_LINES: Final = 60
 """Of the console, in a message."""
 _KERNEL_OPTIONS: Final = (
     # A busy host does not give a guest its CPUs at once: no doubts about timers then.
-    "console=ttyS0 loglevel=4 oops=panic panic=-1 no_timer_check mitigations=off random.trust_cpu=on"
-    " OPENBLAS_NUM_THREADS=1"
+    "loglevel=4 oops=panic panic=-1 no_timer_check mitigations=off random.trust_cpu=on OPENBLAS_NUM_THREADS=1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A kind of machine that QEMU emulates."""
+
+    name: str
+    qemu: str
+    model: tuple[str, ...]
+    console: str
+    """The terminal of the first serial port, in the guest."""
+    report: str
+    """The same of the second."""
+    second_port: tuple[str, str]
+    """QEMU's option that makes it, for what is called ``report``."""
+    python: str = str(PYTHON)
+    """The first program, in the guest."""
+
+
+X86_64: Final = Machine(
+    "x86_64", "qemu-system-x86_64", ("-cpu", "max"), "ttyS0", "/dev/ttyS1", ("-serial", "chardev:report")
+)
+AARCH64: Final = Machine(
+    "aarch64",
+    "qemu-system-aarch64",
+    # With QEMU's own algorithm for signed addresses: the architected one takes most of the time.
+    ("-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"),
+    "ttyAMA0",
+    "/dev/ttyS0",
+    ("-device", "pci-serial,chardev=report"),
+    "/usr/bin/python3",
 )
 
 
@@ -48,16 +78,17 @@ class Told:
         return f"{self.ended or 'the guest ended by itself'}; the end of its console:\n{last}"
 
 
-def boot(kernel: Path, initrd: Path) -> Told:
+def boot(kernel: Path, initrd: Path, machine: Machine = X86_64) -> Told:
     """Run the checks on ``kernel``. Never raises because of the guest."""
     with tempfile.TemporaryDirectory(prefix="stalltop-guest-") as folder:
         console, report = Path(folder, "console"), Path(folder, "report")
         command = [
-            *("nice", QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(CPUS)),
+            *("nice", machine.qemu, *machine.model, "-accel", "tcg,thread=multi", "-smp", str(CPUS)),
             *("-m", str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *("-serial", f"file:{console}", "-serial", f"file:{report}"),
+            *("-serial", f"file:{console}", "-chardev", f"file,id=report,path={report}"),
+            *machine.second_port,
             *("-kernel", str(kernel), "-initrd", str(initrd)),
-            *("-append", f"{_KERNEL_OPTIONS} rdinit={PYTHON} -- -I -S {ROOT / 'tests/kernels/guest.py'}"),
+            *("-append", _options(machine)),
         ]
         ended = ""
         try:
@@ -70,11 +101,11 @@ def boot(kernel: Path, initrd: Path) -> Told:
                 check=False,
             )
             if done.returncode:
-                ended = f"{QEMU} ended with {done.returncode}: {done.stderr.strip()}"
+                ended = f"{machine.qemu} ended with {done.returncode}: {done.stderr.strip()}"
         except subprocess.TimeoutExpired:
             ended = f"the guest did not end within {SECONDS:g} s"
         except OSError as error:
-            ended = f"{QEMU} cannot be started: {error.strerror}"
+            ended = f"{machine.qemu} cannot be started: {error.strerror}"
         told = Told(_text(console), ended)
         for line in _text(report).splitlines():
             try:
@@ -84,6 +115,11 @@ def boot(kernel: Path, initrd: Path) -> Told:
         if not told.ended and not told.of("end"):
             told.ended = "the guest ended before its checks did"
         return told
+
+
+def _options(machine: Machine) -> str:
+    guest = ROOT / "tests/kernels/guest.py"
+    return f"console={machine.console} {_KERNEL_OPTIONS} rdinit={machine.python} -- -I -S {guest}"
 
 
 def _text(path: Path) -> str:
