@@ -271,8 +271,9 @@ def charge_waits(side: Side, found: dict[str, object]) -> None:
             assert lost >= 0.2 * SPINS * SPIN_MS * 1e6, rounds
             too_old = side.kernel.losses()["no_slice"]
             assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
-            # The hog had it, but for what the guest's kernel and this program did; never more than it ran.
-            assert 0.5 * charged < hogged <= 1.01 * spent, rounds
+            # The hog had it, but for what the guest's kernel and this program did; not more than it ran, but
+            # for a switch itself, which takes an emulated CPU a quarter of a millisecond.
+            assert 0.5 * charged < hogged <= 1.05 * spent, rounds
 
 
 def _waiting(charges: list[RawCharge]) -> int:
