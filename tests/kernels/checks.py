@@ -112,7 +112,6 @@ def _in_one_way(report: Report, programs: Programs, way: Way, splits: bool) -> N
         checks: list[tuple[str, Callable[..., None]]] = [("counts", traced.count_calls)]
         if splits:
             checks += [
-                ("counts frames", traced.count_frames),
                 ("counts CUDA", traced.count_cuda),
                 ("splits", traced.split_waits),
                 ("charges", traced.charge_waits),

@@ -52,12 +52,6 @@ def test_calls_of_several_threads_are_counted(booted: Told) -> None:
         assert found["counted"] == found["made"] > 0
 
 
-def test_calls_inside_calls_are_told_apart(booted: Told) -> None:
-    for variant in variants(booted, without_splits=False):
-        found = passed(booted, "counts frames", variant=variant)
-        assert found["counted"] == found["made"] > 0
-
-
 def test_calls_of_cuda_are_counted_in_their_cgroup(booted: Told) -> None:
     for variant in variants(booted, without_splits=False):
         found = passed(booted, "counts CUDA", variant=variant)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.cpu import cpu_ns
 from demo.build import Built
@@ -137,31 +137,34 @@ class Side:
         return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
 
 
-def count_calls(side: Side, found: dict[str, object]) -> None:
-    """Several threads call functions with each kind of beginning."""
+def count_calls(side: Side, found: dict[str, Any]) -> None:
+    """Several threads call functions with each kind of beginning; then there are calls inside calls."""
     library = side.driver.with_name("libtraced.so")
-    with side.attach(library, list(BEGINNINGS)), Program(side.driver) as program:
+    made = len(BEGINNINGS) * THREADS * CALLS
+    # Attached once: the probes of perf events are removed later than they are closed.
+    with (
+        side.attach(library, [*BEGINNINGS, *STACKED, *EXTENTS]),
+        Program(side.driver) as program,
+    ):
         for name in BEGINNINGS:
             program(f"threads {THREADS} {name} {CALLS}")
         counted = {name: row.calls for (tgid, _, name, _), row in side.read().items() if tgid == program.pid}
-    found["made"] = len(BEGINNINGS) * THREADS * CALLS
-    found["counted"] = sum(counted.values())
-    assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
-    assert side.lost() == {}
+        found["made"], found["counted"] = made, sum(counted.values())
+        assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
+        assert side.lost() == {}
+        _count_frames(side, program, found)
 
 
-def count_frames(side: Side, found: dict[str, object]) -> None:
-    """Calls inside calls, at stack pointers of their own and at the same one, and arguments on the stack."""
-    library = side.driver.with_name("libtraced.so")
-    with side.attach(library, ["plain", *STACKED, *EXTENTS]), Program(side.driver) as program:
-        # What is left by longjmp is found by the next call, which has the same stack pointer.
-        for command in ("outer 25", "call jumping 50", "longjmp_then_call 5", "call plain 1", "sizes"):
-            program(command)
-        rows = {
-            (name, nested): (row.calls, row.bytes)
-            for (tgid, _, name, nested), row in side.read().items()
-            if tgid == program.pid
-        }
+def _count_frames(side: Side, program: Program, found: dict[str, Any]) -> None:
+    """Calls at stack pointers of their own and at that of another one, and structs by value."""
+    # What is left by longjmp is found by the next call, which has the same stack pointer.
+    for command in ("outer 25", "call jumping 50", "longjmp_then_call 5", "call plain 1", "sizes"):
+        program(command)
+    counted = {
+        (name, nested): (row.calls, row.bytes)
+        for (tgid, _, name, nested), row in side.read().items()
+        if tgid == program.pid
+    }
     made = {
         ("outer", False): (1, 0),
         ("plain", True): (75, 0),
@@ -169,9 +172,9 @@ def count_frames(side: Side, found: dict[str, object]) -> None:
         ("plain", False): (6, 0),
         **{(name, False): (1, size) for name, size in EXTENTS.items()},
     }
-    found["made"] = sum(calls for calls, _ in made.values())
-    found["counted"] = sum(calls for calls, _ in rows.values())
-    assert rows == made
+    for word, rows in (("made", made), ("counted", counted)):
+        found[word] += sum(calls for calls, _ in rows.values())
+    assert counted == made, counted
     assert side.lost() == {"abandoned": 5}
 
 
