@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.cpu import cpu_ns
 from demo.build import Built
@@ -21,6 +21,7 @@ from probes.kernel_side import KernelSide
 from probes.operations import Function
 from probes.placement import places
 from probes.raw import RawCharge
+from tests.kernel import traced_program
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import Program, points
 
@@ -28,6 +29,10 @@ CALLS: Final = 2_000
 THREADS: Final = 3
 BEGINNINGS: Final = ("plain", "pushing", "comparing", "marked")
 """Functions of native/traced.c, by how they begin."""
+STACKED: Final = ("outer", "jumping", "leaving")
+"""The same: call others, end in a jump to another, and are left by longjmp."""
+EXTENTS: Final = {"extending": 11 * 7 * 3, "filling": 13 * 5 * 2}
+"""The same: take a struct by value, with the bytes that the driver's one call of each has."""
 WAITS: Final = {
     "wait_memory": "memory",
     "wait_lock": "lock",
@@ -46,9 +51,12 @@ ROUNDS: Final = 3
 
 _FIRST: Final = 400
 """Cookies and operations of the functions here: above those of CUDA, below the first that is taken."""
+_SIZED: Final = {function.symbol: function for function in traced_program.FUNCTIONS if function.size}
 OWN: Final = {
-    symbol: Function(_FIRST + number, symbol, _FIRST + number, "driver")
-    for number, symbol in enumerate((*BEGINNINGS, *WAITS, "run", "spin"))
+    symbol: replace(
+        _SIZED.get(symbol, Function(0, symbol, 0, "driver")), id=_FIRST + number, operation=_FIRST + number
+    )
+    for number, symbol in enumerate((*BEGINNINGS, *STACKED, *EXTENTS, *WAITS, "run", "spin"))
 }
 FUNCTIONS: Final = (*operations.FUNCTIONS, *OWN.values())
 NAME: Final = {function.operation: function.symbol for function in OWN.values()}
@@ -129,17 +137,45 @@ class Side:
         return {name: count for name, count in self.kernel.losses().items() if count and name != "no_slice"}
 
 
-def count_calls(side: Side, found: dict[str, object]) -> None:
-    """Several threads call functions with each kind of beginning."""
+def count_calls(side: Side, found: dict[str, Any]) -> None:
+    """Several threads call functions with each kind of beginning; then there are calls inside calls."""
     library = side.driver.with_name("libtraced.so")
-    with side.attach(library, list(BEGINNINGS)), Program(side.driver) as program:
+    made = len(BEGINNINGS) * THREADS * CALLS
+    # Attached once: the probes of perf events are removed later than they are closed.
+    with (
+        side.attach(library, [*BEGINNINGS, *STACKED, *EXTENTS]),
+        Program(side.driver) as program,
+    ):
         for name in BEGINNINGS:
             program(f"threads {THREADS} {name} {CALLS}")
         counted = {name: row.calls for (tgid, _, name, _), row in side.read().items() if tgid == program.pid}
-    found["made"] = len(BEGINNINGS) * THREADS * CALLS
-    found["counted"] = sum(counted.values())
-    assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
-    assert side.lost() == {}
+        found["made"], found["counted"] = made, sum(counted.values())
+        assert counted == dict.fromkeys(BEGINNINGS, THREADS * CALLS)
+        assert side.lost() == {}
+        _count_frames(side, program, found)
+
+
+def _count_frames(side: Side, program: Program, found: dict[str, Any]) -> None:
+    """Calls at stack pointers of their own and at that of another one, and structs by value."""
+    # What is left by longjmp is found by the next call, which has the same stack pointer.
+    for command in ("outer 25", "call jumping 50", "longjmp_then_call 5", "call plain 1", "sizes"):
+        program(command)
+    counted = {
+        (name, nested): (row.calls, row.bytes)
+        for (tgid, _, name, nested), row in side.read().items()
+        if tgid == program.pid
+    }
+    made = {
+        ("outer", False): (1, 0),
+        ("plain", True): (75, 0),
+        ("jumping", False): (50, 0),
+        ("plain", False): (6, 0),
+        **{(name, False): (1, size) for name, size in EXTENTS.items()},
+    }
+    for word, rows in (("made", made), ("counted", counted)):
+        found[word] += sum(calls for calls, _ in rows.values())
+    assert counted == made, counted
+    assert side.lost() == {"abandoned": 5}
 
 
 def count_cuda(side: Side, found: dict[str, object]) -> None:
