@@ -18,8 +18,8 @@ CPUS: Final = 2
 _LAST_LINES: Final = 60
 """Of the console, in a message."""
 _KERNEL_OPTIONS: Final = (
-    # A busy host does not give a guest its CPUs at once: no doubts about timers then. Without feature 141, cx16,
-    # the kernel does without cmpxchg16b, at which some end in a double fault under QEMU 7.2.
+    # A busy host does not give a guest its CPUs at once: no doubts about timers then. Without feature 141
+    # (cx16) the kernel does without cmpxchg16b, at which some end in a double fault under QEMU 7.2.
     "loglevel=4 oops=panic panic=-1 no_timer_check clearcpuid=141 mitigations=off random.trust_cpu=on"
     " OPENBLAS_NUM_THREADS=1"
 )
