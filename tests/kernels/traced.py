@@ -270,8 +270,8 @@ def charge_waits(side: Side, found: dict[str, object]) -> None:
             charged = _waiting(of_calls)
             hogged = _waiting([charge for charge in of_calls if charge in by_hog])
             rounds.append({"lost": lost, "charged": charged, "to the hog": hogged, "it ran": spent})
-            # What the victim lost is charged, to the nanosecond. How much that is depends on the host, too: while
-            # it lets the guest's CPU wait, nobody in the guest is preempted.
+            # What the victim lost is charged, to the nanosecond. How much that is depends on the host, too:
+            # while it lets the guest's CPU wait, nobody in the guest is preempted.
             assert lost > SPIN_MS * 1e6, rounds
             too_old = side.kernel.losses()["no_slice"]
             assert charged == lost or (too_old and 0.98 * lost <= charged < lost), (too_old, rounds)
