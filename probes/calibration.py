@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import platform
@@ -132,7 +133,7 @@ class OwnFunction:
         """Call the function once in a child under a seccomp filter.
 
         Returns the child's process id and the signal that ended it; 0 for no signal, and twice where return
-        probes need no system call.
+        probes need no system call. Raises OSError where that could not be tried.
         """
         if self._sandboxed is None:
             return 0, 0
@@ -144,7 +145,13 @@ class OwnFunction:
         if pid < 0:
             raise OSError(-pid, os.strerror(-pid))
         status = os.waitpid(pid, 0)[1]
-        return pid, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if os.WIFSIGNALED(status):
+            return pid, os.WTERMSIG(status)
+        # What prctl() gave, a byte of it: a kernel without these filters has no sandboxes either.
+        failed = -os.WEXITSTATUS(status) & 0xFF
+        if failed and failed not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(failed, f"no seccomp filter could be tried: {os.strerror(failed)}")
+        return pid, 0
 
     def close(self) -> None:
         """Give the memory and the file back."""

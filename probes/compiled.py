@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import struct
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,10 +91,11 @@ class Compiled:
     seconds: float = 0.0
     """How long compiling took."""
 
-    def to_bytes(self) -> bytes:
-        """A file of it."""
+    def to_bytes(self, key: str) -> bytes:
+        """A file of it, which says by ``key`` what it was compiled from."""
         body = json.dumps(
             {
+                "key": key,
                 "seconds": self.seconds,
                 "maps": [[m.name, m.type, m.key_bytes, m.value_bytes, m.entries, m.flags] for m in self.maps],
                 "programs": [
@@ -107,8 +108,8 @@ class Compiled:
         return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Compiled:
-        """What ``to_bytes`` wrote. Raises ValueError where it is not that, to the byte."""
+    def from_bytes(cls, data: bytes, key: str) -> Compiled:
+        """What ``to_bytes`` wrote for ``key``. Raises ValueError where it is not that, to the byte."""
         head, _, body = data.partition(b"\n")
         if not head.startswith(_MAGIC):
             raise ValueError("it is not of this version")
@@ -116,6 +117,8 @@ class Compiled:
             raise ValueError("it is damaged")
         try:
             said = json.loads(body)
+            if said["key"] != key:
+                raise ValueError("it was compiled from something else")
             return cls(
                 tuple(CompiledMap(*fields) for fields in said["maps"]),
                 tuple(CompiledProgram.from_text(*fields) for fields in said["programs"]),
@@ -158,14 +161,40 @@ class Compiled:
                 if told:
                     told(program.name, "".join(said))
 
-            with ThreadPoolExecutor(_LOADERS) as pool:
-                for _ in pool.map(load, self.programs):
-                    pass
+            _for_each(load, self.programs)
         except BaseException:
             for fd in loaded.values():
                 os.close(fd)
             raise
         return loaded
+
+
+def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[CompiledProgram]) -> None:
+    """Call ``load`` for some at a time. Raises what the first one raised that failed; then none is under way.
+
+    In daemon threads: a program that is left meanwhile does not wait for the kernel.
+    """
+    left = list(programs)[::-1]
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        while left and not failed:
+            try:
+                program = left.pop()
+            except IndexError:
+                return
+            try:
+                load(program)
+            except BaseException as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=work, name="loading", daemon=True) for _ in range(_LOADERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
 
 
 KPROBE: Final = 2

@@ -18,6 +18,7 @@ import base64
 import ctypes
 import json
 import os
+import signal
 import struct
 import sys
 from typing import Any
@@ -26,6 +27,8 @@ _LOAD_64 = 0x18
 """BPF_LD | BPF_DW | BPF_IMM: the only instruction that takes two places."""
 _MAP_FD = 1
 """BPF_PSEUDO_MAP_FD, in the upper half of the registers' byte: the constant is the descriptor of a map."""
+_PR_SET_PDEATHSIG = 1
+"""Of linux/prctl.h."""
 _SIZE = 8
 """Bytes of an instruction."""
 
@@ -106,7 +109,8 @@ def _program(name: str, code: bytes, map_names: dict[int, str], mark: int) -> di
 
 
 def main() -> None:
-    """Serve the one request of this process."""
+    """Serve the one request of this process, which ends when nobody waits for it any more."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # whatever the compiler prints is no answer
     answer = compile_programs(json.load(sys.stdin))

@@ -9,8 +9,10 @@ there is no BCC.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from model.errors import CannotTrace
 from probes import program_cache
@@ -19,28 +21,36 @@ from probes.host_parts import BLOCK_CGROUP, PARTS
 from probes.preparing import prepare
 from probes.programs import pid_namespace
 from probes.recipes import Recipe, tracing
-from probes.task_offsets import TaskOffsets
+from probes.task_offsets import BTF, TaskOffsets
 
-OF_TASKS = list(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
+OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
+OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")
+RELEASES: Final = ("5.15", "7.0")
+"""One before and one after all that makes a difference: see ``recipes.ordering``."""
 
 
 def recipes() -> Iterator[Recipe]:
-    """Of what counts, for kernels that tell their types and for those that do not, and of the host part."""
-    yield tracing(OF_TASKS, [])
-    yield tracing([], [])
-    members = [*(part.members for part in PARTS), BLOCK_CGROUP]
-    named = {
-        value_name(struct, one) for structs in members for struct, names in structs.items() for one in names
-    }
-    yield recipe(PARTS, named)
+    """Every variant: in a PID namespace of its own or not, for kernels that tell their types or do not."""
+    for namespace in ((), OF_NAMESPACE):
+        for release in RELEASES:
+            yield tracing(OF_TASKS, namespace, release)
+            yield tracing((), namespace, release)
+        yield _of_host(namespace)
 
 
 def is_kept() -> bool:
     """Whether this host's next start needs no compiler."""
-    try:
-        return program_cache.find(tracing(OF_TASKS, list(pid_namespace()))) is not None
-    except program_cache.Unusable:
-        return False
+    namespace = tuple(pid_namespace())
+    task = OF_TASKS if BTF.exists() else ()
+    with contextlib.suppress(program_cache.Unusable):
+        return all(program_cache.find(recipe) for recipe in (tracing(task, namespace), _of_host(namespace)))
+    return False
+
+
+def _of_host(namespace: Iterable[str]) -> Recipe:
+    members = [*(part.members for part in PARTS), BLOCK_CGROUP]
+    named = [(struct, name) for structs in members for struct, names in structs.items() for name in names]
+    return recipe(PARTS, {*namespace, *(value_name(struct, name) for struct, name in named)})
 
 
 def main(arguments: list[str]) -> int:
@@ -51,8 +61,8 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)  # noqa: T201
         return 2
     try:
-        for recipe in recipes():
-            if complaint := prepare(recipe).complaint:
+        for one in {one.key(): one for one in recipes()}.values():
+            if complaint := prepare(one).complaint:
                 print(f"precompile: {complaint}", file=sys.stderr)  # noqa: T201
                 return 1
     except CannotTrace as reason:

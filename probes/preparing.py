@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -32,7 +33,7 @@ class Prepared:
     kept: bool
     """Whether they were compiled by an earlier start."""
     complaint: str = ""
-    """Why what was kept could not be used, or why these could not be kept; '' if neither."""
+    """Why these could not be kept; '' if they are."""
 
 
 def prepare(
@@ -42,11 +43,10 @@ def prepare(
 
     ``progress`` is told of compiling, which takes seconds. Raises CannotTrace with the reason and the remedy.
     """
-    complaint = ""
-    try:
-        found = None if anew else program_cache.find(recipe)
-    except Unusable as reason:
-        found, complaint = None, str(reason)
+    found = None
+    if not anew:
+        with contextlib.suppress(Unusable):  # then it is made anew, or that is complained of
+            found = program_cache.find(recipe)
     if found is not None:
         return Prepared(found, kept=True)
     if progress is not None:
@@ -55,8 +55,8 @@ def prepare(
     try:
         program_cache.keep(recipe, compiled)
     except Unusable as reason:
-        complaint = complaint or str(reason)
-    return Prepared(compiled, kept=False, complaint=complaint)
+        return Prepared(compiled, kept=False, complaint=str(reason))
+    return Prepared(compiled, kept=False)
 
 
 def _compile(recipe: Recipe, niceness: int) -> Compiled:

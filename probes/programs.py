@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from model.errors import CannotTrace
 from model.progress import Progress
-from probes import layout
+from probes import layout, program_cache
 from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
 from probes.preparing import may_not, prepare
 from probes.recipes import FILLING, Recipe, tracing
@@ -147,11 +147,13 @@ def load(
         attach_type=UPROBE_MULTI if multi else 0,
         progress=progress,
     )
+    given: dict[str, int] = {}
     try:
         _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
+        given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
         return Programs(
             complaint=complaint,
-            **{name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()},
+            **given,
             slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
             owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
             threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
@@ -165,8 +167,13 @@ def load(
             keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
             kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
         )
-    except OSError as error:
-        raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
+    except BaseException as error:
+        for fd in given.values():
+            if fd >= 0:
+                os.close(fd)
+        if isinstance(error, OSError):
+            raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
+        raise
     finally:
         for fd in fds.values():  # of maps that only the programs use
             os.close(fd)
@@ -228,8 +235,8 @@ def load_prepared(
 ) -> Loaded:
     """The maps and programs of ``recipe`` in the kernel, with ``values`` filled in.
 
-    What was kept and is refused by the kernel is compiled anew once: what it was compiled by may have been at
-    fault. Raises CannotTrace with the reason and the remedy.
+    What was kept and is refused by the kernel is compiled anew, once for each release of the kernel: what it
+    was compiled by may have been at fault. Raises CannotTrace with the reason and the remedy.
     """
     prepared = prepare(recipe, niceness=niceness, progress=progress)
     if progress is not None:
@@ -237,12 +244,13 @@ def load_prepared(
     try:
         return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
     except Refused as refused:
-        if not prepared.kept or refused.errno == errno.EPERM:
+        if not prepared.kept or refused.errno == errno.EPERM or program_cache.is_refused(recipe):
             raise refusal(refused) from refused
     try:
         prepared = prepare(recipe, anew=True, niceness=niceness, progress=progress)
         return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
     except Refused as refused:
+        program_cache.note_refused(recipe)
         raise refusal(refused) from refused
 
 

@@ -137,7 +137,7 @@ _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
 """Raw tracepoints that are there only where calls are split."""
 
 
-def tracing(task: Sequence[str], namespace: Sequence[str]) -> Recipe:
+def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None = None) -> Recipe:
     """The programs that count calls.
 
     ``task`` names the numbers that splitting the time of calls needs; without them none is split.
@@ -149,6 +149,9 @@ def tracing(task: Sequence[str], namespace: Sequence[str]) -> Recipe:
             **dict.fromkeys(_PROBES, KPROBE),
             **dict.fromkeys((*_TRACEPOINTS, *(_SPLITTING if task else ())), RAW_TRACEPOINT),
         },
-        (*(("-DWITH_SPLITS",) if task else ()), *ordering(platform.machine(), platform.release())),
+        (
+            *(("-DWITH_SPLITS",) if task else ()),
+            *ordering(platform.machine(), platform.release() if release is None else release),
+        ),
         ("MOST_FOLLOWERS", *task, *namespace),
     )

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from model.progress import Progress
 from probes import preparing
 from probes.compiled import Compiled, CompiledProgram
 from probes.kernel_side import KernelSide
 from probes.preparing import Prepared, prepare
-from probes.recipes import Recipe
+from probes.recipes import Recipe, tracing
 
 pytestmark = pytest.mark.beside
 
@@ -33,8 +34,10 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
     """What was prepared by the starts of a test, in their order."""
     seen: list[Prepared] = []
 
-    def noted(recipe: Recipe, *, anew: bool = False, niceness: int = 0) -> Prepared:
-        seen.append(prepare(recipe, anew=anew, niceness=niceness))
+    def noted(
+        recipe: Recipe, *, anew: bool = False, niceness: int = 0, progress: Progress | None = None
+    ) -> Prepared:
+        seen.append(prepare(recipe, anew=anew, niceness=niceness, progress=progress))
         return seen[-1]
 
     monkeypatch.setattr("probes.programs.prepare", noted)
@@ -80,21 +83,28 @@ def give_away(path: Path) -> None:
 
 def refuse(path: Path) -> None:
     """Whole, but with a program that no kernel takes: it reads what it has not written."""
-    compiled = Compiled.from_bytes(path.read_bytes())
+    compiled = Compiled.from_bytes(path.read_bytes(), path.stem)
 
     def spoilt(program: CompiledProgram) -> CompiledProgram:
         return replace(program, code=bytes.fromhex("bf90000000000000") + program.code[8:])  # r0 = r9
 
     programs = tuple(spoilt(one) if one.name == "call_returns" else one for one in compiled.programs)
-    path.write_bytes(replace(compiled, programs=programs).to_bytes())
+    path.write_bytes(replace(compiled, programs=programs).to_bytes(path.stem))
 
 
-@pytest.mark.parametrize("spoil", [cut, scramble, give_away, refuse])
+def replace_by_another(path: Path) -> None:
+    """Whole, but compiled from something else."""
+    prepare(tracing((), ()))
+    (other,) = set(path.parent.glob("*.programs")) - {path}
+    other.rename(path)
+
+
+@pytest.mark.parametrize("spoil", [cut, scramble, give_away, refuse, replace_by_another])
 def test_a_file_that_cannot_be_used_is_made_anew(
     spoil: Callable[[Path], None], folder: Path, prepared: list[Prepared]
 ) -> None:
     start()
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.programs")
     spoil(path)
     start()
     assert not prepared[-1].kept

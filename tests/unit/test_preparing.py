@@ -75,7 +75,7 @@ def test_what_is_kept_and_does_not_fit_is_compiled_anew(
 ) -> None:
     answers(monkeypatch, tmp_path, f"print({json.dumps(json.dumps(ANSWER))})\n")
     whole = prepare(RECIPE).compiled
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.programs")
     content = path.read_bytes()
     for damaged in (
         b"",
@@ -85,7 +85,7 @@ def test_what_is_kept_and_does_not_fit_is_compiled_anew(
     ):
         path.write_bytes(damaged)
         prepared = prepare(RECIPE)
-        assert (prepared.kept, str(path) in prepared.complaint) == (False, True)
+        assert (prepared.kept, prepared.complaint) == (False, "")
         assert prepared.compiled.programs == whole.programs
         assert prepare(RECIPE).kept
 

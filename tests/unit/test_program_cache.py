@@ -53,7 +53,7 @@ def test_descriptors_and_numbers_are_filled_in() -> None:
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_another_users_files_are_not_used(folder: Path, what: str) -> None:
     keep(RECIPE, COMPILED)
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.programs")
     os.chown(folder if what == "folder" else path, 65534, 65534)
     with pytest.raises(Unusable, match="belongs to user 65534"):
         find(RECIPE)
@@ -68,7 +68,7 @@ def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
     with pytest.raises(Unusable, match="others may write"):
         keep(RECIPE, COMPILED)
     folder.chmod(0o700)
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.programs")
     path.chmod(mode)
     with pytest.raises(Unusable, match="others may write"):
         find(RECIPE)
@@ -76,7 +76,7 @@ def test_what_others_can_write_is_not_used(folder: Path, mode: int) -> None:
 
 def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -> None:
     keep(RECIPE, COMPILED)
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.programs")
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unusable):
@@ -92,12 +92,12 @@ def test_links_and_other_things_are_not_followed(folder: Path, tmp_path: Path) -
 
 
 def test_the_oldest_files_go(folder: Path) -> None:
-    recipes = [Recipe(str(number), {}) for number in range(20)]
+    recipes = [Recipe(str(number), {}) for number in range(40)]
     for age, recipe in enumerate(recipes):
         keep(recipe, COMPILED)
         os.utime(folder / (recipe.key() + ".programs"), (age, age))
     keep(recipes[-1], COMPILED)
-    assert len(list(folder.iterdir())) == 16
+    assert len(list(folder.glob("*.programs"))) == 32
     assert find(recipes[-1]) == COMPILED
     assert find(recipes[0]) is None
 
@@ -105,13 +105,13 @@ def test_the_oldest_files_go(folder: Path) -> None:
 @given(some.integers(0, 2**32), some.integers(1, 40))
 def test_damage_is_always_seen(seed: int, places: int) -> None:
     source = random.Random(seed)
-    data = bytearray(COMPILED.to_bytes())
+    data = bytearray(COMPILED.to_bytes("key"))
     for _ in range(places):
         data[source.randrange(len(data))] = source.randrange(256)
-    if bytes(data) == COMPILED.to_bytes():
+    if bytes(data) == COMPILED.to_bytes("key"):
         return
-    with pytest.raises(ValueError, match=r"damaged|version"):
-        Compiled.from_bytes(bytes(data))
+    with pytest.raises(ValueError, match=r"damaged|version|something else"):
+        Compiled.from_bytes(bytes(data), "key")
 
 
 def test_the_key_is_of_all_that_goes_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +126,63 @@ def test_the_key_is_of_all_that_goes_in(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(set(keys)) == len(keys)
 
 
-def test_files_of_a_package_come_first(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_package_are_found(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = tmp_path / "shipped"
     monkeypatch.setattr(program_cache, "SHIPPED", shipped)
     shipped.mkdir()
     path = shipped / (RECIPE.key() + ".programs")
-    path.write_bytes(COMPILED.to_bytes())
+    path.write_bytes(COMPILED.to_bytes(RECIPE.key()))
     assert find(RECIPE) == COMPILED
     path.write_bytes(b"damaged")
     assert find(RECIPE) is None
+
+
+def test_what_was_compiled_from_something_else_is_not_used(folder: Path) -> None:
+    keep(RECIPE, COMPILED)
+    other = Recipe("other", {"program": KPROBE})
+    (path,) = folder.glob("*.programs")
+    path.rename(folder / (other.key() + ".programs"))
+    with pytest.raises(Unusable, match="compiled from something else"):
+        find(other)
+
+
+def test_a_refusal_is_remembered_for_one_release(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not program_cache.is_refused(RECIPE)
+    program_cache.note_refused(RECIPE)
+    assert program_cache.is_refused(RECIPE)
+    monkeypatch.setattr("platform.release", lambda: "another")
+    assert not program_cache.is_refused(RECIPE)
+
+
+@pytest.mark.parametrize("name", ["seconds", "a.programs"])
+def test_nothing_is_read_that_could_hang(folder: Path, name: str) -> None:
+    folder.mkdir(mode=0o700)
+    os.mkfifo(folder / name, 0o600)
+    assert program_cache.usual_seconds() == 3.0
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STALLTOP_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(Unusable, match="set STALLTOP_CACHE_DIR"):
+        find(RECIPE)
+    with pytest.raises(Unusable, match="set STALLTOP_CACHE_DIR"):
+        keep(RECIPE, COMPILED)
+    assert program_cache.usual_seconds() == 3.0
+
+
+def test_what_a_killed_start_has_left_goes(folder: Path) -> None:
+    keep(RECIPE, COMPILED)
+    left = folder / ".new-1-2"
+    left.write_text("half of it")
+    keep(RECIPE, COMPILED)
+    assert left.exists()  # it may be under way
+    os.utime(left, (1, 1))
+    keep(RECIPE, COMPILED)
+    assert not left.exists()
