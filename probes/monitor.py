@@ -278,7 +278,12 @@ class Monitor:
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
         """Whose names, and whose processes, cannot be told."""
         wrong = self._other_numbers and any(listed(devices))
-        return (*self._tenants.missing(), *((OTHER_NUMBERS,) if wrong else ()))
+        not_kept = self._kernel.not_kept if self._kernel is not None else ""
+        return (
+            *self._tenants.missing(),
+            *((OTHER_NUMBERS,) if wrong else ()),
+            *((Missing("compiled programs for the next start", not_kept),) if not_kept else ()),
+        )
 
     def _open_call(self, call: RawOpenCall) -> OpenCall:
         known = self._names.known(call.tgid) if call.ended_ns else ""

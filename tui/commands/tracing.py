@@ -50,10 +50,17 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
 
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
-    """The options as the monitor takes them."""
+    """The options as the monitor takes them; what takes seconds is said to a person."""
+    from model.progress import Progress
     from probes.options import MonitorOptions
 
-    return MonitorOptions(attach=options.attach, slots=int(options.slots))
+    class Said(Progress):
+        def begin(self, text: str, usual_seconds: float = 0.0) -> None:
+            super().begin(text, usual_seconds)
+            if usual_seconds and sys.stderr.isatty():  # a script does not wonder
+                say(f"{text} (some {max(usual_seconds, 1.0):.0f} s)")
+
+    return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=Said())
 
 
 def begun(options: argparse.Namespace, progress: Progress) -> Callable[[], MonitorOptions]:
