@@ -55,6 +55,14 @@ def memory_limit(guest: Guest) -> str:
     Path("/proc/sys/vm/drop_caches").write_text("1")
     caller = guest.unit("cramped.service", "MemoryMax=64M", caller_name="train.py")
     caller.start("@touch:data:4000 cudaLaunchKernel:4 cudaStreamSynchronize", threads=2)
+    figures = Path("/sys/fs/cgroup/system.slice/cramped.service/memory.stat")
+
+    def is_full() -> bool:
+        """Whether pages are read that had been dropped."""
+        lines = dict(line.split() for line in figures.read_text().splitlines())
+        return int(lines["workingset_refault_file"]) > 1000
+
+    wait_until(is_full, "pages that are read again")
     window = told("once", "--no-state", "--json", "--seconds", SECONDS)
     one = tenant(window, "cramped")
     use = next(use for use in window["tenant_use"] if use["tenant"] == one["id"])
