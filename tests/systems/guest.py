@@ -114,14 +114,15 @@ class Guest:
         caller.answer(PATIENCE_SECONDS)
         return caller
 
-    def unit(self, name: str, *properties: str, caller_name: str = "") -> Caller:
-        """The same as a systemd service of this name with ``properties`` (``CPUQuota=20%``)."""
+    def unit(self, name: str, *properties: str, caller_name: str = "", within: Sequence[str] = ()) -> Caller:
+        """The same as a systemd service of this name with ``properties`` (``CPUQuota=20%``), started by the
+        command ``within``."""
         command = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit={name}"]
         for one in properties:
             command += ["-p", one]
         self.later(output, "systemctl", "reset-failed")
         self.later(ended, "systemctl", "stop", name)
-        return self.caller(command, name=caller_name)
+        return self.caller([*command, *within], name=caller_name)
 
 
 def tenant(window: Mapping[str, Any], name: str) -> Any:

@@ -78,13 +78,20 @@ def memory_limit(guest: Guest) -> str:
 
 def killed_for_memory(guest: Guest) -> str:
     """A process beyond ``MemoryMax=`` is killed; that is told, with the unit's name."""
-    caller = guest.unit("greedy.service", "MemoryMax=64M", "MemorySwapMax=0", caller_name="train.py")
+    # A script goes on after its program was killed. Of a unit that ends with it, systemd removes the cgroup at
+    # once, and it can no longer be told which limit was met.
+    script = ("/bin/sh", "-c", '"$0" "$@"; sleep 600')
+    limits = ("MemoryMax=64M", "MemorySwapMax=0", "OOMPolicy=continue")
+    caller = guest.unit("greedy.service", *limits, caller_name="train.py", within=script)
     recorder = Recorder(guest)
     recorder.until_traced(caller)
     recorder.until_complete()
     caller.start(f"@use:{256 << 20}")
-    wait_until(lambda: not Path("/sys/fs/cgroup/system.slice/greedy.service").exists(), "the kill")
+    events = Path("/sys/fs/cgroup/system.slice/greedy.service/memory.events")
+    wait_until(lambda: "oom_kill 1" in events.read_text(), "the kill")
     time.sleep(5)  # windows that have it
     recorder.end()
     found = chain(told("explain", str(recorder.file), "--json"), "oom_kill", "greedy")
-    return f"{found['severity']}: {found['summary']} <- {found['links'][-1]['text']}"
+    why = found["links"][-1]["text"]
+    need("memory limit of 64 MiB" in why, f"{found['summary']} <- {why}")
+    return f"{found['severity']}: {found['summary']} <- {why}"
