@@ -78,8 +78,8 @@ def memory_limit(guest: Guest) -> str:
 
 def killed_for_memory(guest: Guest) -> str:
     """A process beyond ``MemoryMax=`` is killed; that is told, with the unit's name."""
-    # A script goes on after its program was killed. Of a unit that ends with it, systemd removes the cgroup at
-    # once, and it can no longer be told which limit was met.
+    # A script goes on after its program was killed. Of a unit that ends with it systemd removes the cgroup at
+    # once: it can no longer be told which limit was met.
     script = ("/bin/sh", "-c", '"$0" "$@"; sleep 600')
     limits = ("MemoryMax=64M", "MemorySwapMax=0", "OOMPolicy=continue")
     caller = guest.unit("greedy.service", *limits, caller_name="train.py", within=script)
