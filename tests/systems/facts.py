@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import time
 from pathlib import Path
 from unittest import mock
@@ -35,9 +34,9 @@ def system(guest: Guest) -> str:
 def first_start(guest: Guest) -> str:
     """Programs are compiled by this system's BCC where none are kept, and the next start has them."""
     shipped = PROGRAM.parent / "bpf/compiled"
-    aside = shipped.rename(guest.folder / "compiled") if shipped.exists() else None
-    if aside:
-        guest.later(shutil.move, aside, shipped)
+    if shipped.exists():
+        guest.later(shipped.with_name("aside").rename, shipped)
+        shipped.rename(shipped.with_name("aside"))
     took = []
     with mock.patch.dict(os.environ, STALLTOP_CACHE_DIR=str(guest.folder / "cache")):
         for _ in range(2):
