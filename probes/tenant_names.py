@@ -6,8 +6,8 @@ cannot be held up by it. What is not there costs the name, never more. The layou
 * Kubernetes (any runtime): names of the kubelet's log links, ``/var/log/containers`` and ``/var/log/pods``
 * Docker: ``config.v2.json`` of the container, below its data root
 * containerd, nerdctl, k3s: annotations in the OCI ``config.json`` of the running task
-* Podman, Buildah, CRI-O: ``containers.json`` of containers/storage, of root and of the container's user; what is
-  removed when it ends (``podman run --rm``) stands in ``volatile-containers.json``
+* Podman, Buildah, CRI-O: ``containers.json`` of containers/storage, of root and of the container's user, and
+  ``volatile-containers.json`` for what is removed when it ends (``podman run --rm``)
 """
 
 from __future__ import annotations
