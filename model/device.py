@@ -237,6 +237,13 @@ class System:
     uptime_seconds: float = 0.0
     clock_error_ns: int | None = None
     """How far its clock may be off true time, by the kernel's account; None where nobody keeps it."""
+    cpu_pressure_percent: float | None = None
+    """Share of the time since the last look in which a task waited for a CPU, 0 to 100; None where the kernel
+    does not tell (no pressure stall information)."""
+    memory_pressure_percent: float | None = None
+    """The same for memory: reclaim, and pages that are read back."""
+    io_pressure_percent: float | None = None
+    """The same for block I/O."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ import time
 
 from rich.cells import cell_len, set_cell_size
 
+from model.device import System
+
 DURATION_WIDTH = 6
 COUNT_WIDTH = 5
 RATE_WIDTH = 5
@@ -23,6 +25,20 @@ _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB")
 _ROUNDS_UP = 999.5
 """From here on three digits would round to 1000: the next unit is used instead."""
+
+
+def pressure(system: System) -> list[str]:
+    """``waited for CPU 54.1%`` and the like: how much of the time tasks waited for what; empty where unknown.
+
+    Not a cell: it is as wide as it is.
+    """
+    shares = {
+        "CPU": system.cpu_pressure_percent,
+        "memory": system.memory_pressure_percent,
+        "I/O": system.io_pressure_percent,
+    }
+    told = [f"{name} {percent(share).strip()}" for name, share in shares.items() if share is not None]
+    return [f"pressure {' '.join(told)}"] if told else []
 
 
 def missing(width: int, *, unicode: bool = True) -> str:

@@ -137,6 +137,7 @@ def host(window: Window, style: Style) -> list[str]:
                 f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, style.unicode)}",
                 f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.unicode)}",
                 "load " + " ".join(f"{load:.2f}" for load in system.load),
+                *figures.pressure(system),
             ]
         )
     for device in window.devices.devices:

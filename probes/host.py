@@ -11,6 +11,7 @@ import psutil
 
 from model.device import System
 from probes.clock import clock_error_ns
+from probes.host_pressure import HostPressure
 
 
 class HostReader:
@@ -18,6 +19,7 @@ class HostReader:
 
     def __init__(self) -> None:
         self._before = psutil.cpu_times(percpu=True)
+        self._pressure = HostPressure()
 
     def read(self) -> System:
         """The host now. Two reads less than a clock tick apart may give no CPU share: 0."""
@@ -25,6 +27,7 @@ class HostReader:
         before, self._before = self._before, now
         each = busy_percents(before, now)
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        pressure = self._pressure.read()
         return System(
             cpus=len(now),
             cpu_percent=each.total,
@@ -36,6 +39,9 @@ class HostReader:
             load=os.getloadavg(),
             uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
             clock_error_ns=clock_error_ns(),
+            cpu_pressure_percent=pressure.get("cpu"),
+            memory_pressure_percent=pressure.get("memory"),
+            io_pressure_percent=pressure.get("io"),
         )
 
 

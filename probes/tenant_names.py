@@ -6,7 +6,8 @@ cannot be held up by it. What is not there costs the name, never more. The layou
 * Kubernetes (any runtime): names of the kubelet's log links, ``/var/log/containers`` and ``/var/log/pods``
 * Docker: ``config.v2.json`` of the container, below its data root
 * containerd, nerdctl, k3s: annotations in the OCI ``config.json`` of the running task
-* Podman, Buildah, CRI-O: ``containers.json`` of containers/storage, of root and of the container's user
+* Podman, Buildah, CRI-O: ``containers.json`` of containers/storage, of root and of the container's user, and
+  ``volatile-containers.json`` for what is removed when it ends (``podman run --rm``)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +136,9 @@ class NameFiles:
         return Names()
 
     def _storage(self, container_id: str, uid: int | None) -> Names:
-        for root in self._users(uid, "containers") if uid else ["var/lib/containers"]:
-            listed = self._json(f"{root}/storage/overlay-containers/containers.json")
+        roots = self._users(uid, "containers") if uid else ["var/lib/containers"]
+        for root, file in product(roots, ("containers.json", "volatile-containers.json")):
+            listed = self._json(f"{root}/storage/overlay-containers/{file}")
             for entry in listed if isinstance(listed, list) else []:
                 if _text(entry, "id") == container_id:
                     given = _inside(entry, "names")

@@ -118,6 +118,8 @@ PY
 }
 
 have_python() { # checks that $python can make an environment; installs what is missing, or ends
+    # Where there is none, the distribution's usual one may well be new enough.
+    [ -n "${STALLTOP_PYTHON-}" ] || [ -x "$python" ] || { install_packages python3 python3-venv && choose_python; } || :
     if ! is_new_enough "$python"; then
         say "$("$python" --version 2>/dev/null || echo "no Python") here: stalltop needs Python 3.11 or newer"
         [ -z "${STALLTOP_PYTHON-}" ] && install_packages python3.11 python3.11-venv && choose_python

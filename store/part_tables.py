@@ -289,6 +289,9 @@ RECORDS: Final = (
         _c("load", TEXT, "JSON list: of 1, 5 and 15 minutes"),
         _c("uptime_seconds", REAL, "since the host was started", null=True),
         _c("clock_error_ns", INTEGER, "how far its clock may be off true time", null=True),
+        _c("cpu_pressure_percent", REAL, "time in which a task waited for a CPU", null=True),
+        _c("memory_pressure_percent", REAL, "time in which a task waited for memory", null=True),
+        _c("io_pressure_percent", REAL, "time in which a task waited for block I/O", null=True),
         kind=System,
     ),
     part(

@@ -328,6 +328,9 @@ def full_window() -> Window:
             load=(0.5, 0.25, 0.125),
             uptime_seconds=86_400.5,
             clock_error_ns=1_500_000,
+            cpu_pressure_percent=12.5,
+            memory_pressure_percent=0.25,
+            io_pressure_percent=0.0,
         ),
         loss={"abandoned": 2, "no_slot": 3},
         coverage=Coverage(

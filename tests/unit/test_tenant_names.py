@@ -123,6 +123,13 @@ def test_podman_and_cri_o(host: FakeHost, given: object, found: Names) -> None:
     assert names(host) == found
 
 
+def test_podman_containers_that_are_removed_when_they_end(host: FakeHost) -> None:
+    folder = "var/lib/containers/storage/overlay-containers"
+    host.write(f"{folder}/containers.json", [{"id": B, "names": ["other"]}])
+    host.write(f"{folder}/volatile-containers.json", [{"id": A, "names": ["passing"]}])
+    assert names(host) == Names("passing")
+
+
 def test_rootless_podman(host: FakeHost) -> None:
     host.write("etc/passwd", PASSWD)
     host.write(

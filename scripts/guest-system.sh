@@ -1,0 +1,46 @@
+# Makes a minimal Debian bootable, from within: package …  Run by whole-system-test in the tree.
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+# Nothing is started while packages are installed: this is no running system yet.
+printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+chmod +x /usr/sbin/policy-rc.d
+
+# The initial file system has what an emulated disk needs, and nothing else.
+mkdir -p /etc/initramfs-tools/conf.d /usr/share/initramfs-tools/modules.d
+echo MODULES=list >/etc/initramfs-tools/conf.d/guest
+printf '%s\n' virtio_pci virtio_blk ext4 >/usr/share/initramfs-tools/modules.d/guest
+
+apt-get update -q
+apt-get install -q -y --no-install-recommends "$@"
+apt-get clean
+rm -f /usr/sbin/policy-rc.d
+ls /vmlinuz /initrd.img
+
+mkdir -p /stalltop
+cat >/etc/fstab <<'END'
+LABEL=system / ext4 defaults 0 0
+LABEL=checkout /stalltop ext4 defaults 0 0
+END
+echo guest >/etc/hostname
+# As hosts have it on which latencies are looked into.
+mkdir -p /etc/sysctl.d
+echo kernel.sched_schedstats=1 >/etc/sysctl.d/guest.conf
+
+# The steps run as a unit of their own, once everything else is up, and the system ends with them.
+cat >/etc/systemd/system/steps.service <<'END'
+[Unit]
+Description=What is tried in this system
+After=multi-user.target
+SuccessAction=poweroff-force
+FailureAction=poweroff-force
+[Service]
+Type=oneshot
+Environment=HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+WorkingDirectory=/stalltop
+ExecStart=/bin/sh -c 'exec .venv/bin/python -P -m tests.systems <>/dev/virtio-ports/stalltop >&0 2>&1'
+END
+mkdir -p /etc/systemd/system/multi-user.target.wants
+ln -sf ../steps.service /etc/systemd/system/multi-user.target.wants/steps.service
+systemctl set-default multi-user.target
+# What would compete for the emulated CPUs.
+systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer man-db.timer

@@ -1,0 +1,109 @@
+"""What is there beside the programs of the system, so that it can be told what a step has left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from probes import bpf_calls
+
+_KINDS = {"program": (11, 13), "map": (12, 14), "link": (31, 30)}
+"""Commands of bpf() that give the next id, and a file descriptor of one: enum bpf_cmd of linux/bpf.h."""
+_INFO_BY_FD = 15
+_NAME_AT = {"program": 64, "map": 24}
+"""Offsets of ``name`` in struct bpf_prog_info and bpf_map_info (linux/bpf.h)."""
+_SYSTEMD = "sd_"
+"""How the names of systemd's own programs begin: it makes and removes them with its units."""
+_SYSTEM_CGROUPS = ("/init.scope", "/system.slice/systemd-", "/system.slice/dbus", "/user.slice")
+"""Whose processes systemd starts and ends as it likes."""
+SECONDS = 30.0
+"""How long what ends may take until it is gone."""
+
+
+class Left:
+    """What is there at one moment: made before a step, asked after it."""
+
+    def __init__(self) -> None:
+        self._there = set(_everything())
+
+    def since(self) -> list[str]:
+        """What has come since then and stays, in words."""
+        end = time.monotonic() + SECONDS
+        while True:
+            left = sorted(set(_everything()) - self._there)
+            if not left or time.monotonic() > end:
+                return left
+            time.sleep(0.5)
+
+
+def _everything() -> Iterator[str]:
+    for kind in _KINDS:
+        yield from _in_kernel(kind)
+    for events in ("uprobe_events", "kprobe_events"):
+        for line in Path("/sys/kernel/tracing", events).read_text().splitlines():
+            yield f"{events}: {line}"
+    for folder in ("/tmp", "/var/tmp", "/dev/shm", "/run/stalltop", "/sys/fs/bpf"):
+        with contextlib.suppress(OSError):
+            yield from (f"file {entry.path}" for entry in os.scandir(folder))
+    yield from _cgroups()
+    yield from _processes()
+
+
+def _in_kernel(kind: str) -> Iterator[str]:
+    next_command, open_command = _KINDS[kind]
+    number = 0
+    while True:
+        buffer = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 12)
+        try:
+            bpf_calls._system_call(
+                bpf_calls._number(0), ctypes.c_int(next_command), buffer, ctypes.c_uint(12)
+            )
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return
+            raise
+        number = struct.unpack_from("=I", buffer, 4)[0]
+        name = _name(kind, number, open_command)
+        if name is not None and not name.startswith(_SYSTEMD):
+            yield f"BPF {kind} {number} {name}".rstrip()
+
+
+def _name(kind: str, number: int, command: int) -> str | None:
+    """What it is called; None where it has gone meanwhile."""
+    try:
+        fd = bpf_calls._bpf(command, struct.pack("=III", number, 0, 0))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    try:
+        if kind not in _NAME_AT:
+            return ""
+        info = ctypes.create_string_buffer(128)
+        bpf_calls._bpf(_INFO_BY_FD, struct.pack("=IIQ", fd, len(info), ctypes.addressof(info)))
+        at = _NAME_AT[kind]
+        return info.raw[at : at + 16].split(b"\0")[0].decode()
+    finally:
+        os.close(fd)
+
+
+def _cgroups() -> Iterator[str]:
+    for folder, _, _ in os.walk("/sys/fs/cgroup"):
+        path = folder.removeprefix("/sys/fs/cgroup")
+        if not path.startswith(_SYSTEM_CGROUPS):
+            yield f"cgroup {path}"
+
+
+def _processes() -> Iterator[str]:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            cgroup = Path("/proc", pid, "cgroup").read_text().strip().removeprefix("0::")
+            words = Path("/proc", pid, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if words and not cgroup.startswith(_SYSTEM_CGROUPS):  # no words: a thread of the kernel
+                yield f"process {pid} {words.strip()}"
