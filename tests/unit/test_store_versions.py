@@ -38,14 +38,17 @@ def test_a_file_of_the_first_version_opens() -> None:
     assert not list(FILES.glob("*-wal"))
 
 
-def test_a_file_of_the_second_version_opens() -> None:
-    """The files were made once, when the version was; they are never made anew."""
-    path = FILES / "version-2.stalltop"
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_file_of_an_earlier_version_opens(version: int) -> None:
+    """The files were made once, by the last release with that version; they are never made anew."""
+    path = FILES / f"version-{version}.stalltop"
     before = path.read_bytes()
     with open_file(path) as recorded:
-        assert (recorded.kind, recorded.version) == ("recording", 2)
+        assert (recorded.kind, recorded.version) == ("recording", version)
         for number, found in enumerate(recorded.windows(), 1):
-            same_window(found, saved.parse((FILES / f"version-2-window-{number}.json.gz").read_bytes()))
+            same_window(
+                found, saved.parse((FILES / f"version-{version}-window-{number}.json.gz").read_bytes())
+            )
             assert found.kernels
             assert found.calls
             assert found.normals
