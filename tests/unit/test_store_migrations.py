@@ -43,10 +43,8 @@ def test_an_earlier_version_is_read_and_the_file_stays(earlier: Earlier) -> None
         with recorded.held():
             found = list(recorded.windows())
         for window, one in zip(found, following(3), strict=True):
-            known = (
-                one.rows.keys if earlier.version > 2 else [key._replace(device="") for key in one.rows.keys]
-            )
-            assert list(known) == list(window.rows.keys)
+            known = [key if earlier.version > 2 else key._replace(device="") for key in one.rows.keys]
+            assert known == list(window.rows.keys)
             assert window.rows.total_ns.tolist() == one.rows.total_ns.tolist()
             assert window.chains
             assert window.evidence.charges
@@ -62,8 +60,10 @@ def test_what_version_3_did_not_have_is_unknown(tmp_path: Path) -> None:
     make_earlier(path, 3)
     window, system = load(path), full_window().system
     assert system is not None
-    none = {"cpu_pressure_percent": None, "memory_pressure_percent": None, "io_pressure_percent": None}
-    same_window(window, replace(full_window(), system=replace(system, **none)))
+    unknown = replace(
+        system, cpu_pressure_percent=None, memory_pressure_percent=None, io_pressure_percent=None
+    )
+    same_window(window, replace(full_window(), system=unknown))
 
 
 def test_what_version_2_did_not_have_is_unknown(tmp_path: Path) -> None:

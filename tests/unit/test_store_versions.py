@@ -46,12 +46,11 @@ def test_a_file_of_an_earlier_version_opens(version: int) -> None:
     with open_file(path) as recorded:
         assert (recorded.kind, recorded.version) == ("recording", version)
         for number, found in enumerate(recorded.windows(), 1):
-            same_window(
-                found, saved.parse((FILES / f"version-{version}-window-{number}.json.gz").read_bytes())
-            )
+            told = FILES / f"version-{version}-window-{number}.json.gz"
+            same_window(found, saved.parse(told.read_bytes()))
             assert found.kernels
             assert found.calls
-            assert found.normals
+            assert found.normals or version > 2  # the newer file has a window that has learned none
         assert len(recorded.moments) == number == 2
     assert path.read_bytes() == before
 
