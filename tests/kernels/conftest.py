@@ -90,8 +90,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         rows, refusals = _rows(guests)
         terminalreporter.section("kernels")
         terminalreporter.write_line(matrix.table(rows))
-        for line in refusals:
+        for line in (*refusals, *_not_run(config, guests)):
             terminalreporter.write_line(line)
+
+
+def _not_run(config: pytest.Config, guests: Guests) -> list[str]:
+    """What a run of everything left out, and how to have it."""
+    if config.getoption("-m") == "ci":
+        return []
+    run = {name for name, _ in guests.told}
+    left = [f"NOT RUN: {kernel.name}" for kernel in KERNELS if kernel.name not in run]
+    if not other_kernels():
+        left.append(
+            "NOT RUN: kernels of other distributions (STALLTOP_KERNELS names a folder with vmlinuz files)"
+        )
+    if len(compilers()) == 1:
+        left.append(
+            "NOT RUN: programs of Debian 13's compiler (python -m tests.kernels.compiled makes its tree)"
+        )
+    return left
 
 
 def _rows(guests: Guests) -> tuple[list[matrix.Line], list[str]]:
