@@ -37,7 +37,7 @@ def noisy_neighbour(guest: Guest) -> str:
     """The tenant that takes the CPU is named as the culprit."""
     seen: list[str] = []
     for _ in range(4):
-        # The neighbour rests for a third of the time, and what ended before the window did is not in it. Where
+        # The neighbour rests for a third of the time; what ended before the window did is not in it. Where
         # CPUs are emulated the tracer holds them, too.
         window = told("demo", "noisy-neighbour", "--json", "--seconds", "20")
         splits_add_up(window)
