@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from scripts.write_keys import with_table  # noqa: E402
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs/systems.md"
 
 if __name__ == "__main__":
     suite, lines = sys.argv[1], Path(sys.argv[2]).read_text(encoding="utf-8").strip()
-    document = ROOT / "docs/systems.md"
-    text = with_table(document.read_text(encoding="utf-8"), suite, f"```\n{lines}\n```")
-    document.write_text(text, encoding="utf-8")
+    before, start, rest = DOCUMENT.read_text(encoding="utf-8").partition(f"<!-- {suite} -->\n")
+    _, end, after = rest.partition(f"<!-- /{suite} -->")
+    if not start or not end:
+        sys.exit(f"write_systems: {DOCUMENT} has no place for {suite}")
+    DOCUMENT.write_text(f"{before}{start}\n```\n{lines}\n```\n\n{end}{after}", encoding="utf-8")

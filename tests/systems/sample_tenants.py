@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.systems.guest import Guest, chain, need, splits_add_up, tenant, told
+from tests.systems.guest import Failed, Guest, need, splits_add_up, tenant, told
 
 TRIO = {
     "bert-trainer": ("docker", "/system.slice/docker-"),
@@ -35,15 +35,17 @@ def trio(guest: Guest) -> str:
 
 def noisy_neighbour(guest: Guest) -> str:
     """The tenant that takes the CPU is named as the culprit."""
-    for tries_left in range(3, -1, -1):
+    seen: list[str] = []
+    for _ in range(4):
+        # The neighbour rests for a third of the time; what ended before the window did is not in it. Where
+        # CPUs are emulated the tracer holds them, too.
         window = told("demo", "noisy-neighbour", "--json", "--seconds", "20")
-        # The neighbour rests for a third of the time: what ended before the window did is not in it.
-        if tries_left and not window["chains"]:
-            continue
-        found = chain(window, "cpu_contention", "chat-server")
-        break
-    names = {one["id"]: one["name"] for one in window["tenants"]}
-    culprits = [names.get(link["tenant"]) for link in found["links"] if link["role"] == "culprit"]
-    need("video-encoder" in culprits, f"culprits are {culprits}: {found['summary']}")
-    splits_add_up(window)
-    return f"{found['severity']}, {found['lost_ms_per_s']:.0f} ms/s: {found['summary']}"
+        splits_add_up(window)
+        names = {one["id"]: one["name"] for one in window["tenants"]}
+        for found in window["chains"]:
+            who = {names.get(link["tenant"]) for link in found["links"] if link["role"] == "culprit"}
+            seen.append(found["summary"])
+            victim = (found["cause"], names.get(found["tenant"]))
+            if victim == ("cpu_contention", "chat-server") and "video-encoder" in who:
+                return f"{found['severity']}, {found['lost_ms_per_s']:.0f} ms/s: {found['summary']}"
+    raise Failed(f"video-encoder is not told as the culprit: {seen}")

@@ -12,16 +12,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from demo.simulated import SimulatedSource
 from model.errors import BadUsage
+from model.window import Window
 from outputs.places import recording_path
 from store.reading import load, open_file
+from store.recorder import Recorder
 from store.recording import Recording
 from tests.unit.recorded_windows import second
 from tui.cli import parsed
@@ -69,6 +73,43 @@ def test_lengths_of_time(text: str, value: float) -> None:
 def test_what_is_no_length_of_time(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         duration(text)
+
+
+class AskedWhileRead:
+    """A source that is told to end while its first window is read, and then one window more."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        self._ended = ended
+        self.reads = 0
+
+    def read(self) -> Window:
+        self.reads += 1
+        self._ended.set()
+        return second(self.reads)
+
+    def close(self) -> None: ...
+
+
+class Kept:
+    """What a recorder is given."""
+
+    def __init__(self) -> None:
+        self.windows: list[Window] = []
+
+    def add(self, window: Window) -> None:
+        self.windows.append(window)
+
+
+def test_the_last_window_is_read_after_the_end_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "INTERVAL", 0.01)
+    ended, kept = threading.Event(), Kept()
+    source = AskedWhileRead(ended)
+    command._record(source, cast(Recorder, kept), None, ended)
+    assert source.reads == len(kept.windows) == 2
+    command._record(source, cast(Recorder, kept), None, ended)
+    assert len(kept.windows) == 3, "what was counted before it was told to end at once"
+    command._record(source, cast(Recorder, kept), 0.03, threading.Event())
+    assert 4 <= len(kept.windows) <= 7
 
 
 def test_a_recording_of_another_host_is_refused_at_once(tmp_path: Path) -> None:

@@ -185,13 +185,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
-    """Hand a window a second to ``recorder``, until ``ended`` is set or ``seconds`` are over."""
+    """Hand a window a second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
+
+    The last one is read after that, so that it has all that came before.
+    """
     began = due = time.monotonic()
-    while not ended.is_set() and (seconds is None or due < began + seconds):
+    last = False
+    while not last:
         due = max(due + INTERVAL, time.monotonic())
         if seconds is not None:
             due = min(due, began + seconds)
-        ended.wait(max(due - time.monotonic(), 0.0))
+        last = ended.wait(max(due - time.monotonic(), 0.0)) or (
+            seconds is not None and due >= began + seconds
+        )
         recorder.add(source.read())
 
 
