@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import sys
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,14 +70,20 @@ class Still:
     """A source of one window."""
 
     def __init__(self, one: Window) -> None:
-        self._window = one
+        self._window: Window | None = one
+        self._closed = threading.Event()
 
     def read(self) -> Window:
-        """The window."""
-        return self._window
+        """The window; the next read waits for the end."""
+        one, self._window = self._window, None
+        if one is None:
+            self._closed.wait()
+            raise RuntimeError("read after close")
+        return one
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Let go who waits."""
+        self._closed.set()
 
 
 async def draw(picture: Picture) -> str:

@@ -311,7 +311,7 @@ async def test_silence_is_told_and_the_screen_goes_on(monkeypatch: pytest.Monkey
 async def test_before_the_first_data_and_with_none() -> None:
     async with running(size=(80, 24)) as screen:
         await screen.sees("STARTING")
-        await screen.sees("loading probes")
+        await screen.sees("starting")
         await screen.feed(window())
         await screen.sees("No process here uses CUDA")
         await screen.sees("demo")
