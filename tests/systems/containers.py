@@ -26,6 +26,7 @@ def _root_files(guest: Guest) -> Path:
 def podman(guest: Guest) -> str:
     """The container is known by the name that Podman gave it, and its quota by what Podman set."""
     output("podman", "import", str(_root_files(guest)), IMAGE)
+    guest.later(ended, "systemctl", "stop", "machine.slice")  # it stays when its last container has ended
     guest.later(output, "podman", "system", "prune", "--all", "--force")
     guest.later(ended, "podman", "kill", NAME)
     command = (
