@@ -22,11 +22,14 @@ def merged(before: list[str], now: list[str]) -> list[str]:
     again = {step(line): line for line in now if step(line)}
     if not set(map(step, before)) - {""} - set(again):
         return now
+    lines = [again.get(step(line), line) for line in before if step(line)]
+    failed = [step(line) for line in lines if line.startswith("FAILED")]
     heads = [line for line in before if line.startswith("revision ")]
     return [
         *heads,
         f"{now[0]}: {', '.join(again)}",
-        *(again.get(step(line), line) for line in before if step(line)),
+        *lines,
+        f"failed: {', '.join(failed)}" if failed else "all passed",
     ]
 
 
