@@ -1,4 +1,7 @@
-"""Writes what whole-system-test saw into docs/systems.md: ``write_systems.py SUITE FILE-OF-ITS-LINES``."""
+"""Writes what whole-system-test saw into docs/systems.md: ``write_systems.py SUITE FILE-OF-ITS-LINES``.
+
+What a run of some steps saw takes the place of what was there of these.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,34 @@ from pathlib import Path
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs/systems.md"
 
+
+def step(line: str) -> str:
+    """``quota`` of ``ok: quota (41 s): …``; '' if it is the line of no step."""
+    verdict, colon, rest = line.partition(": ")
+    return rest.split(" ", 1)[0] if colon and verdict in ("ok", "FAILED") else ""
+
+
+def merged(before: list[str], now: list[str]) -> list[str]:
+    """The lines of both runs: the first of each says what was tried when."""
+    again = {step(line): line for line in now if step(line)}
+    if not set(map(step, before)) - {""} - set(again):
+        return now
+    lines = [again.get(step(line), line) for line in before if step(line)]
+    failed = [step(line) for line in lines if line.startswith("FAILED")]
+    heads = [line for line in before if line.startswith("revision ")]
+    return [
+        *heads,
+        f"{now[0]}: {', '.join(again)}",
+        *lines,
+        f"failed: {', '.join(failed)}" if failed else "all passed",
+    ]
+
+
 if __name__ == "__main__":
-    suite, lines = sys.argv[1], Path(sys.argv[2]).read_text(encoding="utf-8").strip()
+    suite, now = sys.argv[1], Path(sys.argv[2]).read_text(encoding="utf-8").strip().splitlines()
     before, start, rest = DOCUMENT.read_text(encoding="utf-8").partition(f"<!-- {suite} -->\n")
-    _, end, after = rest.partition(f"<!-- /{suite} -->")
+    old, end, after = rest.partition(f"<!-- /{suite} -->")
     if not start or not end:
         sys.exit(f"write_systems: {DOCUMENT} has no place for {suite}")
+    lines = "\n".join(merged(old.strip().strip("`").strip().splitlines(), now))
     DOCUMENT.write_text(f"{before}{start}\n```\n{lines}\n```\n\n{end}{after}", encoding="utf-8")

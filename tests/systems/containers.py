@@ -25,7 +25,10 @@ def _root_files(guest: Guest) -> Path:
 
 def podman(guest: Guest) -> str:
     """The container is known by the name that Podman gave it, and its quota by what Podman set."""
+    # Podman's locks of all containers stay, as does the slice, when the last container has ended.
+    guest.later(Path("/dev/shm/libpod_lock").unlink, True)
     output("podman", "import", str(_root_files(guest)), IMAGE)
+    guest.later(ended, "systemctl", "stop", "machine.slice")
     guest.later(output, "podman", "system", "prune", "--all", "--force")
     guest.later(ended, "podman", "kill", NAME)
     command = (
@@ -42,4 +45,4 @@ def podman(guest: Guest) -> str:
     need(use["cpu_quota"] == 0.2 and use["throttled_ns"], f"quota: {use}")
     rows = splits_add_up(window)
     chains = [found["summary"] for found in window["chains"]]
-    return f"{NAME} ({identity[:12]}) in {one['cgroup_path']}, {rows} operations; {chains}"
+    return f"{NAME} ({identity[:12]}) in {one['cgroup_path']}, {rows} operations; {'; '.join(chains)}"

@@ -36,10 +36,10 @@ def trio(guest: Guest) -> str:
 def noisy_neighbour(guest: Guest) -> str:
     """The tenant that takes the CPU is named as the culprit."""
     seen: list[str] = []
-    for _ in range(4):
+    for seconds in ("12", "17", "22", "27", "32"):
         # The neighbour rests for a third of the time; what ended before the window did is not in it. Where
         # CPUs are emulated the tracer holds them, too.
-        window = told("demo", "noisy-neighbour", "--json", "--seconds", "20")
+        window = told("demo", "noisy-neighbour", "--json", "--seconds", seconds)
         splits_add_up(window)
         names = {one["id"]: one["name"] for one in window["tenants"]}
         for found in window["chains"]:
