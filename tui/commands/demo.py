@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 
 from model.source import Source
 from tui.commands.once import print_window, watch
@@ -18,7 +17,6 @@ from tui.commands.tracing import (
     add_tracing_options,
     begun,
     diagnosed,
-    monitor_options,
     number,
 )
 
@@ -65,9 +63,6 @@ def run(options: argparse.Namespace) -> int:
     from model.progress import Progress
 
     progress = Progress()
-    real = not options.simulated
-    # The kernel's part is made while the screen is drawn and the tenants start.
-    begin = begun(options, progress) if real else partial(monitor_options, options)
 
     def start() -> Source:
         from demo.simulated import SimulatedSource
@@ -75,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
-        return diagnosed(demo_source(scenario, begin()))
+        # The kernel's part is made while the tenants start.
+        return diagnosed(demo_source(scenario, begun(options, progress)))
 
     if options.once or options.json or not sys.stdout.isatty():
         source = start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from model.source import Source
 from tui.commands.record import add_recording_options, recorded, shown
@@ -10,8 +11,8 @@ from tui.commands.screen_options import add_screen_options, run_options
 from tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
-    begun,
     diagnosed,
+    monitor_options,
     say,
 )
 
@@ -30,13 +31,16 @@ def run(options: argparse.Namespace) -> int:
     from tui.later import Later
 
     progress = Progress()
-    begin = begun(options, progress)
     told: list[str] = []  # nothing is printed over the screen
 
     def start() -> Source:
         from probes.monitor import Monitor
 
-        return diagnosed(Monitor(begin()), keep=options.state, tell=told.append)
+        return diagnosed(
+            Monitor(replace(monitor_options(options), progress=progress)),
+            keep=options.state,
+            tell=told.append,
+        )
 
     source = recorded(Later(start), options)
     screen = run_options(options, recorded=source, progress=progress)

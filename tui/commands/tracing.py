@@ -63,15 +63,15 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     return MonitorOptions(attach=options.attach, slots=int(options.slots), progress=Said())
 
 
-def begun(options: argparse.Namespace, progress: Progress) -> Callable[[], MonitorOptions]:
-    """Begin the kernel's part now, before the screen is there; gives what a monitor goes on with."""
+def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
+    """Begin the kernel's part now, beside other work; gives what a monitor goes on with."""
     from tui.later import Ahead
 
     def make() -> KernelSide:
         return replace(monitor_options(options), progress=progress).begin()
 
     ahead = Ahead(make)
-    return lambda: replace(monitor_options(options), progress=progress, kernel=ahead.take)
+    return replace(monitor_options(options), progress=progress, kernel=ahead.take)
 
 
 def add_state_options(parser: argparse.ArgumentParser) -> None:
