@@ -22,7 +22,6 @@ _BPF: Final = 0
 _PERF_EVENT_OPEN: Final = 1
 _NAME_BYTES: Final = 16
 """BPF_OBJ_NAME_LEN, with the 0 that ends a name."""
-_LOG_STATISTICS: Final = 4  # BPF_LOG_STATS, of the kernel's linux/bpf_verifier.h
 _LOG_ALL: Final = 1
 _LOG_BYTES: Final = 1 << 24
 """Room for what the verifier says of a program that it refuses: as much as kernels from 5.2 on write."""
@@ -98,26 +97,19 @@ def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: 
         raise Refused(error, f"map {name}") from error
 
 
-def load_program(
-    name: str, kind: int, code: bytes, *, attach_type: int = 0, statistics: list[str] | None = None
-) -> int:
+def load_program(name: str, kind: int, code: bytes, *, attach_type: int = 0) -> int:
     """Descriptor of a program that the kernel has checked and taken.
 
-    ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. What the verifier says of
-    its own work is appended to ``statistics``. Raises Refused.
+    ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. Raises Refused.
     """
-    log = ctypes.create_string_buffer(1 << 16) if statistics is not None else None
     try:
-        fd = _load(name, kind, code, attach_type, _LOG_STATISTICS if log is not None else 0, log)
+        return _load(name, kind, code, attach_type)
     except OSError as error:
         raise Refused(error, f"program {name}", _why(name, kind, code, attach_type)) from error
-    if statistics is not None and log is not None:
-        statistics.append(log.value.decode(errors="replace"))
-    return fd
 
 
 def _load(
-    name: str, kind: int, code: bytes, attach_type: int, level: int, log: ctypes.Array[ctypes.c_char] | None
+    name: str, kind: int, code: bytes, attach_type: int, log: ctypes.Array[ctypes.c_char] | None = None
 ) -> int:
     instructions = ctypes.create_string_buffer(code, len(code))
     licence = ctypes.create_string_buffer(b"GPL")
@@ -127,7 +119,7 @@ def _load(
         len(code) // 8,
         ctypes.addressof(instructions),
         ctypes.addressof(licence),
-        level,
+        _LOG_ALL if log is not None else 0,
         len(log) if log is not None else 0,
         ctypes.addressof(log) if log is not None else 0,
         0,
@@ -143,7 +135,7 @@ def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
     """What the verifier says of a program that it refuses; '' if nothing."""
     log = ctypes.create_string_buffer(_LOG_BYTES)
     try:
-        os.close(_load(name, kind, code, attach_type, _LOG_ALL, log))
+        os.close(_load(name, kind, code, attach_type, log))
     except OSError:
         return log.value.decode(errors="replace")
     return ""

@@ -127,18 +127,11 @@ class Compiled:
         except (KeyError, TypeError, ValueError, binascii.Error) as error:
             raise ValueError(f"it is damaged: {error}") from error
 
-    def load(
-        self,
-        values: Mapping[str, int],
-        *,
-        attach_type: int = 0,
-        told: Callable[[str, str], None] | None = None,
-    ) -> dict[str, int]:
+    def load(self, values: Mapping[str, int], *, attach_type: int = 0) -> dict[str, int]:
         """Descriptors of the maps and programs in the kernel, by name.
 
         ``values`` are the numbers to be filled in, ``attach_type`` is for programs at probes (enum
-        bpf_attach_type). ``told`` is called with the name of each program and what the verifier says of its
-        work. Raises Refused, and KeyError for a number that is missing; nothing is left behind then.
+        bpf_attach_type). Raises Refused, and KeyError for a number that is missing, with nothing left behind.
         """
         loaded: dict[str, int] = {}
         try:
@@ -150,16 +143,12 @@ class Compiled:
             maps = dict(loaded)
 
             def load(program: CompiledProgram) -> None:
-                said: list[str] = []
                 loaded[program.name] = load_program(
                     program.name,
                     program.type,
                     program.filled(maps, values),
                     attach_type=attach_type if program.type == KPROBE else 0,
-                    statistics=said if told else None,
                 )
-                if told:
-                    told(program.name, "".join(said))
 
             _for_each(load, self.programs)
         except BaseException:
