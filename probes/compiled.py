@@ -92,7 +92,7 @@ class Compiled:
     """How long compiling took."""
 
     def to_bytes(self, key: str) -> bytes:
-        """A file of it, which says by ``key`` what it was compiled from."""
+        """Returns the content of a file; ``key`` identifies what the programs were compiled from."""
         body = json.dumps(
             {
                 "key": key,
@@ -109,7 +109,7 @@ class Compiled:
 
     @classmethod
     def from_bytes(cls, data: bytes, key: str) -> Compiled:
-        """What ``to_bytes`` wrote for ``key``. Raises ValueError where it is not that, to the byte."""
+        """Parses a file that ``to_bytes`` wrote. Raises ValueError if it is damaged or has another ``key``."""
         head, _, body = data.partition(b"\n")
         if not head.startswith(_MAGIC):
             raise ValueError("it is not of this version")

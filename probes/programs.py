@@ -288,8 +288,10 @@ def check_host() -> None:
 
 
 def pid_namespace() -> dict[str, int]:
-    """Numbers for the programs where this process is in a PID namespace of its own: processes are told by the
-    numbers that they have in it."""
+    """Returns what identifies this process's PID namespace to the programs; empty in the host's own.
+
+    In a namespace, process ids are those that the namespace has.
+    """
     try:
         namespace = os.stat("/proc/self/ns/pid")
     except OSError:

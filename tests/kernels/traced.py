@@ -285,7 +285,7 @@ def _waiting(charges: list[RawCharge]) -> int:
 
 
 def _leave_first_cpu() -> None:
-    """Keep everything that runs by now, this program and helpers of its own, off the CPU of the two."""
+    """Moves every running process, this one included, off the CPU that the two test processes share."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             for thread in _threads(int(name)):

@@ -54,7 +54,7 @@ __asm__(".globl pushing, comparing, marked\n"
 	".size comparing, . - comparing\n"
 	"marked: hint #34; hint #25; stp x29, x30, [sp, #-16]!; mov w0, #0; ldp x29, x30, [sp], #16; hint #29; ret\n"
 	".size marked, . - marked\n"
-	/* Ends in a jump to plain: two functions, one frame, and the same stack pointer. */
+	/* Tail-calls plain: two functions run in one frame, with the same stack pointer. */
 	".globl jumping\n.type jumping, @function\n"
 	"jumping: nop; b plain\n"
 	".size jumping, . - jumping\n"
