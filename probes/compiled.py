@@ -109,7 +109,7 @@ class Compiled:
 
     @classmethod
     def from_bytes(cls, data: bytes, key: str) -> Compiled:
-        """Parses a file that ``to_bytes`` wrote. Raises ValueError if it is damaged or has another ``key``."""
+        """Parses what ``to_bytes`` wrote. Raises ValueError if it is damaged or has another ``key``."""
         head, _, body = data.partition(b"\n")
         if not head.startswith(_MAGIC):
             raise ValueError("it is not of this version")

@@ -94,7 +94,7 @@ def note_refused(recipe: Recipe) -> None:
 
 
 def usual_seconds() -> float:
-    """Returns the seconds that the last compilation took on this host, or a usual value if none is known."""
+    """Returns the seconds that the last compilation took here, or a usual value if none is known."""
     with contextlib.suppress(Unusable, ValueError):
         if data := _read(_SECONDS):
             return min(max(float(data), 0.1), 300.0)
