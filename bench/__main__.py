@@ -20,8 +20,8 @@ from bench.machine import machine
 from bench.program import ROOT
 from bench.revision import commit_of, revision
 from bench.table import Table
-from demo.build import Built, build
-from model.errors import BadUsage, CannotTrace, Told
+from stalltop.demo.build import Built, build
+from stalltop.model.errors import BadUsage, CannotTrace, Told
 
 
 class Measure(Protocol):

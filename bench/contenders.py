@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, Literal, Protocol
 
-from model.errors import Told
-from probes.attach import Attacher, Attachment, MultiAttacher, Point
-from probes.attach_perf import PerfAttacher
-from probes.bpf_calls import UPROBE_MULTI
-from probes.compiled import KPROBE
-from probes.kernel_side import KernelSide
-from probes.programs import load_prepared
-from probes.recipes import Recipe
+from stalltop.model.errors import Told
+from stalltop.probes.attach import Attacher, Attachment, MultiAttacher, Point
+from stalltop.probes.attach_perf import PerfAttacher
+from stalltop.probes.bpf_calls import UPROBE_MULTI
+from stalltop.probes.compiled import KPROBE
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.programs import load_prepared
+from stalltop.probes.recipes import Recipe
 
 READY_SECONDS: Final = 60.0
 """How long a tool may take to begin, or to end, before it counts as hung."""

@@ -32,11 +32,11 @@ from bench.cpu import cpu_ns
 from bench.figures import Column, Measured
 from bench.spread import Spread, ratio
 from bench.table import Table
-from demo.build import Built
-from demo.caller import Caller
-from probes.attach import Point
-from probes.elf import FoundFunction, read_image
-from probes.placement import places
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.probes.attach import Point
+from stalltop.probes.elf import FoundFunction, read_image
+from stalltop.probes.placement import places
 
 SUMMARY: Final = "ns that tracing adds to a call, against an empty probe pair, bpftrace and a ring buffer"
 _BURST_SECONDS: Final = 0.1

@@ -19,11 +19,11 @@ from bench.figures import Column
 from bench.gpu_loop import LAUNCHES
 from bench.spread import Spread, ratio
 from bench.table import Table
-from demo.build import Built
-from model.errors import Told
-from outputs import call_costs
-from probes.devices import DeviceReader
-from probes.surroundings import nvml_costs
+from stalltop.demo.build import Built
+from stalltop.model.errors import Told
+from stalltop.outputs import call_costs
+from stalltop.probes.devices import DeviceReader
+from stalltop.probes.surroundings import nvml_costs
 
 SUMMARY: Final = "what a loop of CUDA calls on a real GPU loses to stalltop, and what NVML's calls cost"
 OFF, READ, TRACING = "off", "GPU read each second", "traced"

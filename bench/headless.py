@@ -10,8 +10,8 @@ import select
 import sys
 import time
 
-from model.evidence import HOST_LAYER
-from probes.monitor import Monitor
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.probes.monitor import Monitor
 
 
 def main() -> None:

@@ -18,6 +18,11 @@ class Program:
     python: str = sys.executable
 
     @property
+    def module(self) -> str:
+        """What its Python runs: earlier revisions have no package that is named as the program."""
+        return "stalltop" if (self.root / "src").is_dir() else "tui"
+
+    @property
     def launcher(self) -> str:
         """What a person starts."""
         return str(self.root / "stalltop")

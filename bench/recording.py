@@ -15,9 +15,9 @@ from bench.figures import Column, Measured, measured
 from bench.spread import Spread
 from bench.table import Table
 from bench.week import Host, make
-from demo.build import Built
-from store.reading import open_file
-from store.recording import DEFAULT_BYTES, Recording
+from stalltop.demo.build import Built
+from stalltop.store.reading import open_file
+from stalltop.store.recording import DEFAULT_BYTES, Recording
 
 SUMMARY: Final = (
     "a recording of a week: its size, seconds to open it and for a query, and what a window costs"
@@ -67,7 +67,7 @@ def _file(path: Path, windows: int, days: int, *, quick: bool) -> Table:
     table.add("record to it again: open and close, s", _seconds(lambda: Recording(path).close(), rounds), "-")
     for name, sql in _QUERIES.items():
         print(f"recording: {name}", file=sys.stderr)
-        command = [sys.executable, "-P", "-m", "tui", "query", str(path), sql]
+        command = [sys.executable, "-P", "-m", "stalltop", "query", str(path), sql]
         asked = _seconds(partial(_run, command), rounds)
         table.add(f"stalltop query, {name}, s", asked, "2")
     return table

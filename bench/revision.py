@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.program import ROOT
-from model.errors import BadUsage, Told
+from stalltop.model.errors import BadUsage, Told
 
 _GIT_SECONDS: Final = 120.0
 

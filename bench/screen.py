@@ -21,8 +21,8 @@ from bench.figures import Column, measured
 from bench.marks import Marks
 from bench.table import Table
 from bench.terminal import HEIGHT, WIDTH, OnTerminal
-from demo.build import Built
-from model.errors import Told
+from stalltop.demo.build import Built
+from stalltop.model.errors import Told
 
 SUMMARY: Final = (
     "key to paint, CPU and bytes of a refresh, by rows; beside btop and stock widgets; slow lines"

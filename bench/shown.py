@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 from bench.stock import StockApp
-from model.device import Device, Devices, System
-from model.hdr import COUNTERS, indices_of
-from model.histograms import Histograms
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
-from tui.app import RunOptions, run
+from stalltop.model.device import Device, Devices, System
+from stalltop.model.hdr import COUNTERS, indices_of
+from stalltop.model.histograms import Histograms
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
+from stalltop.tui.app import RunOptions, run
 
 TENANTS: Final = 10
 DIFFERENT: Final = 8

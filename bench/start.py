@@ -15,8 +15,8 @@ from bench.program import Program
 from bench.spread import Spread, ratio
 from bench.table import Table
 from bench.terminal import OnTerminal
-from demo.build import Built
-from demo.tenants import DemoTenants
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
 
 SUMMARY: Final = "seconds to the first screen, to the first data and to leave, and what the launcher adds"
 _FIRST_SCREEN: Final = "stalltop"
@@ -49,7 +49,7 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     anew, kept = _Waits(), _Waits()
     for number in range(rounds):
         print(f"start: round {number + 1} of {rounds}", file=sys.stderr)
-        direct = _seconds([program.python, "-P", "-m", "tui", "--version"], program)
+        direct = _seconds([program.python, "-P", "-m", program.module, "--version"], program)
         added.append(_seconds([program.launcher, "--version"], program) - direct)
         cache = folder / f"cache-{number}"
         cache.mkdir(mode=0o700)

@@ -8,11 +8,11 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable, Footer, ProgressBar, Static
 
-from model.pivot import Dimension, Groups, pivot
-from model.source import Source
-from model.window import Window
-from outputs import figures
-from tui.collector import Collector, Tick
+from stalltop.model.pivot import Dimension, Groups, pivot
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.tui.collector import Collector, Tick
 
 COLUMNS: Final = ("calls/s", "p50", "p95", "p99", "max", "total", "share", "errors", "bytes/s", "calls")
 

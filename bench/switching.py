@@ -19,9 +19,9 @@ from typing import Final
 from bench.figures import Column
 from bench.spread import Spread, ratio
 from bench.table import Table
-from demo.build import Built, compiler
-from demo.caller import Caller
-from model.errors import Told
+from stalltop.demo.build import Built, compiler
+from stalltop.demo.caller import Caller
+from stalltop.model.errors import Told
 
 SUMMARY: Final = "what a load of nothing but thread switches loses to tracing of which it is no part"
 _ROOT: Final = Path(__file__).resolve().parent.parent

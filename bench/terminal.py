@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from model.errors import Told
+from stalltop.model.errors import Told
 
 WIDTH, HEIGHT = 120, 40
 WAIT_SECONDS: Final = 120.0

@@ -17,9 +17,9 @@ from bench.figures import Column, measured
 from bench.table import Table
 from bench.terminal import WAIT_SECONDS, OnTerminal
 from bench.workload import OPERATIONS, TENANTS, scenario
-from demo.build import Built
-from demo.tenants import DemoTenants
-from model.errors import Told
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.errors import Told
 
 SUMMARY: Final = "CPU, memory and terminal bytes of the monitor, with and without the screen, by load"
 RATES: Final = (0, 1_000, 50_000, 500_000)
@@ -139,7 +139,7 @@ def _without_screen(seconds: float) -> Watched:
 
 
 def _with_screen(seconds: float, settle: float) -> Watched:
-    with OnTerminal([sys.executable, "-P", "-m", "tui", "live"]) as program:
+    with OnTerminal([sys.executable, "-P", "-m", "stalltop", "live"]) as program:
         program.wait_for("LIVE")
         time.sleep(settle)
         before = program.written_bytes

@@ -14,17 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from model.calls import Calls, KeptCall
-from model.chain import Chain, Fix, Link
-from model.device import Device, DeviceProcess, Devices, System
-from model.evidence import Charge, Evidence, ProcessUse, TenantUse
-from model.hdr import index_of
-from model.histograms import Histograms
-from model.kernels import KernelCount, bucket_of
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
-from store.thinning import MOST_CALLS, TIERS, Tier
-from store.writing import Writer, create
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.chain import Chain, Fix, Link
+from stalltop.model.device import Device, DeviceProcess, Devices, System
+from stalltop.model.evidence import Charge, Evidence, ProcessUse, TenantUse
+from stalltop.model.hdr import index_of
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import KernelCount, bucket_of
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
+from stalltop.store.thinning import MOST_CALLS, TIERS, Tier
+from stalltop.store.writing import Writer, create
 
 HOST: Final = "gpu7"
 _PROCESSES: Final = 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from demo.latencies import Latency
-from demo.scenario import ProcessPlan, Scenario, TenantPlan
+from stalltop.demo.latencies import Latency
+from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan
 
 TENANTS: Final = 10
 OPERATIONS: Final = 40

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import Told
+from stalltop.model.errors import Told
 
 NATIVE = Path(__file__).resolve().parent / "native"
 COMPILE_SECONDS = 120

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from demo.build import Built
-from demo.latencies import TABLE_VARIABLE
-from model.hdr import COUNTERS
-from model.histograms import Histograms
+from stalltop.demo.build import Built
+from stalltop.demo.latencies import TABLE_VARIABLE
+from stalltop.model.hdr import COUNTERS
+from stalltop.model.histograms import Histograms
 
 ANSWER_SECONDS = 60.0
 """How long a command may take unless its caller says otherwise."""

@@ -13,8 +13,8 @@ import signal
 import time
 from pathlib import Path
 
-from model.errors import Told
-from probes.cgroups import layout
+from stalltop.model.errors import Told
+from stalltop.probes.cgroups import layout
 
 MARK = "trusted.stalltop"
 """The attribute: ``own`` (a tenant's cgroup) or ``parent``, and the maker's process id, start time and PID

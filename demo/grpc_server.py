@@ -17,7 +17,7 @@ from h2.connection import H2Connection
 from h2.events import RequestReceived, StreamEnded, WindowUpdated
 from h2.exceptions import ProtocolError
 
-from probes.kubelet.call import UNIMPLEMENTED
+from stalltop.probes.kubelet.call import UNIMPLEMENTED
 
 _PREFIX: Final = struct.Struct(">BI")
 Answer = Callable[[str], bytes | None]

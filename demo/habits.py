@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.tenant import Kind
+from stalltop.model.tenant import Kind
 
 
 @dataclass(frozen=True, slots=True)

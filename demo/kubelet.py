@@ -17,8 +17,8 @@ The file is TOML and is read again at every call, so that pods come, end and are
 A pod without ``uid`` was given its devices and is not started yet; one with ``over = true`` has ended, and
 the runtime still keeps it. The file is best replaced as a whole (written beside it and renamed).
 
-It runs in threads, ``with Node(root, file): …``, or as ``python -m demo.kubelet ROOT FILE``: the sockets are
-below ``root`` as they are below ``/`` on a node.
+It runs in threads, ``with Node(root, file): …``, or as ``python -m stalltop.demo.kubelet ROOT FILE``: the
+sockets are below ``root`` as they are below ``/`` on a node.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from demo.grpc_server import GrpcServer
-from probes.kubelet import cri, pods_api
-from probes.kubelet.folder import FOLDER, SOCKET
-from probes.kubelet.pod_resources import ALLOCATABLE, LIST
-from probes.kubelet.protobuf import Field, encoded
+from stalltop.demo.grpc_server import GrpcServer
+from stalltop.probes.kubelet import cri, pods_api
+from stalltop.probes.kubelet.folder import FOLDER, SOCKET
+from stalltop.probes.kubelet.pod_resources import ALLOCATABLE, LIST
+from stalltop.probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
 EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNTIME_SOCKET)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from demo.build import Built
-from demo.cgroups import pod_uid
-from demo.scenario import PodPlan, ProcessPlan, Scenario
+from stalltop.demo.build import Built
+from stalltop.demo.cgroups import pod_uid
+from stalltop.demo.scenario import PodPlan, ProcessPlan, Scenario
 
 if TYPE_CHECKING:
-    from probes.options import MonitorOptions
+    from stalltop.probes.options import MonitorOptions
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
 """Tells the stand-in library its file; see ``native/nvml.h``."""
@@ -60,7 +60,7 @@ class DemoNode:
         """Show what runs, from now on."""
         self.show(present)
         if self._pods:
-            from demo.kubelet import Node  # what speaks gRPC takes a while to load
+            from stalltop.demo.kubelet import Node  # what speaks gRPC takes a while to load
 
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 

@@ -25,11 +25,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from demo.cgroups import container_id, container_path
-from demo.latencies import How, Latency, Shape
-from model.device_label import parts_of
-from model.errors import BadUsage
-from probes.text import clean
+from stalltop.demo.cgroups import container_id, container_path
+from stalltop.demo.latencies import How, Latency, Shape
+from stalltop.model.device_label import parts_of
+from stalltop.model.errors import BadUsage
+from stalltop.probes.text import clean
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 _NAME = re.compile(r"[A-Za-z_][\w-]*")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from demo.build import cache_folder
+from stalltop.demo.build import cache_folder
 
 _PREFIX: Final = "scratch-"
 

@@ -16,19 +16,19 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from demo import simulated_host as host
-from demo.cgroups import pod_uid
-from demo.habits import HABITS, OTHERS, Act, Habit, Person
-from demo.simulated_activity import simulated_activity
-from demo.simulated_calls import kept_calls
-from demo.simulated_devices import allocations, simulated_devices
-from demo.simulated_kernels import kernels_of
-from model.device import System
-from model.device_label import label_of
-from model.hdr import COUNTERS, HIGHEST_NS
-from model.histograms import Histograms
-from model.tenant import Tenant
-from model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
+from stalltop.demo import simulated_host as host
+from stalltop.demo.cgroups import pod_uid
+from stalltop.demo.habits import HABITS, OTHERS, Act, Habit, Person
+from stalltop.demo.simulated_activity import simulated_activity
+from stalltop.demo.simulated_calls import kept_calls
+from stalltop.demo.simulated_devices import allocations, simulated_devices
+from stalltop.demo.simulated_kernels import kernels_of
+from stalltop.model.device import System
+from stalltop.model.device_label import label_of
+from stalltop.model.hdr import COUNTERS, HIGHEST_NS
+from stalltop.model.histograms import Histograms
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
 
 HOST = "simulated-host"
 PROBE_NS = 700.0

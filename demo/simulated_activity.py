@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from model.activity import ToldActivity, told_activity
-from model.window import Rows
-from probes.activity import TICK_NS
-from probes.operations import FUNCTIONS
+from stalltop.model.activity import ToldActivity, told_activity
+from stalltop.model.window import Rows
+from stalltop.probes.activity import TICK_NS
+from stalltop.probes.operations import FUNCTIONS
 
 _USE_DEVICE: Final = frozenset(function.symbol for function in FUNCTIONS if function.uses_device)
 _MOST_CALLS: Final = 2000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from model.calls import Calls, KeptCall
-from model.evidence import HOST_LAYER
-from model.hdr import lowest_ns
-from model.window import Rows
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.hdr import lowest_ns
+from stalltop.model.window import Rows
 
 SLOW_A_SECOND: Final = 14
 SAMPLES_A_SECOND: Final = 6

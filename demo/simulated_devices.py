@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from demo.simulated_host import Plot
-from model.allocation import Allocation
-from model.device import Device, DeviceProcess, Devices
-from model.tenant import Tenant
+from stalltop.demo.simulated_host import Plot
+from stalltop.model.allocation import Allocation
+from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.tenant import Tenant
 
 _TOTAL_BYTES: Final = 80 << 30
 _OTHERS: Final[dict[str, Any]] = {

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from demo.habits import PEOPLE, PODS, Person
-from model.evidence import (
+from stalltop.demo.habits import PEOPLE, PODS, Person
+from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
     HOST_WORK,
@@ -26,7 +26,7 @@ from model.evidence import (
     Rank,
     TenantUse,
 )
-from model.window import SPLITS, U64, RowKey
+from stalltop.model.window import SPLITS, U64, RowKey
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from model.kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
-from model.window import Rows
+from stalltop.model.kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
+from stalltop.model.window import Rows
 
 _COUNTERS_OF_BUCKET: Final = 32
 """As ``model.kernels`` has it."""

@@ -6,18 +6,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from demo.build import compiler
-from demo.cgroups import hierarchy
-from demo.scenario import Scenario
-from demo.simulated import SimulatedSource
-from demo.simulated_host import PLOTS
-from demo.tenants import DemoTenants
-from model.errors import Told
-from model.source import Source
-from model.tenant import Tenant
-from model.window import Window
-from probes.monitor import Monitor
-from probes.options import MonitorOptions
+from stalltop.demo.build import compiler
+from stalltop.demo.cgroups import hierarchy
+from stalltop.demo.scenario import Scenario
+from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.simulated_host import PLOTS
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.errors import Told
+from stalltop.model.source import Source
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
 
 
 def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:

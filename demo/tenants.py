@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from demo.build import Built, build
-from demo.caller import Caller, CallerFailed
-from demo.cgroups import Cgroups, container_id, container_path
-from demo.latencies import write_table
-from demo.node import DemoNode, Present
-from demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
-from demo.scratch import Scratch
-from model.errors import Told
-from probes.options import MonitorOptions
+from stalltop.demo.build import Built, build
+from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.demo.latencies import write_table
+from stalltop.demo.node import DemoNode, Present
+from stalltop.demo.scenario import ProcessPlan, Scenario, TenantPlan, load_scenario
+from stalltop.demo.scratch import Scratch
+from stalltop.model.errors import Told
+from stalltop.probes.options import MonitorOptions
 
 
 @dataclass(slots=True)

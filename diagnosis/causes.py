@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from model.chain import Severity
+from stalltop.model.chain import Severity
 
 
 @dataclass(frozen=True, slots=True)

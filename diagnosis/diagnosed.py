@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from diagnosis.engine import Diagnosis
-from model.errors import described
-from model.source import Source
-from model.tenant import Tenant
-from model.window import Window
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.model.errors import described
+from stalltop.model.source import Source
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
 
 
 class Diagnosed:

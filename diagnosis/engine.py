@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from diagnosis.causes import CAUSES
-from diagnosis.facts import Facts
-from diagnosis.normals import Normal, Normals
-from diagnosis.rules import RULES
-from diagnosis.series import Series
-from diagnosis.suspicion import Rule, Suspicion
-from diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
-from model.chain import Chain, worst_first
-from model.merging import merge
-from model.window import RowKey, Window
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import Normal, Normals
+from stalltop.diagnosis.rules import RULES
+from stalltop.diagnosis.series import Series
+from stalltop.diagnosis.suspicion import Rule, Suspicion
+from stalltop.diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.merging import merge
+from stalltop.model.window import RowKey, Window
 
 LOOK_SECONDS: Final = 3.0
 """How much of the past rules look at: some steps of a usual training loop, and still soon after a fault."""

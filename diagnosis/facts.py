@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypeVar
 
-from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, BlockIo, Charge, ProcessUse, Rank, TenantUse
-from model.families import Family, kind_of
-from model.pivot import PERCENTS, bounded
-from model.window import SPLITS, OpenCall, RowKey, Window
+from stalltop.model.evidence import (
+    HOST_GAP,
+    HOST_LAYER,
+    HOST_WORK,
+    BlockIo,
+    Charge,
+    ProcessUse,
+    Rank,
+    TenantUse,
+)
+from stalltop.model.families import Family, kind_of
+from stalltop.model.pivot import PERCENTS, bounded
+from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
 
 NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from model.chain import Link, Role
+from stalltop.model.chain import Link, Role
 
 
 class Process(Protocol):

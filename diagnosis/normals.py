@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diagnosis.facts import Facts, Row
-from model.tenant import Tenant
-from model.window import SPLITS, RowKey
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, RowKey
 
 
 class Workload(NamedTuple):

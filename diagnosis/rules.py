@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.gpu.causes import gpu_causes
-from diagnosis.host import events
-from diagnosis.host.own_work import host_bound
-from diagnosis.host.waits import waits
-from diagnosis.suspicion import Rule
+from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.diagnosis.host import events
+from stalltop.diagnosis.host.own_work import host_bound
+from stalltop.diagnosis.host.waits import waits
+from stalltop.diagnosis.suspicion import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     waits,

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from model.evidence import Rank
-from model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
-from model.window import SPLITS, RowKey, Window
+from stalltop.model.evidence import Rank
+from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
+from stalltop.model.window import SPLITS, RowKey, Window
 
 Key = tuple[str, str, int]
 """What, tenant, process id (0: the tenant as a whole)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from diagnosis.facts import Facts
-from model.chain import Fix, Link
-from model.window import RowKey
+from stalltop.diagnosis.facts import Facts
+from stalltop.model.chain import Fix, Link
+from stalltop.model.window import RowKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
 
 MOST_TOLD: Final = 3
 """Finds whose steps are told; those of smaller ones only count where they go the same way."""

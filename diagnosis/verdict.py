@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from diagnosis.causes import CAUSES, Cause
-from diagnosis.facts import Facts
-from diagnosis.suspicion import Rule, Suspicion
-from diagnosis.together import together
-from model.chain import SEVERITIES, Chain, Link, Severity
+from stalltop.diagnosis.causes import CAUSES, Cause
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.suspicion import Rule, Suspicion
+from stalltop.diagnosis.together import together
+from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.5, "critical"),  # the program is at half its speed or worse

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from model.chain import Chain, worst_first
-from model.window import Window
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.window import Window
 
 MUCH: Final = 1.5
 """A loss that changed by less than this factor is called the same: it differs as much between two looks."""

@@ -21,8 +21,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.calls import Calls
-from model.window import Window
+from stalltop.model.calls import Calls
+from stalltop.model.window import Window
 
 LEAST_POINTS: Final = 5
 """Differences that an estimate takes at least."""

@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from model.chain_difference import ChainChange
-from model.difference import Difference, Flags, Floats, Side, of_rows
-from model.pivot import PERCENTS
+from stalltop.model.chain_difference import ChainChange
+from stalltop.model.difference import Difference, Flags, Floats, Side, of_rows
+from stalltop.model.pivot import PERCENTS
 
 _COMPARED: Final[dict[str, Callable[[Floats, float], Flags]]] = {
     ">": operator.gt,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from model.cpu_list import cpus_of, list_of
+from stalltop.model.cpu_list import cpus_of, list_of
 
 UNKNOWN: Final = ""
 _LABEL: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?", re.ASCII)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from model.device import Device
-from model.device_label import UNKNOWN, holds, parts_of
-from model.families import WAITING_PARTS, Family, kind_of
-from model.hosts import host_of
-from model.placing import Labels, Placement, placement
-from model.window import SPLITS, RowKey, Window
+from stalltop.model.device import Device
+from stalltop.model.device_label import UNKNOWN, holds, parts_of
+from stalltop.model.families import WAITING_PARTS, Family, kind_of
+from stalltop.model.hosts import host_of
+from stalltop.model.placing import Labels, Placement, placement
+from stalltop.model.window import SPLITS, RowKey, Window
 
 _WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
 _ON_A_DEVICE: Final = frozenset(

@@ -32,10 +32,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import highest_ns, lowest_ns
-from model.histograms import Histograms
-from model.pivot import PERCENTS, Dimension, Groups, pivot
-from model.window import Window
+from stalltop.model.hdr import highest_ns, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.model.pivot import PERCENTS, Dimension, Groups, pivot
+from stalltop.model.window import Window
 
 Z = 1.96
 """Standard deviations on either side that hold 95 % of a normal distribution."""

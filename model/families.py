@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from model.evidence import HOST_LAYER
+from stalltop.model.evidence import HOST_LAYER
 
 
 class Family(StrEnum):

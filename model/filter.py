@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.device_label import is_wanted, text_of, wanted_of
-from model.expression import MOST_LETTERS, compiled, found
-from model.placing import Labels, placement
-from model.tenant import Tenant
-from model.window import RowKey, Window
+from stalltop.model.device_label import is_wanted, text_of, wanted_of
+from stalltop.model.expression import MOST_LETTERS, compiled, found
+from stalltop.model.placing import Labels, placement
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import RowKey, Window
 
 _UNKNOWN = Tenant(id="", name="", kind="host")
 

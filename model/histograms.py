@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
 
 _GROUPS_AT_ONCE = 64
 """Sums that are worked on together: spread out they take 2 MiB, which stay in the CPU's cache."""

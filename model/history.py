@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from model.chain import Chain
-from model.merging import merge
-from model.packing import Packed, Peak, pack
-from model.window import RowKey, Window
+from stalltop.model.chain import Chain
+from stalltop.model.merging import merge
+from stalltop.model.packing import Packed, Peak, pack
+from stalltop.model.window import RowKey, Window
 
 DEFAULT_BYTES = 64 << 20
 """Memory bound where none is given: 64 MiB."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from model.hdr import COUNTERS, HIGHEST_OF_INDEX, index_of
+from stalltop.model.hdr import COUNTERS, HIGHEST_OF_INDEX, index_of
 
 _COUNTERS_OF_BUCKET: Final = 32
 BUCKETS: Final = COUNTERS // _COUNTERS_OF_BUCKET

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.pivot import Naming
-from model.window import Window
+from stalltop.model.pivot import Naming
+from stalltop.model.window import Window
 
 
 def alike(window: Window) -> Window:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.window import Window
+from stalltop.model.window import Window
 
 _SAME_START: Final = 10.0
 """Seconds by which the time differs at most that two windows say one machine was started at."""

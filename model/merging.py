@@ -10,18 +10,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.calls import Calls, added_calls, with_call_tenants
-from model.chain import worst_first
-from model.device import DeviceProcess, Devices
-from model.evidence import Evidence, added, with_tenants
-from model.histograms import Histograms
-from model.hosts import BETWEEN_HOSTS, hosts_in, with_host
-from model.kernels import added_kernels, with_kernel_tenants
-from model.moving import MovingDevices
-from model.renumbering import renumberings
-from model.tenant import Tenant
-from model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.calls import Calls, added_calls, with_call_tenants
+from stalltop.model.chain import worst_first
+from stalltop.model.device import DeviceProcess, Devices
+from stalltop.model.evidence import Evidence, added, with_tenants
+from stalltop.model.histograms import Histograms
+from stalltop.model.hosts import BETWEEN_HOSTS, hosts_in, with_host
+from stalltop.model.kernels import added_kernels, with_kernel_tenants
+from stalltop.model.moving import MovingDevices
+from stalltop.model.renumbering import renumberings
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
 
 _AT_ONCE = 32
 _Labelled = TypeVar("_Labelled", DeviceActivity, DeviceOverlap, OpenCall)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.device import DEVICE_COUNTERS, Device, Devices
-from model.evidence import (
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.device import DEVICE_COUNTERS, Device, Devices
+from stalltop.model.evidence import (
     KEYS,
     MOST_EVENTS,
     SUMS,

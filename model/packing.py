@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.calls import Calls, pack_calls, unpack_calls
-from model.chain import SEVERITIES, Chain
-from model.evidence import Evidence
-from model.histograms import Histograms
-from model.kernels import KernelCount
-from model.window import U64, RowKey, Rows, Window
+from stalltop.model.calls import Calls, pack_calls, unpack_calls
+from stalltop.model.chain import SEVERITIES, Chain
+from stalltop.model.evidence import Evidence
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import KernelCount
+from stalltop.model.window import U64, RowKey, Rows, Window
 
 _OBJECT_BYTES = 200
 """Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""

@@ -19,13 +19,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.device_label import text_of
-from model.evidence import HOST_LAYER
-from model.hdr import indices_of
-from model.histograms import Histograms
-from model.placing import Placement, placement
-from model.tenant import Tenant
-from model.window import U64, RowKey, Window
+from stalltop.model.device_label import text_of
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.hdr import indices_of
+from stalltop.model.histograms import Histograms
+from stalltop.model.placing import Placement, placement
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import U64, RowKey, Window
 
 Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from model.device import Device, DeviceProcess, MigInstance
-from model.device_label import order_of
-from model.window import RowKey, Window
+from stalltop.model.device import Device, DeviceProcess, MigInstance
+from stalltop.model.device_label import order_of
+from stalltop.model.window import RowKey, Window
 
 Labels = tuple[str, ...]
 """Labels of devices (see ``model.device_label``), in the order of their numbers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from model.device import Devices
+from stalltop.model.device import Devices
 
 
 def uuids_by_label(devices: Devices) -> dict[str, str]:

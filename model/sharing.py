@@ -13,14 +13,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from model.allocation import Allocation
-from model.device import Device, DeviceProcess, MigInstance
-from model.device_label import holds
-from model.device_work import DeviceWork, Done
-from model.placing import processes_on
-from model.tenant import Tenant, is_ended
-from model.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
-from model.window import Window
+from stalltop.model.allocation import Allocation
+from stalltop.model.device import Device, DeviceProcess, MigInstance
+from stalltop.model.device_label import holds
+from stalltop.model.device_work import DeviceWork, Done
+from stalltop.model.placing import processes_on
+from stalltop.model.tenant import Tenant, is_ended
+from stalltop.model.ways import MPS_CLIENT, Hidden, Way, hidden, is_mps, unlisted, way_of
+from stalltop.model.window import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from model.calls import MOST_KEPT, Calls, added_calls
-from model.evidence import tenants_of
-from model.hdr import COUNTERS
-from model.histograms import Histograms
-from model.kernels import MovingKernels
-from model.merging import add_losses, add_open_calls, mean_cost, with_labels
-from model.moving import MovingDevices, MovingEvidence
-from model.packing import Packed, pack
-from model.renumbering import added_labels, renumbered, renumberings, uuids_by_label
-from model.tenant import Tenant
-from model.window import SPLITS, U64, RowKey, Rows, Window
+from stalltop.model.calls import MOST_KEPT, Calls, added_calls
+from stalltop.model.evidence import tenants_of
+from stalltop.model.hdr import COUNTERS
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import MovingKernels
+from stalltop.model.merging import add_losses, add_open_calls, mean_cost, with_labels
+from stalltop.model.moving import MovingDevices, MovingEvidence
+from stalltop.model.packing import Packed, pack
+from stalltop.model.renumbering import added_labels, renumbered, renumberings, uuids_by_label
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
 
 _Columns = NDArray[np.int64]
 _AT_ONCE = 32

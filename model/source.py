@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from model.window import Window
+from stalltop.model.window import Window
 
 
 class Source(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from model.device import Device, DeviceProcess, MigInstance
+from stalltop.model.device import Device, DeviceProcess, MigInstance
 
 Way = Literal["unused", "exclusive", "time-sliced", "mps", "mig", "vgpu", "unknown"]
 """How a device is shared: nobody uses it, one tenant alone does, several do in turns, or at once through MPS;

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.allocation import Allocation
-from model.calls import Calls
-from model.device import Devices, System
-from model.evidence import HOST_LAYER, Evidence
-from model.histograms import Histograms
-from model.kernels import KernelCount
-from model.tenant import Tenant
+from stalltop.model.allocation import Allocation
+from stalltop.model.calls import Calls
+from stalltop.model.device import Devices, System
+from stalltop.model.evidence import HOST_LAYER, Evidence
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import KernelCount
+from stalltop.model.tenant import Tenant
 
 if TYPE_CHECKING:
-    from model.chain import Chain
+    from stalltop.model.chain import Chain
 
 U64 = NDArray[np.uint64]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from model.calls import KeptCall
-from model.chain import Chain
-from model.evidence import Evidence
-from model.kernels import BUCKETS, KernelCount
-from model.window import SPLITS
+from stalltop.model.calls import KeptCall
+from stalltop.model.chain import Chain
+from stalltop.model.evidence import Evidence
+from stalltop.model.kernels import BUCKETS, KernelCount
+from stalltop.model.window import SPLITS
 
 LATEST: Final = 250_000_000_000.0
 """Latest time taken, in Unix seconds: what clocks can be asked to show (the year 9892)."""

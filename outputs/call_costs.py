@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from model.call_cost import CallCost
-from outputs import figures
+from stalltop.model.call_cost import CallCost
+from stalltop.outputs import figures
 
 _HEAD: Final = "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION"
 _ABOUT: Final = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from model.chain import Chain, Fix, Link, Severity
-from model.window import Window
-from outputs import figures
-from outputs.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.chain import Chain, Fix, Link, Severity
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.style import BOLD, DIM, RED, YELLOW, Style
 
 _COLOURS: Final[dict[Severity, str]] = {
     "critical": RED,

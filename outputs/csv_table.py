@@ -11,9 +11,9 @@ import io
 import math
 from typing import Final
 
-from model.window import SPLITS, Window
-from outputs.figures import printable
-from outputs.sheet import Sheet, SheetRow, columns_of
+from stalltop.model.window import SPLITS, Window
+from stalltop.outputs.figures import printable
+from stalltop.outputs.sheet import Sheet, SheetRow, columns_of
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """What a formula begins with; the wide forms are taken for the same by some programs."""

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from model.chain import Chain
-from model.chain_difference import ChainChange, shares
-from model.condition import Condition, Met
-from model.difference import Compared, Side, of_rows
-from model.pivot import PERCENTS
-from model.window import SPLITS, Window
+from stalltop.model.chain import Chain
+from stalltop.model.chain_difference import ChainChange, shares
+from stalltop.model.condition import Condition, Met
+from stalltop.model.difference import Compared, Side, of_rows
+from stalltop.model.pivot import PERCENTS
+from stalltop.model.window import SPLITS, Window
 
 SCHEMA: Final = "stalltop.diff/1"
 """Name and version of the JSON object."""

@@ -8,13 +8,13 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from model.chain_difference import ChainChange, State, shares
-from model.difference import Difference, Side
-from model.window import Window
-from outputs import chain_text, figures
-from outputs.diff_document import Diff
-from outputs.style import BOLD, DIM, RED, YELLOW, Style
-from outputs.text import LEAST_WIDTH
+from stalltop.model.chain_difference import ChainChange, State, shares
+from stalltop.model.difference import Difference, Side
+from stalltop.model.window import Window
+from stalltop.outputs import chain_text, figures
+from stalltop.outputs.diff_document import Diff
+from stalltop.outputs.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.outputs.text import LEAST_WIDTH
 
 MOST_ROWS: Final = 20
 """Rows and faults that are listed where not all are asked for."""

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from model.calls import Calls
-from model.chain import Chain, worst_first
-from model.device import Device
-from model.evidence import Evidence
-from model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
-from model.pivot import PERCENTS, bounded
-from model.sharing import sharings
-from model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
-from outputs.sharing_document import sharing_document, unplaced_document
+from stalltop.model.calls import Calls
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.device import Device
+from stalltop.model.evidence import Evidence
+from stalltop.model.kernels import KernelCount, bucket_highest_ns, bucket_lowest_ns
+from stalltop.model.pivot import PERCENTS, bounded
+from stalltop.model.sharing import sharings
+from stalltop.model.window import LOSSES, SPLITS, Coverage, OpenCall, Rows, Window
+from stalltop.outputs.sharing_document import sharing_document, unplaced_document
 
 SCHEMA = "stalltop.window/1"
 """Name and version of the format."""

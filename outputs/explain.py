@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from model.chain import Chain, worst_first
-from model.window import Window
-from outputs import chain_text, document, figures
-from outputs.sharing_lines import sharing_lines
-from outputs.style import BOLD, DIM, YELLOW, Style
-from outputs.text import LEAST_WIDTH
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.window import Window
+from stalltop.outputs import chain_text, document, figures
+from stalltop.outputs.sharing_lines import sharing_lines
+from stalltop.outputs.style import BOLD, DIM, YELLOW, Style
+from stalltop.outputs.text import LEAST_WIDTH
 
 SCHEMA: Final = "stalltop.explain/1"
 """Name and version of the JSON object."""

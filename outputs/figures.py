@@ -12,7 +12,7 @@ import time
 
 from rich.cells import cell_len, set_cell_size
 
-from model.device import System
+from stalltop.model.device import System
 
 DURATION_WIDTH = 6
 COUNT_WIDTH = 5

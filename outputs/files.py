@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from model.errors import BadUsage, Told
+from stalltop.model.errors import BadUsage, Told
 
 _LOGS: Final = ("-wal", "-journal")
 """Beside a SQLite file that was not closed. SQLite takes them for those of any file that has the name."""

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, HIGHEST_NS
-from model.histograms import Histograms
+from stalltop.model.hdr import COUNTERS, HIGHEST_NS
+from stalltop.model.histograms import Histograms
 
 _COMPRESSED = struct.Struct(">ii")
 """Cookie, length of the compressed data."""

@@ -9,14 +9,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from model.chain import Chain, Fix, worst_first
-from model.window import SPLITS, Window
-from outputs import chain_text, figures
-from outputs.html_style import STYLE
-from outputs.html_text import Html, joined, tag
-from outputs.sheet import Column, Sheet, SheetRow, columns_of, others, parts
-from outputs.style import Style
-from outputs.text import counted, host, remarks
+from stalltop.model.chain import Chain, Fix, worst_first
+from stalltop.model.window import SPLITS, Window
+from stalltop.outputs import chain_text, figures
+from stalltop.outputs.html_style import STYLE
+from stalltop.outputs.html_text import Html, joined, tag
+from stalltop.outputs.sheet import Column, Sheet, SheetRow, columns_of, others, parts
+from stalltop.outputs.style import Style
+from stalltop.outputs.text import counted, host, remarks
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What the page may do: be styled by what is in it."""

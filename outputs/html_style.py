@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.window import SPLITS
+from stalltop.model.window import SPLITS
 
 _LIGHT: Final = dict(
     zip(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from outputs.figures import printable
+from stalltop.outputs.figures import printable
 
 _EMPTY: Final = ("br", "meta")
 """Elements that have no end."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.sharing import Sharing
-from model.window import Window
-from outputs import figures
-from outputs.figures import printable
+from stalltop.model.sharing import Sharing
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.figures import printable
 
 _NOBODY: Final = "nobody"
 _NOT_KNOWN: Final = "who uses it is not known"

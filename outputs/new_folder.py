@@ -10,8 +10,8 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from model.errors import BadUsage, Told
-from outputs.files import Taken, sync_folder
+from stalltop.model.errors import BadUsage, Told
+from stalltop.outputs.files import Taken, sync_folder
 
 
 @contextlib.contextmanager

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from outputs.places import state_directory
-from outputs.private_file import Unsuitable, read_regular, replace_file
+from stalltop.outputs.places import state_directory
+from stalltop.outputs.private_file import Unsuitable, read_regular, replace_file
 
 FORMAT: Final = "stalltop normals"
 VERSION: Final = 1

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment, Segments
 
-from model.errors import Told
+from stalltop.model.errors import Told
 
 CONVERTER: Final = "rsvg-convert"
 INSTALL: Final = f"needs {CONVERTER}: install librsvg2-bin (Debian, Ubuntu) or librsvg2-tools (Fedora)"

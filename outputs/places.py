@@ -8,7 +8,7 @@ import re
 import time
 from pathlib import Path
 
-from model.window import Window
+from stalltop.model.window import Window
 
 SUFFIX = ".stalltop"
 """File name ending of saved windows."""

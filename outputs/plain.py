@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from model.evidence import Signed
+from stalltop.model.evidence import Signed
 
 T = TypeVar("T")
 

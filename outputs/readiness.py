@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from model.finding import Finding, Verdict, can_trace
+from stalltop.model.finding import Finding, Verdict, can_trace
 
 SCHEMA = "stalltop.readiness/1"
 

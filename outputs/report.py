@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from model.chain import worst_first
-from model.window import Window
-from outputs import chain_text
-from outputs.figures import moment, printable
-from outputs.sheet import Sheet, others, sheet_lines
-from outputs.style import Style
-from outputs.text import facts, remarks
+from stalltop.model.chain import worst_first
+from stalltop.model.window import Window
+from stalltop.outputs import chain_text
+from stalltop.outputs.figures import moment, printable
+from stalltop.outputs.sheet import Sheet, others, sheet_lines
+from stalltop.outputs.style import Style
+from stalltop.outputs.text import facts, remarks
 
 LEAST_WIDTH: Final = 80
 """Columns that are taken at least."""

@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from model.allocation import Allocation
-from model.calls import Calls, KeptCall
-from model.chain import Chain
-from model.device import Devices, System
-from model.errors import BadUsage, Told
-from model.evidence import Evidence
-from model.histograms import Histograms
-from model.kernels import KernelCount
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
-from outputs import bounds, hdr_payload
-from outputs.plain import from_plain, integer, named_tuple, number, text, to_plain
-from outputs.recognise import recognised
+from stalltop.model.allocation import Allocation
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.chain import Chain
+from stalltop.model.device import Devices, System
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.evidence import Evidence
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import KernelCount
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.outputs import bounds, hdr_payload
+from stalltop.outputs.plain import from_plain, integer, named_tuple, number, text, to_plain
+from stalltop.outputs.recognise import recognised
 
 FORMAT = "stalltop"
 VERSION = 1

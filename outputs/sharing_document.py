@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from model.sharing import Holding, Sharer, Sharing, unplaced
-from model.window import Window
-from outputs.sharing_text import statement
+from stalltop.model.sharing import Holding, Sharer, Sharing, unplaced
+from stalltop.model.window import Window
+from stalltop.outputs.sharing_text import statement
 
 
 def sharing_document(sharing: Sharing, window: Window) -> dict[str, Any]:

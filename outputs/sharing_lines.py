@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from model.sharing import Sharing, sharings
-from model.window import Window
-from outputs import mig_lines, sharing_table, sharing_text
-from outputs.figures import printable
-from outputs.style import BOLD, DIM, YELLOW, Style
+from stalltop.model.sharing import Sharing, sharings
+from stalltop.model.window import Window
+from stalltop.outputs import mig_lines, sharing_table, sharing_text
+from stalltop.outputs.figures import printable
+from stalltop.outputs.style import BOLD, DIM, YELLOW, Style
 
 MOST_TENANTS: Final = 20
 """Tenants of a device that are listed; how many more there are is said."""

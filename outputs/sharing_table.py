@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from model.sharing import Sharer, Sharing
-from model.window import Window
-from outputs import figures, sharing_text
+from stalltop.model.sharing import Sharer, Sharing
+from stalltop.model.window import Window
+from stalltop.outputs import figures, sharing_text
 
 COLUMNS: Final[Mapping[str, int]] = {
     "calls/s": 7,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from model.device import Device
-from model.sharing import Holding, Sharer, Sharing, Use, Why
-from model.ways import Way, unnamed, users_of, way_of
-from model.window import Window
-from outputs import figures
-from outputs.chain_text import name_of
+from stalltop.model.device import Device
+from stalltop.model.sharing import Holding, Sharer, Sharing, Use, Why
+from stalltop.model.ways import Way, unnamed, users_of, way_of
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of
 
 WORDS: Final[Mapping[Way, str]] = {
     "unused": "nobody",

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from rich.cells import cell_len
 
-from model.pivot import Dimension, Groups, pivot
-from model.window import SPLITS, Window
-from outputs import figures
-from outputs.style import BOLD, Style
+from stalltop.model.pivot import Dimension, Groups, pivot
+from stalltop.model.window import SPLITS, Window
+from stalltop.outputs import figures
+from stalltop.outputs.style import BOLD, Style
 
 _LARGEST: Final = len("runqueue 99% ")
 """Columns of the terminal that one part of the time takes at most."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len
 
-from model.chain import worst_first
-from model.device import Device
-from model.pivot import Dimension, Groups, pivot
-from model.window import LOSSES, SPLITS, Missing, OpenCall, Window
-from outputs import chain_text, figures
-from outputs.sharing_lines import sharing_lines
-from outputs.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.chain import worst_first
+from stalltop.model.device import Device
+from stalltop.model.pivot import Dimension, Groups, pivot
+from stalltop.model.window import LOSSES, SPLITS, Missing, OpenCall, Window
+from stalltop.outputs import chain_text, figures
+from stalltop.outputs.sharing_lines import sharing_lines
+from stalltop.outputs.style import BOLD, DIM, RED, YELLOW, Style
 
 MOST_ROWS = 20
 """Rows of each table; the rest is counted in a line below it."""

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.bpf_calls import delete_all, fill_queue
-from probes.layout import (
+from stalltop.probes.bpf_calls import delete_all, fill_queue
+from stalltop.probes.layout import (
     DEPTH,
     DEVICE_SHIFT,
     FUNCTIONS,
@@ -26,9 +26,9 @@ from probes.layout import (
     TICK_SHIFT,
     TICKS,
 )
-from probes.operations import Function
-from probes.programs import Programs
-from probes.raw import RawActivities, RawActivity
+from stalltop.probes.operations import Function
+from stalltop.probes.programs import Programs
+from stalltop.probes.raw import RawActivities, RawActivity
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.bpf_calls import delete, fill_queue, look_at_all
-from probes.layout import HEAPS, PIECE, PIECE_BYTES
-from probes.programs import Programs
-from probes.raw import RawHeld
+from stalltop.probes.bpf_calls import delete, fill_queue, look_at_all
+from stalltop.probes.layout import HEAPS, PIECE, PIECE_BYTES
+from stalltop.probes.programs import Programs
+from stalltop.probes.raw import RawHeld
 
 _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 

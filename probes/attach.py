@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from probes.bpf_calls import attach_uprobe_multi
+from stalltop.probes.bpf_calls import attach_uprobe_multi
 
 _CLOSERS: Final = 32
 """Descriptors closed at the same time."""

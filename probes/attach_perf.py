@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.errors import CannotTrace
-from probes.attach import Attachment, Point
-from probes.bpf_calls import attach_perf_event, open_uprobe_event
-from probes.perf_close import Closer
+from stalltop.model.errors import CannotTrace
+from stalltop.probes.attach import Attachment, Point
+from stalltop.probes.bpf_calls import attach_perf_event, open_uprobe_event
+from stalltop.probes.perf_close import Closer
 
 _PMU = Path("/sys/bus/event_source/devices/uprobe")
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from model.evidence import BlockIo
-from probes.host_events import RawBlockIo
-from probes.owners import HOST, Owner, Owners
-from probes.pressure import Pressed, Pressures
-from probes.text import clean
+from stalltop.model.evidence import BlockIo
+from stalltop.probes.host_events import RawBlockIo
+from stalltop.probes.owners import HOST, Owner, Owners
+from stalltop.probes.pressure import Pressed, Pressures
+from stalltop.probes.text import clean
 
 MOST_PROCESSES: Final = 64
 """Records told by process, those that took longest; the rest is told by device alone."""

@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import CannotTrace, UnsafeToTrace
-from probes import layout
-from probes.attach import Attachment, Point
-from probes.calibration import Measured, OwnFunction
-from probes.operations import Function
-from probes.slots import Slots
+from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.probes import layout
+from stalltop.probes.attach import Attachment, Point
+from stalltop.probes.calibration import Measured, OwnFunction
+from stalltop.probes.operations import Function
+from stalltop.probes.slots import Slots
 
 OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
 """The function that is called here. Its operation is above every real one."""

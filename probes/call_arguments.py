@@ -11,8 +11,8 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from probes.layout import TOLD
-from probes.operations import FUNCTIONS, KINDS
+from stalltop.probes.layout import TOLD
+from stalltop.probes.operations import FUNCTIONS, KINDS
 
 _Arguments = Sequence[int]
 _Told = Callable[[_Arguments], str]

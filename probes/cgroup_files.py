@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from probes.cgroups import Mount
+from stalltop.probes.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
 """From here on a limit of cgroup v1 says that there is none."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.raw import OTHERS
+from stalltop.probes.raw import OTHERS
 
 LEAST_NS: Final = 100_000
 """Less time than this, of one operation and one part of its split, is told of nobody."""

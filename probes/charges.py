@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.bpf_calls import delete_all, fill_queue
-from probes.charge_folding import fold
-from probes.raw import RawCharge
+from stalltop.probes.bpf_calls import delete_all, fill_queue
+from stalltop.probes.charge_folding import fold
+from stalltop.probes.raw import RawCharge
 
 KEEP_SECONDS: Final = 10.0
 """How long an element is kept that nothing is added to."""

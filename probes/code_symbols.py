@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.elf import Unreadable, function_symbols, symbol_name
-from probes.registrations import registrations
+from stalltop.probes.elf import Unreadable, function_symbols, symbol_name
+from stalltop.probes.registrations import registrations
 
 _KEPT_FILES: Final = 8
 _LINE: Final = re.compile(

@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from model.window import U64
-from probes.bpf_calls import delete, fill_queue
-from probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState
-from probes.programs import Programs
-from probes.raw import RawRank
+from stalltop.model.window import U64
+from stalltop.probes.bpf_calls import delete, fill_queue
+from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState
+from stalltop.probes.programs import Programs
+from stalltop.probes.raw import RawRank
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
 """Entries of a rank that can be relied on: the one before them may be written over this moment."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from probes.bpf_calls import Refused, create_map, load_program
+from stalltop.probes.bpf_calls import Refused, create_map, load_program
 
 _MAGIC: Final = b"stalltop-programs 1 "
 """What a file begins with; then the digest of all after that line, in hexadecimal digits."""

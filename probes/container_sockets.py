@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from probes.host_files import inside
-from probes.tenant_names import Names, docker_names
-from probes.unix_socket import connected, peer_uid, why_no_socket
+from stalltop.probes.host_files import inside
+from stalltop.probes.tenant_names import Names, docker_names
+from stalltop.probes.unix_socket import connected, peer_uid, why_no_socket
 
 SOCKETS: Final = ("run/docker.sock", "run/podman/podman.sock")
 """Of root's daemons, below the root of the host's files."""

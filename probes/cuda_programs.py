@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from probes.bpf_calls import get, put
-from probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Watched
-from probes.operations import DRIVER
-from probes.process_maps import libraries_of, pids
+from stalltop.probes.bpf_calls import get, put
+from stalltop.probes.layout import CUDA_PROGRAM, PROGRAM_DEVICES, Watched
+from stalltop.probes.operations import DRIVER
+from stalltop.probes.process_maps import libraries_of, pids
 
 
 class CudaProgram(NamedTuple):

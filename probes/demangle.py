@@ -13,8 +13,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from probes.mangled import BINARY, NUMBER, OPERATORS, QUALIFIERS, SUFFIXES, UNARY, NotUnderstood, Type
-from probes.mangled_types import Name, TypeReader
+from stalltop.probes.mangled import (
+    BINARY,
+    NUMBER,
+    OPERATORS,
+    QUALIFIERS,
+    SUFFIXES,
+    UNARY,
+    NotUnderstood,
+    Type,
+)
+from stalltop.probes.mangled_types import Name, TypeReader
 
 _CLONE: Final = re.compile(r"(?:\.[A-Za-z_][A-Za-z_0-9]*|\.\d+)+")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from model.device import DeviceProcess, Devices
-from model.window import Missing
-from probes.host_files import sees_host_pids
+from stalltop.model.device import DeviceProcess, Devices
+from stalltop.model.window import Missing
+from stalltop.probes.host_files import sees_host_pids
 
 OTHER_NUMBERS: Final = Missing(
     "processes on GPUs",

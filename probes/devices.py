@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from model.call_cost import CallCost
-from model.device import DEVICE_COUNTERS, Device, Devices
-from probes.nvml_link import NO_LIBRARY, Link, library_there
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import DEVICE_COUNTERS, Device, Devices
+from stalltop.probes.nvml_link import NO_LIBRARY, Link, library_there
 
 PATIENCE_SECONDS: Final = 0.3
 """How long a read waits for figures of now; eight GPUs take some tens of ms."""

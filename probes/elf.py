@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.operations import Function, match
+from stalltop.probes.operations import Function, match
 
 _MACHINES: Final = {62: "x86_64", 183: "aarch64"}
 _OTHERS: Final = {3: "i386", 21: "ppc64", 22: "s390", 40: "arm", 243: "riscv"}

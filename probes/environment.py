@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from probes.elf import Unreadable, data_symbol
+from stalltop.probes.elf import Unreadable, data_symbol
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20

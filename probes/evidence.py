@@ -7,23 +7,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final, Protocol
 
-from model.activity import MOST_TENANTS, ToldActivity, told_activity
-from model.device_label import UNKNOWN
-from model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
-from model.tenant import Tenant
-from model.window import SPLITS
-from probes import operations
-from probes.activity import TICK_NS
-from probes.block_io import BlockIoNames
-from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
-from probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
-from probes.owners import Owner, Owners
-from probes.pressure import Pressed, Pressures
-from probes.process_names import ProcessNames
-from probes.process_use import ProcessUses, SwapReader, Use
-from probes.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
-from probes.socket_owners import SocketOwners
-from probes.tenants import Tenants
+from stalltop.model.activity import MOST_TENANTS, ToldActivity, told_activity
+from stalltop.model.device_label import UNKNOWN
+from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS
+from stalltop.probes import operations
+from stalltop.probes.activity import TICK_NS
+from stalltop.probes.block_io import BlockIoNames
+from stalltop.probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
+from stalltop.probes.owners import Owner, Owners
+from stalltop.probes.pressure import Pressed, Pressures
+from stalltop.probes.process_names import ProcessNames
+from stalltop.probes.process_use import ProcessUses, SwapReader, Use
+from stalltop.probes.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
+from stalltop.probes.socket_owners import SocketOwners
+from stalltop.probes.tenants import Tenants
 
 MOST_CULPRITS: Final = 64
 """Processes that are looked at because they took the time of others: those that took most."""

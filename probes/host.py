@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import psutil
 
-from model.device import System
-from probes.clock import clock_error_ns
-from probes.host_pressure import HostPressure
+from stalltop.model.device import System
+from stalltop.probes.clock import clock_error_ns
+from stalltop.probes.host_pressure import HostPressure
 
 
 class HostReader:

@@ -15,15 +15,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import CannotTrace
-from probes.attach import close_together
-from probes.bpf_calls import attach_raw_tracepoint, get, take_all
-from probes.compiled import RAW_TRACEPOINT
-from probes.host_parts import BLOCK_CGROUP, PARTS, Part
-from probes.programs import load_prepared, pid_namespace
-from probes.recipes import Recipe, source_text
-from probes.task_offsets import KernelTypes, NoTypes
-from probes.text import clean
+from stalltop.model.errors import CannotTrace
+from stalltop.probes.attach import close_together
+from stalltop.probes.bpf_calls import attach_raw_tracepoint, get, take_all
+from stalltop.probes.compiled import RAW_TRACEPOINT
+from stalltop.probes.host_parts import BLOCK_CGROUP, PARTS, Part
+from stalltop.probes.programs import load_prepared, pid_namespace
+from stalltop.probes.recipes import Recipe, source_text
+from stalltop.probes.task_offsets import KernelTypes, NoTypes
+from stalltop.probes.text import clean
 
 _DROPPED: Final = "dropped"
 """The array with the only count of what did not fit."""

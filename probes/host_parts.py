@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from probes import host_layout
+from stalltop.probes import host_layout
 
 
 @dataclass(frozen=True, slots=True)

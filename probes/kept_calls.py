@@ -18,12 +18,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, lowest_ns
-from model.histograms import Histograms
-from probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
-from probes.programs import Programs
-from probes.raw import RawKeptCall
-from probes.slots import split_up
+from stalltop.model.hdr import COUNTERS, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
+from stalltop.probes.programs import Programs
+from stalltop.probes.raw import RawKeptCall
+from stalltop.probes.slots import split_up
 
 SLOW_A_SECOND: Final = 160
 """Slow calls that are kept at most, of all slots."""

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from probes.code_symbols import CodeSymbols
-from probes.demangle import demangled
-from probes.kernels import RawKernel
-from probes.operations import RUNTIME, operation
-from probes.text import ELLIPSIS, clean
+from stalltop.probes.code_symbols import CodeSymbols
+from stalltop.probes.demangle import demangled
+from stalltop.probes.kernels import RawKernel
+from stalltop.probes.operations import RUNTIME, operation
+from stalltop.probes.text import ELLIPSIS, clean
 
 MOST_NAME_BYTES: Final = 4096
 """Read of a name, mangled; longer ones are cut."""

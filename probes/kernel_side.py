@@ -9,26 +9,26 @@ from typing import Final, Literal
 
 import numpy as np
 
-from model.errors import CannotTrace, UnsafeToTrace
-from model.progress import Progress
-from probes import layout
-from probes.activity import Activities
-from probes.allocations import Allocations
-from probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
-from probes.attach_perf import PerfAttacher
-from probes.bpf_calls import attach_raw_tracepoint, missed_runs, put
-from probes.calibrating import OWN, calibrate
-from probes.charges import Charges
-from probes.communicators import Communicators
-from probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program, tell_older, users_of_driver
-from probes.kept_calls import KeptCalls
-from probes.kernels import Kernels, RawKernel, inherited_name, runs_program
-from probes.open_calls import OpenCalls, RawOpenCall
-from probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
-from probes.programs import RING_BYTES, Programs, check_host, explained, load
-from probes.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
-from probes.slots import Counts, SlotKey, Slots
-from probes.task_offsets import NoTypes, TaskOffsets, knows_uprobe_multi, task_offsets
+from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.model.progress import Progress
+from stalltop.probes import layout
+from stalltop.probes.activity import Activities
+from stalltop.probes.allocations import Allocations
+from stalltop.probes.attach import Attacher, Attachment, MultiAttacher, Point, close_together
+from stalltop.probes.attach_perf import PerfAttacher
+from stalltop.probes.bpf_calls import attach_raw_tracepoint, missed_runs, put
+from stalltop.probes.calibrating import OWN, calibrate
+from stalltop.probes.charges import Charges
+from stalltop.probes.communicators import Communicators
+from stalltop.probes.cuda_programs import NO_PROGRAM, CudaProgram, cuda_program, tell_older, users_of_driver
+from stalltop.probes.kept_calls import KeptCalls
+from stalltop.probes.kernels import Kernels, RawKernel, inherited_name, runs_program
+from stalltop.probes.open_calls import OpenCalls, RawOpenCall
+from stalltop.probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
+from stalltop.probes.programs import RING_BYTES, Programs, check_host, explained, load
+from stalltop.probes.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
+from stalltop.probes.slots import Counts, SlotKey, Slots
+from stalltop.probes.task_offsets import NoTypes, TaskOffsets, knows_uprobe_multi, task_offsets
 
 __all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 

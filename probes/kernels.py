@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.histograms import Histograms
-from model.kernels import BUCKETS as KNOWN_BUCKETS
-from model.kernels import bucket_highest_ns, bucket_lowest_ns
-from probes.bpf_calls import delete_all, fill_queue, get
-from probes.layout import (
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import BUCKETS as KNOWN_BUCKETS
+from stalltop.model.kernels import bucket_highest_ns, bucket_lowest_ns
+from stalltop.probes.bpf_calls import delete_all, fill_queue, get
+from stalltop.probes.layout import (
     BUCKETS,
     DEVICE_SHIFT,
     FUNCTION_KEY,
@@ -28,8 +28,8 @@ from probes.layout import (
     REGISTERED,
     TOLD_PROGRAM,
 )
-from probes.programs import Programs, pid_namespace
-from probes.slots import SlotKey
+from stalltop.probes.programs import Programs, pid_namespace
+from stalltop.probes.slots import SlotKey
 
 _LOWEST: Final = np.array([bucket_lowest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
 _HIGHEST: Final = np.array([bucket_highest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)

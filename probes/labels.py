@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from model.tenant import MOST_LABELS
-from probes.text import clean
+from stalltop.model.tenant import MOST_LABELS
+from stalltop.probes.text import clean
 
 Labels = tuple[tuple[str, str], ...]
 _OF_MACHINERY: Final = ("io.kubernetes.", "annotation.", "org.opencontainers.image.", "io.buildah.")

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from model.hdr import COUNTERS
+from stalltop.model.hdr import COUNTERS
 
 SPLITS: Final = 10
 """Parts that the time of a call is split into."""

@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from model.window import Library, Missing
-from probes.file_identity import FileIdentity
-from probes.operations import DRIVER, RUNTIME
-from probes.probed_file import Attach, ProbedFile, Version
-from probes.process_maps import Mapping, libraries_of, program_of
-from probes.processes import Processes
-from probes.static_runtime import has_static_runtime
-from probes.text import clean
+from stalltop.model.window import Library, Missing
+from stalltop.probes.file_identity import FileIdentity
+from stalltop.probes.operations import DRIVER, RUNTIME
+from stalltop.probes.probed_file import Attach, ProbedFile, Version
+from stalltop.probes.process_maps import Mapping, libraries_of, program_of
+from stalltop.probes.processes import Processes
+from stalltop.probes.static_runtime import has_static_runtime
+from stalltop.probes.text import clean
 
 LINGER_SECONDS: Final = 5.0
 """How long a file keeps its probes when nobody uses it. They hold its file system, and break programs that

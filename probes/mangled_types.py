@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from probes.mangled import BUILTIN, QUALIFIERS, STANDARD, NotUnderstood, Reader, Type, pointed
+from stalltop.probes.mangled import BUILTIN, QUALIFIERS, STANDARD, NotUnderstood, Reader, Type, pointed
 
 _SEQUENCE: Final = re.compile(r"([0-9A-Z]*)_")
 _TEMPLATE: Final = re.compile(r"T([0-9]*)_")

@@ -12,37 +12,37 @@ from dataclasses import replace
 
 import numpy as np
 
-from model.calls import Calls
-from model.device import Devices
-from model.device_label import UNKNOWN
-from model.errors import CannotTrace
-from model.evidence import HOST_LAYER, Evidence
-from model.histograms import Histograms
-from model.kernels import KernelCount, added_kernels
-from model.merging import longest_ended
-from model.tenant import Tenant
-from model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
-from probes import operations
-from probes.cuda_programs import NO_PROGRAM, CudaProgram
-from probes.device_owners import OTHER_NUMBERS, holders, listed, numbered_otherwise, with_owners
-from probes.devices import DeviceReader
-from probes.evidence import EvidenceReader
-from probes.host import HostReader
-from probes.kernel_names import KernelNames
-from probes.kernel_side import Counts, KernelSide, SlotKey
-from probes.kernels import RawKernel
-from probes.kubelet.device_ids import uuids_of, with_uuids
-from probes.kubelet.reader import KubeletReader
-from probes.layout import HOST_WORK
-from probes.libraries import Libraries
-from probes.open_calls import RawOpenCall
-from probes.options import MonitorOptions
-from probes.process_devices import ProcessDevices
-from probes.process_names import ProcessNames
-from probes.process_watch import ProcessWatch, is_alive
-from probes.tenants import Tenants, process_name
-from probes.text import clean
-from probes.told_calls import told_calls
+from stalltop.model.calls import Calls
+from stalltop.model.device import Devices
+from stalltop.model.device_label import UNKNOWN
+from stalltop.model.errors import CannotTrace
+from stalltop.model.evidence import HOST_LAYER, Evidence
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import KernelCount, added_kernels
+from stalltop.model.merging import longest_ended
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
+from stalltop.probes import operations
+from stalltop.probes.cuda_programs import NO_PROGRAM, CudaProgram
+from stalltop.probes.device_owners import OTHER_NUMBERS, holders, listed, numbered_otherwise, with_owners
+from stalltop.probes.devices import DeviceReader
+from stalltop.probes.evidence import EvidenceReader
+from stalltop.probes.host import HostReader
+from stalltop.probes.kernel_names import KernelNames
+from stalltop.probes.kernel_side import Counts, KernelSide, SlotKey
+from stalltop.probes.kernels import RawKernel
+from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
+from stalltop.probes.kubelet.reader import KubeletReader
+from stalltop.probes.layout import HOST_WORK
+from stalltop.probes.libraries import Libraries
+from stalltop.probes.open_calls import RawOpenCall
+from stalltop.probes.options import MonitorOptions
+from stalltop.probes.process_devices import ProcessDevices
+from stalltop.probes.process_names import ProcessNames
+from stalltop.probes.process_watch import ProcessWatch, is_alive
+from stalltop.probes.tenants import Tenants, process_name
+from stalltop.probes.text import clean
+from stalltop.probes.told_calls import told_calls
 
 LOOK_SECONDS = 0.2
 """How often new libraries are looked for: a process is traced well within a second of its start."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from model.window import Missing
-from probes.container_sockets import ContainerSockets
-from probes.jobs import job_of
-from probes.tenant_names import NameFiles, Names
-from probes.tenant_patterns import Identity
+from stalltop.model.window import Missing
+from stalltop.probes.container_sockets import ContainerSockets
+from stalltop.probes.jobs import job_of
+from stalltop.probes.tenant_names import NameFiles, Names
+from stalltop.probes.tenant_patterns import Identity
 
 USERS_THREADS: Final = 8
 """Threads for what users keep; users share one where there are more of them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from probes.tenant_names import read_regular
-from probes.text import clean
+from stalltop.probes.tenant_names import read_regular
+from stalltop.probes.text import clean
 
 FILE: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
 """Below the root of the host's files: ``nvidia.com/…=…`` a line."""

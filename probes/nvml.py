@@ -17,12 +17,12 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from model.call_cost import CallCost
-from model.device import Device
-from probes.nvml_asking import Asking, GpuGone, NoAnswer, NvmlUnavailable
-from probes.nvml_events import XidWatch
-from probes.nvml_gpu import Gpu
-from probes.text import clean
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import Device
+from stalltop.probes.nvml_asking import Asking, GpuGone, NoAnswer, NvmlUnavailable
+from stalltop.probes.nvml_events import XidWatch
+from stalltop.probes.nvml_gpu import Gpu
+from stalltop.probes.text import clean
 
 MOST_GPUS: Final = 256
 """No more than this are looked at, whatever the driver says."""

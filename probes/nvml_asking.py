@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from model.call_cost import CallCost
-from probes.text import clean
+from stalltop.model.call_cost import CallCost
+from stalltop.probes.text import clean
 
 LATEST: Final = 256
 """Durations that are kept of each function."""

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 from typing import Any, Final
 
-from probes.nvml_asking import Asking
+from stalltop.probes.nvml_asking import Asking
 
 _MOST_AT_ONCE: Final = 64
 """Events taken in one look: a GPU that reports them without end does not hold up the rest."""

@@ -6,7 +6,7 @@ import contextlib
 import math
 from typing import Any, Final
 
-from probes.nvml_asking import Asking, NoAnswer
+from stalltop.probes.nvml_asking import Asking, NoAnswer
 
 METRICS: Final = (
     (2, "sm_active_percent", 1.0, 100.0),

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from model.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
-from probes import nvml_mig
-from probes.nvml_asking import Asking, NoAnswer, slowed
-from probes.nvml_gpm import METRICS, Gpm
-from probes.nvml_processes import LISTS, Samples, listed, together
-from probes.nvml_questions import NOT_GIVEN
-from probes.nvml_readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
-from probes.text import clean
+from stalltop.model.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
+from stalltop.probes import nvml_mig
+from stalltop.probes.nvml_asking import Asking, NoAnswer, slowed
+from stalltop.probes.nvml_gpm import METRICS, Gpm
+from stalltop.probes.nvml_processes import LISTS, Samples, listed, together
+from stalltop.probes.nvml_questions import NOT_GIVEN
+from stalltop.probes.nvml_readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
+from stalltop.probes.text import clean
 
 AGED_SECONDS: Final = 3.0
 """Figures older than this, and than the rhythm of their reading, are told with their age."""

@@ -46,7 +46,7 @@ def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.en
 
 def _path() -> str:
     """Where that process finds what this one is made of, wherever it was begun."""
-    own = str(Path(__file__).resolve().parent.parent)
+    own = str(Path(__file__).absolute().parents[2])
     return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
 
 
@@ -58,7 +58,7 @@ class Link:
         """``environment``: what is set for it beside this process's own."""
         self._buffer = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "probes.nvml_process"],
+            [sys.executable, "-P", "-m", "stalltop.probes.nvml_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from model.device import DeviceProcess, MigInstance
-from probes.nvml_asking import Asking, NoAnswer
-from probes.nvml_processes import listed, together
-from probes.nvml_questions import memory
-from probes.text import clean
+from stalltop.model.device import DeviceProcess, MigInstance
+from stalltop.probes.nvml_asking import Asking, NoAnswer
+from stalltop.probes.nvml_processes import listed, together
+from stalltop.probes.nvml_questions import memory
+from stalltop.probes.text import clean
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ import sys
 import time
 from typing import Any, BinaryIO, Final
 
-from probes.nvml import Nvml
-from probes.nvml_asking import NvmlUnavailable
-from probes.text import clean
+from stalltop.probes.nvml import Nvml
+from stalltop.probes.nvml_asking import NvmlUnavailable
+from stalltop.probes.text import clean
 
 RETRY_SECONDS: Final = 15.0
 """How often a driver that was not there is looked for again."""

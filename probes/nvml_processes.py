@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from model.device import DeviceProcess
-from probes.nvml_asking import Asking, NoAnswer
-from probes.nvml_questions import NOT_GIVEN
+from stalltop.model.device import DeviceProcess
+from stalltop.probes.nvml_asking import Asking, NoAnswer
+from stalltop.probes.nvml_questions import NOT_GIVEN
 
 LISTS: Final = (
     ("compute processes", "Compute", "C"),

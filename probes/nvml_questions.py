@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from probes.nvml_asking import Asking, NoAnswer
+from stalltop.probes.nvml_asking import Asking, NoAnswer
 
 Answer = Sequence[int | float | None]
 """One value for each figure of a reading."""

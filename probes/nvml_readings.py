@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from probes import nvml_questions as questions
-from probes.nvml_questions import Ask
+from stalltop.probes import nvml_questions as questions
+from stalltop.probes.nvml_questions import Ask
 
 EACH_LOOK: Final = 0.0
 SOON: Final = 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.nvml_readings import EACH_LOOK, READINGS, STEADY
+from stalltop.probes.nvml_readings import EACH_LOOK, READINGS, STEADY
 
 _OTHERS = (
     ("XIDs", "`xids`", "as they happen"),

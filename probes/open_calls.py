@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probes import layout
+from stalltop.probes import layout
 
 
 class RawOpenCall(NamedTuple):

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from probes import layout
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from stalltop.probes import layout
 
 
 class Size(IntEnum):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from model.progress import Progress
-from probes.host_files import host_files
-from probes.kernel_side import KernelSide
+from stalltop.model.progress import Progress
+from stalltop.probes.host_files import host_files
+from stalltop.probes.kernel_side import KernelSide
 
 
 @dataclass(frozen=True, slots=True)

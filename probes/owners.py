@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from model.tenant import Tenant
-from probes.process_names import ProcessNames
-from probes.tenants import ROOT_CGROUP_ID, Tenants
+from stalltop.model.tenant import Tenant
+from stalltop.probes.process_names import ProcessNames
+from stalltop.probes.tenants import ROOT_CGROUP_ID, Tenants
 
 REMEMBERED_LOOKS: Final = 10
 """A process that was not asked for in so many looks is forgotten: another may have its number by then."""

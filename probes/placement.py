@@ -19,8 +19,8 @@ import functools
 import os
 from typing import Any, Final, NamedTuple
 
-from probes import placement_aarch64
-from probes.elf import FoundFunction, Image
+from stalltop.probes import placement_aarch64
+from stalltop.probes.elf import FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
 _MAX_INSTRUCTIONS: Final = 8

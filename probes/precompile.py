@@ -1,7 +1,7 @@
 """Compiles the programs before anybody needs them, or tells whether that was done.
 
-    python -m probes.precompile            compile what is not kept yet, for any kernel of this architecture
-    python -m probes.precompile --kept     end with 0 where the next start needs no compiler, else with 1
+    python -m stalltop.probes.precompile           compile what is not kept, for any kernel of this machine
+    python -m stalltop.probes.precompile --kept    end with 0 where the next start needs no compiler, else 1
 
 Packages and images run the first with ``STALLTOP_CACHE_DIR=bpf/compiled``; the launcher asks the second where
 there is no BCC.
@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from model.errors import CannotTrace
-from probes import program_cache
-from probes.host_events import recipe, value_name
-from probes.host_parts import BLOCK_CGROUP, PARTS
-from probes.preparing import prepare
-from probes.programs import pid_namespace
-from probes.recipes import Recipe, tracing
-from probes.task_offsets import BTF, TaskOffsets
+from stalltop.model.errors import CannotTrace
+from stalltop.probes import program_cache
+from stalltop.probes.host_events import recipe, value_name
+from stalltop.probes.host_parts import BLOCK_CGROUP, PARTS
+from stalltop.probes.preparing import prepare
+from stalltop.probes.programs import pid_namespace
+from stalltop.probes.recipes import Recipe, tracing
+from stalltop.probes.task_offsets import BTF, TaskOffsets
 
 OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")

@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from model.errors import CannotTrace
-from model.progress import Progress
-from probes import compiler, program_cache
-from probes.bcc_interpreter import INSTALL_BCC, bcc_interpreter
-from probes.compiled import Compiled
-from probes.program_cache import Unusable
-from probes.recipes import Recipe
+from stalltop.model.errors import CannotTrace
+from stalltop.model.progress import Progress
+from stalltop.probes import compiler, program_cache
+from stalltop.probes.bcc_interpreter import INSTALL_BCC, bcc_interpreter
+from stalltop.probes.compiled import Compiled
+from stalltop.probes.program_cache import Unusable
+from stalltop.probes.recipes import Recipe
 
 COMPILE_SECONDS: Final = 300.0
 """How long compiling may take before it counts as hung: two seconds are usual, a minute on a busy host."""

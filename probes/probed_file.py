@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from model.errors import Told, described
-from model.window import Missing
-from probes.attach import Point
-from probes.elf import Unreadable, read_image
-from probes.file_identity import FileIdentity
-from probes.placement import Place, places
-from probes.process_maps import Mapping
-from probes.text import clean
+from stalltop.model.errors import Told, described
+from stalltop.model.window import Missing
+from stalltop.probes.attach import Point
+from stalltop.probes.elf import Unreadable, read_image
+from stalltop.probes.file_identity import FileIdentity
+from stalltop.probes.placement import Place, places
+from stalltop.probes.process_maps import Mapping
+from stalltop.probes.text import clean
 
 
 class Probes(Protocol):

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from model.device import Devices
-from model.device_label import UNKNOWN, gpu_of
-from probes.cuda_programs import NO_PROGRAM, CudaProgram
-from probes.layout import UNKNOWN_DEVICE
-from probes.process_sight import Program, Sight, Sights, Unseen
-from probes.visible_devices import Gpu, Labels, gpus_of, uuids_by_label, visible_devices
+from stalltop.model.device import Devices
+from stalltop.model.device_label import UNKNOWN, gpu_of
+from stalltop.probes.cuda_programs import NO_PROGRAM, CudaProgram
+from stalltop.probes.layout import UNKNOWN_DEVICE
+from stalltop.probes.process_sight import Program, Sight, Sights, Unseen
+from stalltop.probes.visible_devices import Gpu, Labels, gpus_of, uuids_by_label, visible_devices
 
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)

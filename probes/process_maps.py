@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from probes.operations import DRIVER, NCCL, RUNTIME
+from stalltop.probes.operations import DRIVER, NCCL, RUNTIME
 
 # libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (as renamed in wheels), libtorch_cuda.so;
 # not libcudadebugger.so, libnccl-net.so, libnccl-tuner.so.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from probes.process_watch import is_alive
-from probes.tenants import process_name
+from stalltop.probes.process_watch import is_alive
+from stalltop.probes.tenants import process_name
 
 
 class ProcessNames:

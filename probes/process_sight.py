@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from probes.aside import Aside
-from probes.environment import Environments, started_with
-from probes.host_files import inside
-from probes.visible_devices import GIVEN, JOB_GPUS, ORDER, STEP_GPUS, VISIBLE
+from stalltop.probes.aside import Aside
+from stalltop.probes.environment import Environments, started_with
+from stalltop.probes.host_files import inside
+from stalltop.probes.visible_devices import GIVEN, JOB_GPUS, ORDER, STEP_GPUS, VISIBLE
 
 PATIENCE_SECONDS: Final = 1.0
 """How long one window waits for all that is not known yet. A look takes some ms."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from model.cpu_list import list_of
+from stalltop.model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
 """A process's share of swap is read at every one of so many looks: it takes as long as all the rest."""

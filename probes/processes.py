@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from probes.mmap_watch import Changes, MmapWatch
-from probes.process_maps import library_layers, pids
+from stalltop.probes.mmap_watch import Changes, MmapWatch
+from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
 """How often processes are listed: forks are found so (a child has its parent's libraries and maps none)."""

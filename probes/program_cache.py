@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from probes.compiled import Compiled
-from probes.recipes import SOURCE, Recipe
+from stalltop.probes.compiled import Compiled
+from stalltop.probes.recipes import SOURCE, Recipe
 
 FOLDER: Final = Path("/var/cache/stalltop")
 SHIPPED: Final = SOURCE / "compiled"

@@ -15,15 +15,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import CannotTrace
-from model.progress import Progress
-from probes import layout, program_cache
-from probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
-from probes.preparing import may_not, prepare
-from probes.recipes import FILLING, Recipe, tracing
-from probes.recipes import RING_BYTES as RING_SIZE
-from probes.ring import Ring
-from probes.task_offsets import TaskOffsets
+from stalltop.model.errors import CannotTrace
+from stalltop.model.progress import Progress
+from stalltop.probes import layout, program_cache
+from stalltop.probes.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
+from stalltop.probes.preparing import may_not, prepare
+from stalltop.probes.recipes import FILLING, Recipe, tracing
+from stalltop.probes.recipes import RING_BYTES as RING_SIZE
+from stalltop.probes.ring import Ring
+from stalltop.probes.task_offsets import TaskOffsets
 
 OLDEST_KERNEL: Final = (5, 15)
 """The first with attach cookies for probes (bpf_get_attach_cookie)."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from model.errors import CannotTrace
-from model.finding import Finding, can_trace
-from probes.bcc_interpreter import INSTALL_BCC
-from probes.cgroups import layout
-from probes.readiness_tenants import allocations, pods, runtimes
-from probes.surroundings import Surroundings
-from probes.text import clean
+from stalltop.model.errors import CannotTrace
+from stalltop.model.finding import Finding, can_trace
+from stalltop.probes.bcc_interpreter import INSTALL_BCC
+from stalltop.probes.cgroups import layout
+from stalltop.probes.readiness_tenants import allocations, pods, runtimes
+from stalltop.probes.surroundings import Surroundings
+from stalltop.probes.text import clean
 
 OLDEST_KERNEL = (5, 15)
 """The first kernel with attach cookies for uprobes."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from model.finding import Finding
-from probes.container_sockets import NoAnswer, asked
-from probes.host_files import VARIABLE
-from probes.kubelet import pod_resources
-from probes.kubelet.folder import FOLDER, FOLDERS, PODS, SOCKET, is_node
-from probes.kubelet.pods import PodReader
-from probes.node_labels import node_labels, sharing
-from probes.surroundings import Surroundings
-from probes.text import clean
-from probes.unix_socket import why_no_socket
+from stalltop.model.finding import Finding
+from stalltop.probes.container_sockets import NoAnswer, asked
+from stalltop.probes.host_files import VARIABLE
+from stalltop.probes.kubelet import pod_resources
+from stalltop.probes.kubelet.folder import FOLDER, FOLDERS, PODS, SOCKET, is_node
+from stalltop.probes.kubelet.pods import PodReader
+from stalltop.probes.node_labels import node_labels, sharing
+from stalltop.probes.surroundings import Surroundings
+from stalltop.probes.text import clean
+from stalltop.probes.unix_socket import why_no_socket
 
 
 class Runtime(NamedTuple):

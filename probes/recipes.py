@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import bpf
-from probes.compiled import KPROBE, RAW_TRACEPOINT, Compiled, CompiledMap, CompiledProgram
+from stalltop import bpf
+from stalltop.probes.compiled import KPROBE, RAW_TRACEPOINT, Compiled, CompiledMap, CompiledProgram
 
 SOURCE: Final = Path(bpf.__file__).parent
 HEADERS: Final = SOURCE / "headers"

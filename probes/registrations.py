@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.elf import Segment, Unreadable, mapped_parts, symbol_name
+from stalltop.probes.elf import Segment, Unreadable, mapped_parts, symbol_name
 
 _CHUNK_BYTES: Final = 1 << 22
 _AROUND_BYTES: Final = 128

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from probes.bpf_calls import map_memory
+from stalltop.probes.bpf_calls import map_memory
 
 _BUSY: Final = np.uint32(1 << 31)
 """The program is still writing the record (BPF_RINGBUF_BUSY_BIT)."""

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
-from model.histograms import Histograms
-from model.window import U64
-from probes.bpf_calls import delete_all, fill_queue
-from probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
-from probes.programs import Programs
+from stalltop.model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.model.window import U64
+from stalltop.probes.bpf_calls import delete_all, fill_queue
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
+from stalltop.probes.programs import Programs
 
 _ROWS_AT_ONCE = 32
 """Histograms worked on together: half a megabyte, so that it stays in the CPU's cache."""

@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.call_cost import CallCost
-from model.device import Devices
-from probes.bcc_interpreter import bcc_version
-from probes.devices import DeviceReader
-from probes.host_files import host_files
-from probes.precompile import is_kept
-from probes.text import clean
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import Devices
+from stalltop.probes.bcc_interpreter import bcc_version
+from stalltop.probes.devices import DeviceReader
+from stalltop.probes.host_files import host_files
+from stalltop.probes.precompile import is_kept
+from stalltop.probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
 """How long the look for CUDA libraries in processes may take."""
@@ -139,7 +139,7 @@ def _terminal() -> Terminal | None:
 
 
 def _trace_for_a_moment() -> tuple[str, str]:
-    from probes.kernel_side import KernelSide
+    from stalltop.probes.kernel_side import KernelSide
 
     began = time.monotonic()
     kernel = KernelSide(slots=8, threads=8)
@@ -181,7 +181,7 @@ def nvml_costs() -> tuple[CallCost, ...]:
 
 
 def _cuda_use() -> CudaUse:
-    from probes.process_maps import libraries_of, pids
+    from stalltop.probes.process_maps import libraries_of, pids
 
     processes: dict[str, int] = {}
     hidden = 0

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from model.tenant import Kind
-from probes.text import clean
+from stalltop.model.tenant import Kind
+from stalltop.probes.text import clean
 
 SHORT_ID = 12
 """Characters of a container's id that people are shown, as in ``docker ps``."""

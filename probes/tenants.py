@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from model.tenant import Tenant
-from model.window import Missing
-from probes.aside import Aside
-from probes.cgroups import CgroupTree, layout, membership
-from probes.jobs import Job, job_of, may_hold_jobs
-from probes.name_lookups import LookUp, NameLookUps
-from probes.tenant_patterns import Identity, parse_best, slurm_job
-from probes.text import clean
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Missing
+from stalltop.probes.aside import Aside
+from stalltop.probes.cgroups import CgroupTree, layout, membership
+from stalltop.probes.jobs import Job, job_of, may_hold_jobs
+from stalltop.probes.name_lookups import LookUp, NameLookUps
+from stalltop.probes.tenant_patterns import Identity, parse_best, slurm_job
+from stalltop.probes.text import clean
 
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy: says nothing about who it is."""

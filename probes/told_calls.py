@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from model.calls import Calls, KeptCall, bounded
-from model.window import RowKey
-from probes.call_arguments import argument_text
-from probes.operations import FUNCTIONS, Object
-from probes.raw import RawKeptCall
-from probes.slots import SlotKey
+from stalltop.model.calls import Calls, KeptCall, bounded
+from stalltop.model.window import RowKey
+from stalltop.probes.call_arguments import argument_text
+from stalltop.probes.operations import FUNCTIONS, Object
+from stalltop.probes.raw import RawKeptCall
+from stalltop.probes.slots import SlotKey
 
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES

@@ -174,6 +174,6 @@ import pathlib
 import sys
 import sysconfig
 
-pathlib.Path(sysconfig.get_path("purelib"), "stalltop-checkout.pth").write_text(sys.argv[1] + "\n")
+pathlib.Path(sysconfig.get_path("purelib"), "stalltop-checkout.pth").write_text(f"{sys.argv[1]}/src\n")
 PY
 }

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "src"))
 
-from demo.simulated import SimulatedSource  # noqa: E402
-from demo.simulated_host import EVERYTHING, PLOTS  # noqa: E402
-from diagnosis.diagnosed import Diagnosed  # noqa: E402
-from diagnosis.engine import Diagnosis  # noqa: E402
-from model.sliding import Sliding  # noqa: E402
-from model.window import Window  # noqa: E402
-from tui.app import RunOptions, StalltopApp  # noqa: E402
+from stalltop.demo.simulated import SimulatedSource  # noqa: E402
+from stalltop.demo.simulated_host import EVERYTHING, PLOTS  # noqa: E402
+from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
+from stalltop.diagnosis.engine import Diagnosis  # noqa: E402
+from stalltop.model.sliding import Sliding  # noqa: E402
+from stalltop.model.window import Window  # noqa: E402
+from stalltop.tui.app import RunOptions, StalltopApp  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "src"))
 
-from probes import nvml_text  # noqa: E402
-from store import format_text  # noqa: E402
-from store.query import text as query_text  # noqa: E402
-from tui import config, filter_help, keys, page_keys  # noqa: E402
+from stalltop.probes import nvml_text  # noqa: E402
+from stalltop.store import format_text  # noqa: E402
+from stalltop.store.query import text as query_text  # noqa: E402
+from stalltop.tui import config, filter_help, keys, page_keys  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.errors import Told
-from model.source import Source
-from model.window import Window
-from serving.link import frame
+from stalltop.model.errors import Told
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+from stalltop.serving.link import frame
 
 BACKLOG_SECONDS = 10.0
 """A new screen gets the windows of so long ago at once: what the screen shows at its start."""

@@ -10,10 +10,10 @@ import select
 import socket
 import struct
 
-from model.errors import Told
-from model.sliding import Sliding
-from model.window import Window
-from outputs.saved import MOST_BYTES, dump, parse
+from stalltop.model.errors import Told
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import Window
+from stalltop.outputs.saved import MOST_BYTES, dump, parse
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32

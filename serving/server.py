@@ -22,10 +22,10 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from serving.access import Access, is_same_origin
-from serving.feed import Feed
-from serving.packets import File
-from serving.session import Session, Size
+from stalltop.serving.access import Access, is_same_origin
+from stalltop.serving.feed import Feed
+from stalltop.serving.packets import File
+from stalltop.serving.session import Session, Size
 
 HEARTBEAT_SECONDS = 15.0
 """A browser that does not answer within about so long is gone."""

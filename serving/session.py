@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from aiohttp import WSMsgType, web
 
-from serving.feed import Feed
-from serving.packets import File, about, file_in, packed, packets
+from stalltop.serving.feed import Feed
+from stalltop.serving.packets import File, about, file_in, packed, packets
 
 QUIT_SECONDS = 2.0
 """How long a screen may take to end when asked, before it is killed."""
@@ -247,4 +247,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def screen_command(flags: Sequence[str]) -> tuple[str, ...]:
     """The command of a screen's process, with the options of the command line that are for screens."""
-    return (sys.executable, "-P", "-m", "tui.browser", *flags)
+    return (sys.executable, "-P", "-m", "stalltop.tui.browser", *flags)

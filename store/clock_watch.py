@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from model.evidence import Event
+from stalltop.model.evidence import Event
 
 SET_SECONDS: Final = 0.5
 """A difference that large is a clock that was set: corrected gently, it differs by 0.5 ms a second."""

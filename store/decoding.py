@@ -8,19 +8,19 @@ from typing import Any, Final, cast, get_type_hints
 
 import numpy as np
 
-from model.calls import Calls
-from model.device import Devices
-from model.evidence import Evidence
-from model.merging import merge_rows
-from model.packing import Peak
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, RowKey, Rows, Window
-from outputs import bounds, hdr_payload, plain
-from store import schema
-from store.migrations import Layout
-from store.records import codecs
-from store.values import Sql, checksum, read_flag, read_integer, reading
-from store.writing import MOST_ROWS
+from stalltop.model.calls import Calls
+from stalltop.model.device import Devices
+from stalltop.model.evidence import Evidence
+from stalltop.model.merging import merge_rows
+from stalltop.model.packing import Peak
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
+from stalltop.outputs import bounds, hdr_payload, plain
+from stalltop.store import schema
+from stalltop.store.migrations import Layout
+from stalltop.store.records import codecs
+from stalltop.store.values import Sql, checksum, read_flag, read_integer, reading
+from stalltop.store.writing import MOST_ROWS
 
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)

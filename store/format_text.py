@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from store.schema import ABOUT, PARTS, SHARED, WINDOWS, Column, Table
+from stalltop.store.schema import ABOUT, PARTS, SHARED, WINDOWS, Column, Table
 
 _GROUPS: Final = (
     ("The file", (ABOUT,)),

@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
-from model.errors import BadUsage, Told
-from outputs.files import InUse
+from stalltop.model.errors import BadUsage, Told
+from stalltop.outputs.files import InUse
 
 __all__ = ["Hold", "InUse", "reserve"]
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from model.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
-from model.errors import BadUsage, Told
-from model.machines import are_two_machines
-from model.packing import Peak
-from model.window import Window
-from outputs.files import opened
-from store.reading import Damaged, Gone, Recorded, open_file, read_peak
-from store.trouble import lacks_space
-from store.writing import Writer, create
+from stalltop.model.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.machines import are_two_machines
+from stalltop.model.packing import Peak
+from stalltop.model.window import Window
+from stalltop.outputs.files import opened
+from stalltop.store.reading import Damaged, Gone, Recorded, open_file, read_peak
+from stalltop.store.trouble import lacks_space
+from stalltop.store.writing import Writer, create
 
 _AT_ONCE: Final = 256
 """Windows written in one transaction."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
-from store import schema, versions
-from store.values import Sql
-from store.versions import FIRST
-from store.writing import sealed
+from stalltop.store import schema, versions
+from stalltop.store.values import Sql
+from stalltop.store.versions import FIRST
+from stalltop.store.writing import sealed
 
 
 def is_known(version: int) -> bool:

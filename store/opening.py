@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from model.errors import BadUsage, Told
-from outputs import saved
-from store import schema
-from store.migrations import Layout, is_known, migrated, tables
-from store.writing import Writer, create
+from stalltop.model.errors import BadUsage, Told
+from stalltop.outputs import saved
+from stalltop.store import schema
+from stalltop.store.migrations import Layout, is_known, migrated, tables
+from stalltop.store.writing import Writer, create
 
 HEAD_BYTES: Final = 100
 """Of SQLite's header."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.allocation import Allocation
-from model.calls import KeptCall
-from model.chain import Chain
-from model.device import Device, System
-from model.evidence import BlockIo, Charge, Event, ProcessUse, Rank, TenantUse
-from model.kernels import KernelCount
-from model.window import SPLITS, OpenCall
-from store.shared_tables import PROCESS_FIELDS, SERIES_FIELDS, WHICH, fields_of
-from store.table import BLOB, INTEGER, REAL, TEXT, part
-from store.table import column as _c
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.allocation import Allocation
+from stalltop.model.calls import KeptCall
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device, System
+from stalltop.model.evidence import BlockIo, Charge, Event, ProcessUse, Rank, TenantUse
+from stalltop.model.kernels import KernelCount
+from stalltop.model.window import SPLITS, OpenCall
+from stalltop.store.shared_tables import PROCESS_FIELDS, SERIES_FIELDS, WHICH, fields_of
+from stalltop.store.table import BLOB, INTEGER, REAL, TEXT, part
+from stalltop.store.table import column as _c
 
 _SERIES: Final = _c("series_id", INTEGER, "what it is of", *SERIES_FIELDS, refers="series")
 _PROCESS: Final = _c("process_id", INTEGER, "whose", *PROCESS_FIELDS, refers="processes")

@@ -12,15 +12,15 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from model.errors import Told
-from model.merging import merge
-from model.packing import Peak
-from model.window import Missing, Window
-from outputs.bounds import LATEST
-from outputs.figures import moment
-from store.decoding import Decoder
-from store.moments import Listing, Moments
-from store.opening import Damaged, Opened
+from stalltop.model.errors import Told
+from stalltop.model.merging import merge
+from stalltop.model.packing import Peak
+from stalltop.model.window import Missing, Window
+from stalltop.outputs.bounds import LATEST
+from stalltop.outputs.figures import moment
+from stalltop.store.decoding import Decoder
+from stalltop.store.moments import Listing, Moments
+from stalltop.store.opening import Damaged, Opened
 
 __all__ = ["Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from model.errors import BadUsage, Told, described
-from model.evidence import Event
-from model.window import Window
-from store.clock_watch import ClockWatch, length_text
-from store.recording import Bounds, Earlier, Recording
-from store.thinning import with_events
-from store.trouble import Damaged, Unwritable, put_aside
+from stalltop.model.errors import BadUsage, Told, described
+from stalltop.model.evidence import Event
+from stalltop.model.window import Window
+from stalltop.store.clock_watch import ClockWatch, length_text
+from stalltop.store.recording import Bounds, Earlier, Recording
+from stalltop.store.thinning import with_events
+from stalltop.store.trouble import Damaged, Unwritable, put_aside
 
 MOST_WAITING: Final = 60
 """Windows that wait for the disk. When there are more, the oldest ones are given up, counted and told."""

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from model.errors import BadUsage
-from model.evidence import Event
-from model.packing import Peak
-from model.window import Window
-from store import schema
-from store.clock_watch import length_text
-from store.decoding import Decoder
-from store.hold import Hold, reserve
-from store.migrations import is_known
-from store.opening import HEAD_BYTES, check_schema, is_closed
-from store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
-from store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
-from store.unreferred import forget
-from store.writing import Writer, create
+from stalltop.model.errors import BadUsage
+from stalltop.model.evidence import Event
+from stalltop.model.packing import Peak
+from stalltop.model.window import Window
+from stalltop.store import schema
+from stalltop.store.clock_watch import length_text
+from stalltop.store.decoding import Decoder
+from stalltop.store.hold import Hold, reserve
+from stalltop.store.migrations import is_known
+from stalltop.store.opening import HEAD_BYTES, check_schema, is_closed
+from stalltop.store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together, with_events
+from stalltop.store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
+from stalltop.store.unreferred import forget
+from stalltop.store.writing import Writer, create
 
 DEFAULT_BYTES: Final = 1 << 30
 """Size bound where none is given: 1 GiB, in which a week of 100 rows a second fits."""

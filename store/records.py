@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, Final, Protocol, get_type_hints
 
-from model.chain import Link
-from store.schema import SHARED, Column, Table
-from store.values import Sql, reading, storing
+from stalltop.model.chain import Link
+from stalltop.store.schema import SHARED, Column, Table
+from stalltop.store.values import Sql, reading, storing
 
 NAMED: Final = ("tenants", "processes", "series", "kernels")
 """Shared tables that are referred to by a few values; the others by all fields of their own."""

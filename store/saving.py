@@ -7,9 +7,9 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from model.window import Window
-from outputs.files import write
-from store.writing import Writer, create
+from stalltop.model.window import Window
+from stalltop.outputs.files import write
+from stalltop.store.writing import Writer, create
 
 _PAGE_BYTES = 1024
 """A window has little in most of its tables, and each table takes a page."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from store.part_tables import COUNTS, HISTOGRAMS, LOSSES, RECORDS
-from store.shared_tables import SHARED
-from store.table import CHECKSUM, INTEGER, REAL, TEXT, Column, Table
-from store.table import column as _c
+from stalltop.store.part_tables import COUNTS, HISTOGRAMS, LOSSES, RECORDS
+from stalltop.store.shared_tables import SHARED
+from stalltop.store.table import CHECKSUM, INTEGER, REAL, TEXT, Column, Table
+from stalltop.store.table import column as _c
 
 __all__ = [
     "ABOUT",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.allocation import Allocation
-from model.chain import Chain
-from model.device import Device
-from model.evidence import TenantUse
-from model.window import Coverage
-from store.table import INTEGER, REAL, TEXT, shared
-from store.table import column as _c
+from stalltop.model.allocation import Allocation
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device
+from stalltop.model.evidence import TenantUse
+from stalltop.model.window import Coverage
+from stalltop.store.table import INTEGER, REAL, TEXT, shared
+from stalltop.store.table import column as _c
 
 SERIES_FIELDS: Final = ("tenant", "pid", "process", "layer", "operation", "nested", "device")
 """Fields of a record that tell its series."""

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from model.calls import bounded
-from model.chain import Chain, worst_first
-from model.evidence import MOST_EVENTS, Event
-from model.merging import merge
-from model.window import Window
-from store.clock_watch import SET_SECONDS
+from stalltop.model.calls import bounded
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.evidence import MOST_EVENTS, Event
+from stalltop.model.merging import merge
+from stalltop.model.window import Window
+from stalltop.store.clock_watch import SET_SECONDS
 
 
 class Tier(NamedTuple):

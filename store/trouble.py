@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from model.errors import Told
-from outputs.places import SUFFIX, free
+from stalltop.model.errors import Told
+from stalltop.outputs.places import SUFFIX, free
 
 _NO_SPACE: Final = "SQLITE_FULL"
 _REASONS: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from store.schema import PARTS, SHARED, WINDOWS
+from stalltop.store.schema import PARTS, SHARED, WINDOWS
 
 
 def forget(connection: sqlite3.Connection) -> int:

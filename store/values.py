@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from model.evidence import Signed
-from outputs import plain
+from stalltop.model.evidence import Signed
+from stalltop.outputs import plain
 
 Sql = int | float | str | bytes | None
 """What SQLite stores."""

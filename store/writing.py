@@ -11,16 +11,16 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from model.chain import Chain
-from model.errors import Told
-from model.merging import merge_rows
-from model.packing import Peak
-from model.tenant import Tenant
-from model.window import SPLITS, U64, RowKey, Rows, Window
-from outputs import hdr_payload
-from store import schema
-from store.records import codecs
-from store.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
+from stalltop.model.chain import Chain
+from stalltop.model.errors import Told
+from stalltop.model.merging import merge_rows
+from stalltop.model.packing import Peak
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
+from stalltop.outputs import hdr_payload
+from stalltop.store import schema
+from stalltop.store.records import codecs
+from stalltop.store.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
 
 MOST_ROWS: Final = 200_000
 """Rows of one table that a window may have."""

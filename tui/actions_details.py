@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual import on
 
-from tui.device_screen import DeviceScreen, DevicesScreen
-from tui.main_view import MainView
-from tui.row_screen import RowScreen
-from tui.tables import Tables
+from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
+from stalltop.tui.main_view import MainView
+from stalltop.tui.row_screen import RowScreen
+from stalltop.tui.tables import Tables
 
 
 class DetailActions(MainView):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tui.keys import key
-from tui.main_view import MainView
-from tui.slow_line import LOW_SECONDS
+from stalltop.tui.keys import key
+from stalltop.tui.main_view import MainView
+from stalltop.tui.slow_line import LOW_SECONDS
 
 
 class LineActions(MainView):

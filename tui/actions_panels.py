@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tui.config import LEAST_SHARE, MOST_SHARE, Settings
-from tui.keys import key
-from tui.layout import Enlarged, why_not
-from tui.main_view import MainView
+from stalltop.tui.config import LEAST_SHARE, MOST_SHARE, Settings
+from stalltop.tui.keys import key
+from stalltop.tui.layout import Enlarged, why_not
+from stalltop.tui.main_view import MainView
 
 NAMES = {
     "host": "the host's bars",

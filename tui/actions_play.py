@@ -6,11 +6,11 @@ from typing import Final
 
 from textual.timer import Timer
 
-from tui.actions_time import TimeActions
-from tui.keys import key
-from tui.when import when
-from tui.when_screen import WhenScreen
-from widgets.timeline import span_text
+from stalltop.tui.actions_time import TimeActions
+from stalltop.tui.keys import key
+from stalltop.tui.when import when
+from stalltop.tui.when_screen import WhenScreen
+from stalltop.widgets.timeline import span_text
 
 SPEEDS: Final = (1.0, 10.0, 60.0, 600.0)
 """Recorded seconds that pass in one, in the order in which the key goes through them."""

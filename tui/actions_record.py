@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.actions_save import READ_SECONDS
-from tui.main_view import MainView
+from stalltop.tui.actions_save import READ_SECONDS
+from stalltop.tui.main_view import MainView
 
 
 class RecordActions(MainView):

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from outputs import figures
-from tui.copying import alert_text, row_text
-from tui.keys import key
-from tui.main_view import MainView
-from tui.save_formats import Shown
-from tui.save_screen import SaveScreen
-from tui.saving import Saved
-from widgets.strips import printable
+from stalltop.outputs import figures
+from stalltop.tui.copying import alert_text, row_text
+from stalltop.tui.keys import key
+from stalltop.tui.main_view import MainView
+from stalltop.tui.save_formats import Shown
+from stalltop.tui.save_screen import SaveScreen
+from stalltop.tui.saving import Saved
+from stalltop.widgets.strips import printable
 
 READ_SECONDS = 6.0
 """How long it says where a file was saved, what was copied, or what went wrong."""

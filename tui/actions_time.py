@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textual import on
 
-from outputs import figures
-from tui.keys import key
-from tui.main_view import MainView
-from tui.status import length_text
-from widgets.timeline import Timeline
+from stalltop.outputs import figures
+from stalltop.tui.keys import key
+from stalltop.tui.main_view import MainView
+from stalltop.tui.status import length_text
+from stalltop.widgets.timeline import Timeline
 
 MUCH = 1_000
 """Windows of a recording that take more than a moment to add up."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tui.column_screen import ColumnScreen
-from tui.compare_screen import CompareScreen
-from tui.main_view import MainView
+from stalltop.tui.column_screen import ColumnScreen
+from stalltop.tui.compare_screen import CompareScreen
+from stalltop.tui.main_view import MainView
 
 
 class ViewActions(MainView):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from model.chain import Chain
-from model.window import Window
-from tui.chains import STANDING, Listed, listed
-from tui.keys import bindings
-from widgets.alerts import AlertList, AlertRow
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+from stalltop.tui.chains import STANDING, Listed, listed
+from stalltop.tui.keys import bindings
+from stalltop.widgets.alerts import AlertList, AlertRow
 
 QUIET = "no warnings: nothing is slow without a reason, nothing hangs, every call is counted"
 QUIET_NOW = "no warnings now; what is listed is over, or no fault"

@@ -19,31 +19,31 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 from textual.screen import Screen
 
-from model.chain import Chain
-from model.errors import Told, described
-from model.progress import Progress
-from model.source import Source
-from tui.collector import Collector, Failed, Reader, Tick
-from tui.config import Settings
-from tui.follower import Follower
-from tui.interrupts import INTERRUPTED
-from tui.keys import bindings, choose, keymap
-from tui.last_words import explain, print_last, print_saved
-from tui.latest import Latest
-from tui.lean_driver import LeanDriver
-from tui.leaving import Leaving
-from tui.moments import Asked, Picture
-from tui.pages_screen import HelpScreen
-from tui.palette import Palette
-from tui.recorded_source import RecordedSource
-from tui.recording import Recording
-from tui.saving import Saved, Saving
-from tui.screens import MainScreen
-from tui.streams import drop_output
-from tui.terminal import require_screen, speaks_unicode
-from tui.theme import LETTERED, NAMES, THEMES, chosen
-from widgets.lines import Lines
-from widgets.strips import printable
+from stalltop.model.chain import Chain
+from stalltop.model.errors import Told, described
+from stalltop.model.progress import Progress
+from stalltop.model.source import Source
+from stalltop.tui.collector import Collector, Failed, Reader, Tick
+from stalltop.tui.config import Settings
+from stalltop.tui.follower import Follower
+from stalltop.tui.interrupts import INTERRUPTED
+from stalltop.tui.keys import bindings, choose, keymap
+from stalltop.tui.last_words import explain, print_last, print_saved
+from stalltop.tui.latest import Latest
+from stalltop.tui.lean_driver import LeanDriver
+from stalltop.tui.leaving import Leaving
+from stalltop.tui.moments import Asked, Picture
+from stalltop.tui.pages_screen import HelpScreen
+from stalltop.tui.palette import Palette
+from stalltop.tui.recorded_source import RecordedSource
+from stalltop.tui.recording import Recording
+from stalltop.tui.saving import Saved, Saving
+from stalltop.tui.screens import MainScreen
+from stalltop.tui.streams import drop_output
+from stalltop.tui.terminal import require_screen, speaks_unicode
+from stalltop.tui.theme import LETTERED, NAMES, THEMES, chosen
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.strips import printable
 
 CLOSE_SECONDS = 1.0
 """How long leaving waits for the source to close; what takes longer ends with the process."""

@@ -1,4 +1,4 @@
-"""One screen for one browser, as a process of its own: ``python -m tui.browser [OPTIONS] SOCKET``.
+"""One screen for one browser, as a process of its own: ``python -m stalltop.tui.browser [OPTIONS] SOCKET``.
 
 The server starts it (serving.session). Windows come through the socket of that number; the terminal is
 stdin and stdout, in packets.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from serving.confine import confine
+from stalltop.serving.confine import confine
 
 AHEAD = 0.9
 """Of the server's interval."""
@@ -22,7 +22,7 @@ AHEAD = 0.9
 
 def parser() -> argparse.ArgumentParser:
     """The options of a screen, and the number of its socket."""
-    from tui.commands.screen_options import add_screen_options
+    from stalltop.tui.commands.screen_options import add_screen_options
 
     found = argparse.ArgumentParser(prog="stalltop serve", allow_abbrev=False)
     add_screen_options(found)
@@ -35,10 +35,10 @@ def main(arguments: Sequence[str]) -> int:
     """Show the screen until it is left; gives the exit code."""
     confine(parent=os.getppid())
     # Only now: what is loaded may start threads, which have to be confined too.
-    from model.errors import Told, described
-    from serving.link import LinkSource
-    from tui.browser_app import BrowserApp
-    from tui.commands.screen_options import run_options
+    from stalltop.model.errors import Told, described
+    from stalltop.serving.link import LinkSource
+    from stalltop.tui.browser_app import BrowserApp
+    from stalltop.tui.commands.screen_options import run_options
 
     options = parser().parse_args(arguments, argparse.Namespace(state=False))
     source = LinkSource(socket.socket(fileno=options.link))

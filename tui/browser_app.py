@@ -9,12 +9,12 @@ from pathlib import Path
 from textual.driver import Driver
 from textual.message import Message
 
-from model.errors import Told
-from model.source import Source
-from tui.app import RunOptions, StalltopApp
-from tui.browser_driver import BrowserDriver
-from tui.save_formats import Format, Shown, content
-from tui.saving import Saved, Saving
+from stalltop.model.errors import Told
+from stalltop.model.source import Source
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.browser_driver import BrowserDriver
+from stalltop.tui.save_formats import Format, Shown, content
+from stalltop.tui.saving import Saved, Saving
 
 NO_PNG = "a screen in a browser may not start the program that makes PNG; SVG can be had"
 

@@ -13,8 +13,8 @@ from textual import messages
 from textual.drivers._byte_stream import ByteStream
 from textual.drivers.web_driver import WebDriver
 
-from serving.packets import File, packed_file
-from tui.keyboard import Keyboard, lost
+from stalltop.serving.packets import File, packed_file
+from stalltop.tui.keyboard import Keyboard, lost
 
 STDIN = 0
 """The pipe from the server."""

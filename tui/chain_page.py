@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from model.chain import Chain
-from model.pivot import bounded
-from model.window import Window
-from outputs import figures
-from outputs.chain_text import branches, name_of, rate, slowest, step
-from tui.chains import MARK, ROLE, keys_of, loss
-from tui.split import bar, legend
-from widgets.page import PageLine
+from stalltop.model.chain import Chain
+from stalltop.model.pivot import bounded
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import branches, name_of, rate, slowest, step
+from stalltop.tui.chains import MARK, ROLE, keys_of, loss
+from stalltop.tui.split import bar, legend
+from stalltop.widgets.page import PageLine
 
 MOST_ROWS = 12
 """Rows of the window that the page lists."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from textual.binding import Binding
 
-from model.chain import Chain
-from tui.chain_page import chain_page
-from tui.keys import bindings, key
-from tui.live_page import LiveScreen
-from widgets.page import Page
+from stalltop.model.chain import Chain
+from stalltop.tui.chain_page import chain_page
+from stalltop.tui.keys import bindings, key
+from stalltop.tui.live_page import LiveScreen
+from stalltop.widgets.page import Page
 
 
 class ChainScreen(LiveScreen):

@@ -7,15 +7,15 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from model.chain import SEVERITIES, Chain, Link, Severity, worst_first
-from model.pivot import Dimension, Naming
-from model.window import RowKey, Window
-from outputs import figures
-from outputs.chain_text import name_of, rate
-from tui.view import View
-from tui.warnings import Warn, warnings
-from widgets.alerts import AlertRow
-from widgets.table import Cell, Role
+from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
+from stalltop.model.pivot import Dimension, Naming
+from stalltop.model.window import RowKey, Window
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of, rate
+from stalltop.tui.view import View
+from stalltop.tui.warnings import Warn, warnings
+from stalltop.widgets.alerts import AlertRow
+from stalltop.widgets.table import Cell, Role
 
 MARK: dict[Severity, str] = {"critical": "C", "high": "H", "medium": "M", "low": "L", "info": "i"}
 """Tells severities apart without a colour."""

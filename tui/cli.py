@@ -17,9 +17,9 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
-from model.errors import BadUsage, Told, described
-from tui.interrupts import INTERRUPTED, as_keyboard_interrupt
-from tui.streams import drop_output
+from stalltop.model.errors import BadUsage, Told, described
+from stalltop.tui.interrupts import INTERRUPTED, as_keyboard_interrupt
+from stalltop.tui.streams import drop_output
 
 COMMANDS = {
     "live": "the live screen (also without a command, on a terminal)",
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("-V", "--version", action="version", version=f"stalltop {program_version()}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"tui.commands.{name}")
+        module = importlib.import_module(f"stalltop.tui.commands.{name}")
         sub = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
         module.add_options(sub)
         sub.set_defaults(run=module.run, parser=sub)
@@ -92,7 +92,7 @@ def program_version() -> str:
         import tomllib
         from pathlib import Path
 
-        with open(Path(__file__).parent.parent / "pyproject.toml", "rb") as file:
+        with open(Path(__file__).resolve().parent.parent / "pyproject.toml", "rb") as file:
             return str(tomllib.load(file)["project"]["version"])
 
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_output()
         return 0
     except Exception as error:
-        if sys.flags.dev_mode:  # python -X dev -m tui: all of it, for whoever looks for the mistake
+        if sys.flags.dev_mode:  # python -X dev -m stalltop: all of it, for whoever looks for the mistake
             raise
         text = described(error)
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

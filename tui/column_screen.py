@@ -11,15 +11,15 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Label
 
-from model.pivot import Dimension
-from tui.columns.choice import BY_ID
-from tui.columns.chooser import chooser, listed, moved, possible, toggled
-from tui.keys import bindings
-from tui.view import PLURAL
-from widgets.table import Table
+from stalltop.model.pivot import Dimension
+from stalltop.tui.columns.choice import BY_ID
+from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.keys import bindings
+from stalltop.tui.view import PLURAL
+from stalltop.widgets.table import Table
 
 if TYPE_CHECKING:
-    from tui.app import StalltopApp
+    from stalltop.tui.app import StalltopApp
 
 
 class ColumnList(Table, can_focus=True):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.filter import Filter
-from model.pivot import Dimension
-from model.window import Window
-from tui.columns.kind import Look
-from tui.columns.pair import BY_ID, KINDS
-from tui.groups import Step, decided, grouped, outermost_ns, scope
-from tui.keys import key
-from tui.split import legend
-from tui.table import Line, drawn, sorted_by
-from tui.view import BELOW, PLURAL, View
-from widgets.table import Column, Role, TableData
+from stalltop.model.filter import Filter
+from stalltop.model.pivot import Dimension
+from stalltop.model.window import Window
+from stalltop.tui.columns.kind import Look
+from stalltop.tui.columns.pair import BY_ID, KINDS
+from stalltop.tui.groups import Step, decided, grouped, outermost_ns, scope
+from stalltop.tui.keys import key
+from stalltop.tui.split import legend
+from stalltop.tui.table import Line, drawn, sorted_by
+from stalltop.tui.view import BELOW, PLURAL, View
+from stalltop.widgets.table import Column, Role, TableData
 
 NAME_CELLS = 15
 LEGEND_FROM = 160

@@ -5,13 +5,13 @@ from __future__ import annotations
 from textual import on
 from textual.binding import Binding
 
-from model.window import Window
-from tui.columns.pair import SORTS
-from tui.compare import Pair, pair_table
-from tui.keys import bindings
-from tui.table_screen import TableScreen
-from widgets.table import Table
-from widgets.table_data import TableData
+from stalltop.model.window import Window
+from stalltop.tui.columns.pair import SORTS
+from stalltop.tui.compare import Pair, pair_table
+from stalltop.tui.keys import bindings
+from stalltop.tui.table_screen import TableScreen
+from stalltop.widgets.table import Table
+from stalltop.widgets.table_data import TableData
 
 
 class PairTable(Table, can_focus=True):

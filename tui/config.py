@@ -203,7 +203,9 @@ class Keys:
         """The actions by id, each with its keys."""
         if value == {}:
             return ()
-        from tui.key_choice import keys_chosen  # its table of keys takes longer to load than all this
+        from stalltop.tui.key_choice import (
+            keys_chosen,  # its table of keys takes longer to load than all this
+        )
 
         return keys_chosen(value)
 

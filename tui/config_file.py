@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.errors import BadUsage
-from outputs.places import state_directory
-from outputs.private_file import Unsuitable, read_regular, replace_file
-from tui.config import LEFT, SETTINGS, Fault, read, toml
+from stalltop.model.errors import BadUsage
+from stalltop.outputs.places import state_directory
+from stalltop.outputs.private_file import Unsuitable, read_regular, replace_file
+from stalltop.tui.config import LEFT, SETTINGS, Fault, read, toml
 
 MOST_BYTES = 64 << 10
 """Largest file that is read."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.chain import Chain
-from model.window import Window
-from outputs.sheet import largest
-from tui.save_table import row_at
-from tui.view import View
-from widgets.alerts import AlertRow
-from widgets.strips import printable
-from widgets.table import TableData
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+from stalltop.outputs.sheet import largest
+from stalltop.tui.save_table import row_at
+from stalltop.tui.view import View
+from stalltop.widgets.alerts import AlertRow
+from stalltop.widgets.strips import printable
+from stalltop.widgets.table import TableData
 
 _HEADS = ("WARNING", "WHO", "LOST", "OPERATION", "CULPRIT", "SINCE", "ENDED", "FIX")
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.device import Device, DeviceProcess
-from model.ways import is_mps
-from model.window import Window
-from outputs import figures
-from outputs.chain_text import name_of
-from tui.device_parts import aged, facts, held
-from tui.gauges import GAUGES, hundred, share
-from tui.sections import Frame, Section, heading, more, note, pair
-from widgets.devices import is_hot
-from widgets.page import PageLine
-from widgets.strips import printable
+from stalltop.model.device import Device, DeviceProcess
+from stalltop.model.ways import is_mps
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of
+from stalltop.tui.device_parts import aged, facts, held
+from stalltop.tui.gauges import GAUGES, hundred, share
+from stalltop.tui.sections import Frame, Section, heading, more, note, pair
+from stalltop.widgets.devices import is_hot
+from stalltop.widgets.page import PageLine
+from stalltop.widgets.strips import printable
 
 MOST_LISTED = 16
 """Processes that are listed; how many more there are is said."""

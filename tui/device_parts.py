@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from model.device import DEVICE_COUNTERS, Device
-from model.window import Window
-from outputs import figures
-from tui.sections import Frame, Section, duration_text, heading, pair
-from widgets.page import PageLine
+from stalltop.model.device import DEVICE_COUNTERS, Device
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.tui.sections import Frame, Section, duration_text, heading, pair
+from stalltop.widgets.page import PageLine
 
 Said = tuple[str, str]
 """Text and role."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from model.device import Device
-from model.packing import Packed
-from tui.gauges import GAUGES, Gauge
-from tui.sections import LABEL, Frame, Section, duration_text, heading, note
-from widgets.charts import Chart, Charts, area, edges
-from widgets.page import PageLine
+from stalltop.model.device import Device
+from stalltop.model.packing import Packed
+from stalltop.tui.gauges import GAUGES, Gauge
+from stalltop.tui.sections import LABEL, Frame, Section, duration_text, heading, note
+from stalltop.widgets.charts import Chart, Charts, area, edges
+from stalltop.widgets.page import PageLine
 
 STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
 """Seconds that a column of the past may stand for."""

@@ -8,21 +8,21 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 
-from model.device import Device
-from model.packing import Packed
-from model.window import Window
-from outputs import figures, sharing_text
-from tui import device_page, device_parts, device_past
-from tui.device_sharers import sharers
-from tui.keys import bindings
-from tui.live_page import Drawn, LivePage, past_of
-from tui.sections import Frame
-from tui.table_screen import TableScreen
-from widgets.charts import LEAST_LINES, Charts
-from widgets.devices import is_hot
-from widgets.sparkline import sparkline
-from widgets.table import HEAD_LINES, Table
-from widgets.table_data import Cell, Column, Role, TableData, TableRow
+from stalltop.model.device import Device
+from stalltop.model.packing import Packed
+from stalltop.model.window import Window
+from stalltop.outputs import figures, sharing_text
+from stalltop.tui import device_page, device_parts, device_past
+from stalltop.tui.device_sharers import sharers
+from stalltop.tui.keys import bindings
+from stalltop.tui.live_page import Drawn, LivePage, past_of
+from stalltop.tui.sections import Frame
+from stalltop.tui.table_screen import TableScreen
+from stalltop.widgets.charts import LEAST_LINES, Charts
+from stalltop.widgets.devices import is_hot
+from stalltop.widgets.sparkline import sparkline
+from stalltop.widgets.table import HEAD_LINES, Table
+from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
 
 BESIDE_FROM = 150
 """Cells from which a page has two columns."""

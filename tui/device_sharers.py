@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.device import Device
-from model.sharing import Sharing, sharing_of
-from model.window import Window
-from outputs import mig_lines, sharing_table, sharing_text
-from tui.sections import Frame, Section, heading, more, note
-from widgets.page import PageLine
+from stalltop.model.device import Device
+from stalltop.model.sharing import Sharing, sharing_of
+from stalltop.model.window import Window
+from stalltop.outputs import mig_lines, sharing_table, sharing_text
+from stalltop.tui.sections import Frame, Section, heading, more, note
+from stalltop.widgets.page import PageLine
 
 MOST_LISTED: Final = 12
 """Tenants that are listed of each device; how many more there are is said."""

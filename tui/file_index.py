@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.chain import SEVERITIES
-from model.errors import Told
-from store.reading import Moments
-from widgets.timeline import Stretch
+from stalltop.model.chain import SEVERITIES
+from stalltop.model.errors import Told
+from stalltop.store.reading import Moments
+from stalltop.widgets.timeline import Stretch
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

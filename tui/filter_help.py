@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.expression import MOST_LETTERS
-from model.filter import KEYS, SHORT_KEYS
+from stalltop.model.expression import MOST_LETTERS
+from stalltop.model.filter import KEYS, SHORT_KEYS
 
 TERMS: Final = (
     ("allreduce", "the word is in any name of the row; several words: all of them; a number also is a pid"),

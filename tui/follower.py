@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from textual.message import Message
 
-from tui.collector import Reader, Snapshot, Tick
-from tui.in_file import InFile
-from tui.kept import Stale
-from tui.recording import Recording
+from stalltop.tui.collector import Reader, Snapshot, Tick
+from stalltop.tui.in_file import InFile
+from stalltop.tui.kept import Stale
+from stalltop.tui.recording import Recording
 
 _SHARE = 50
 """Of so many seconds one at most is spent on looking at what is new,"""

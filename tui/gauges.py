@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from model.device import Device
-from outputs import figures
-from tui.sections import Frame
+from stalltop.model.device import Device
+from stalltop.outputs import figures
+from stalltop.tui.sections import Frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from model.device_label import order_of
-from model.difference import Difference, Side
-from model.pivot import Dimension, Groups, Naming, bounded, pivot
-from model.placing import Labels, placement
-from model.window import OpenCall, RowKey, Window
+from stalltop.model.device_label import order_of
+from stalltop.model.difference import Difference, Side
+from stalltop.model.pivot import Dimension, Groups, Naming, bounded, pivot
+from stalltop.model.placing import Labels, placement
+from stalltop.model.window import OpenCall, RowKey, Window
 
 LONG_OPEN_NS = 1_000_000_000
 """From this age on an open call is worth a warning."""

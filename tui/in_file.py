@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model.merging import fleet, merge
-from model.packing import Packed
-from model.sliding import Sliding
-from model.window import Coverage, Rows, Window
-from outputs import figures
-from store.reading import Gone
-from tui.file_index import Index
-from tui.kept import HOLE_SECONDS, NEAR, Stale, never
-from widgets.timeline import Stretch
+from stalltop.model.merging import fleet, merge
+from stalltop.model.packing import Packed
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import Coverage, Rows, Window
+from stalltop.outputs import figures
+from stalltop.store.reading import Gone
+from stalltop.tui.file_index import Index
+from stalltop.tui.kept import HOLE_SECONDS, NEAR, Stale, never
+from stalltop.widgets.timeline import Stretch
 
 if TYPE_CHECKING:
-    from tui.recording import Recording
+    from stalltop.tui.recording import Recording
 
 BEFORE = 120
 """Windows that are fetched of what led to a moment: as many as any page draws."""

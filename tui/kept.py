@@ -11,12 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
-from model.history import latest
-from model.merging import merge
-from model.packing import Packed
-from model.sliding import Sliding
-from model.window import Window
-from widgets.timeline import Stretch
+from stalltop.model.history import latest
+from stalltop.model.merging import merge
+from stalltop.model.packing import Packed
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import Window
+from stalltop.widgets.timeline import Stretch
 
 NEAR = 1e-3
 """Ends of windows that differ by less, in seconds, are the same moment."""

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Final
 
-from tui.keys import ACTIONS, BY_ID, PRINTED, printed
+from stalltop.tui.keys import ACTIONS, BY_ID, PRINTED, printed
 
 Chosen = tuple[tuple[str, tuple[str, ...]], ...]
 """Ids of actions, each with its keys by Textual's names."""

@@ -23,8 +23,8 @@ from textual.app import App
 from textual.message import Message
 from textual.messages import InBandWindowResize
 
-from model.errors import Told, described
-from tui.collector import Failed
+from stalltop.model.errors import Told, described
+from stalltop.tui.collector import Failed
 
 READ_BYTES = 1024
 """Most that is read at once: an event takes a thousand times the memory of its byte until it is handled."""

@@ -7,12 +7,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from model.errors import Told, described
-from tui.streams import drop_output
-from widgets.strips import printable
+from stalltop.model.errors import Told, described
+from stalltop.tui.streams import drop_output
+from stalltop.widgets.strips import printable
 
 if TYPE_CHECKING:
-    from tui.app import StalltopApp
+    from stalltop.tui.app import StalltopApp
 
 
 def print_last(app: StalltopApp) -> None:
@@ -20,7 +20,7 @@ def print_last(app: StalltopApp) -> None:
     window = app.main.shown
     if window is None or not app.options.print_last:
         return
-    from outputs.text import table
+    from stalltop.outputs.text import table
 
     colour = sys.stdout.isatty() and not app.no_color
     text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=app.unicode)

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from model.source import Source
-from model.window import Window
+from stalltop.model.source import Source
+from stalltop.model.window import Window
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ import time
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from tui.keyboard import Keyboard, lost
-from tui.lean import Lean
+from stalltop.tui.keyboard import Keyboard, lost
+from stalltop.tui.lean import Lean
 
 
 class LeanDriver(LinuxDriver):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from tui.interrupts import INTERRUPTED, REQUESTS
+from stalltop.tui.interrupts import INTERRUPTED, REQUESTS
 
 GRACE_SECONDS = 0.7
 """Time that the app has to end after a request."""

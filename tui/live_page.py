@@ -10,13 +10,13 @@ from textual import events
 from textual.binding import Binding
 from textual.timer import Timer
 
-from model.packing import Packed
-from model.window import Window
-from tui.keys import bindings, key
-from tui.main_view import MainView
-from tui.pages_screen import PageScreen
-from tui.sections import Frame, Places, Section, plain
-from widgets.page import Page, PageLine
+from stalltop.model.packing import Packed
+from stalltop.model.window import Window
+from stalltop.tui.keys import bindings, key
+from stalltop.tui.main_view import MainView
+from stalltop.tui.pages_screen import PageScreen
+from stalltop.tui.sections import Frame, Places, Section, plain
+from stalltop.widgets.page import Page, PageLine
 
 SAID_SECONDS = 3.0
 """How long the first line says what a key has done."""

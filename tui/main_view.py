@@ -14,32 +14,32 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
 
-from model.device import Devices
-from model.packing import Packed
-from model.window import Window
-from tui import tour
-from tui.alert_panel import AlertPanel
-from tui.collector import Snapshot
-from tui.config import PANELS
-from tui.filter_entry import ENDS, ENDS_FROM, FilterEntry
-from tui.keys import footer
-from tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
-from tui.moments import LIVE, OF_FILE, Moments, Picture
-from tui.pages_screen import PageScreen
-from tui.recall import timespan
-from tui.row_tables import RowTables
-from tui.slow_line import SlowLine, offer
-from tui.status import header_state, recording_text, silent_seconds, starting_text
-from tui.tables import Tables
-from widgets.alerts import AlertList, AlertRow
-from widgets.bars import SystemBars
-from widgets.devices import PAST_CELLS, DeviceRows
-from widgets.footer import KeyLine
-from widgets.header import Header, HeaderState
-from widgets.timeline import Timeline
+from stalltop.model.device import Devices
+from stalltop.model.packing import Packed
+from stalltop.model.window import Window
+from stalltop.tui import tour
+from stalltop.tui.alert_panel import AlertPanel
+from stalltop.tui.collector import Snapshot
+from stalltop.tui.config import PANELS
+from stalltop.tui.filter_entry import ENDS, ENDS_FROM, FilterEntry
+from stalltop.tui.keys import footer
+from stalltop.tui.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout, time_shown
+from stalltop.tui.moments import LIVE, OF_FILE, Moments, Picture
+from stalltop.tui.pages_screen import PageScreen
+from stalltop.tui.recall import timespan
+from stalltop.tui.row_tables import RowTables
+from stalltop.tui.slow_line import SlowLine, offer
+from stalltop.tui.status import header_state, recording_text, silent_seconds, starting_text
+from stalltop.tui.tables import Tables
+from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.devices import PAST_CELLS, DeviceRows
+from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.header import Header, HeaderState
+from stalltop.widgets.timeline import Timeline
 
 if TYPE_CHECKING:
-    from tui.app import StalltopApp
+    from stalltop.tui.app import StalltopApp
 
 OFFER_SECONDS = 8.0
 """How long the screen offers to draw less; a slow line shows it late."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from model.packing import Packed
-from model.window import Window
-from outputs import figures
-from tui.collector import Snapshot
-from tui.config import LENGTHS
-from tui.kept import NEAR, Stale
-from tui.recall import Wanted, hole_at, moved, named, next_fault, next_span, played, stepped
+from stalltop.model.packing import Packed
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.tui.collector import Snapshot
+from stalltop.tui.config import LENGTHS
+from stalltop.tui.kept import NEAR, Stale
+from stalltop.tui.recall import Wanted, hole_at, moved, named, next_fault, next_span, played, stepped
 
 NO_PAST = "there is no past yet"
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from diagnosis.diagnosed import Diagnosed
-from diagnosis.normals import Normals
-from model.window import Window
-from outputs.normals_file import Damaged, Newer, put_aside, read_normals, write_normals
+from stalltop.diagnosis.diagnosed import Diagnosed
+from stalltop.diagnosis.normals import Normals
+from stalltop.model.window import Window
+from stalltop.outputs.normals_file import Damaged, Newer, put_aside, read_normals, write_normals
 
 SAVE_SECONDS = 180.0
 """How often normals are written while windows are read."""

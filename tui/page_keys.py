@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.keys import printed
+from stalltop.tui.keys import printed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.window import LOSSES, SPLITS, Window
-from outputs import figures
-from tui.filter_help import TERMS
-from tui.keys import groups, key
-from tui.page_keys import PAGES, PageKeys
-from tui.split import LETTERS, MEANINGS
-from tui.warnings import warnings
-from widgets.page import PageLine
+from stalltop.model.window import LOSSES, SPLITS, Window
+from stalltop.outputs import figures
+from stalltop.tui.filter_help import TERMS
+from stalltop.tui.keys import groups, key
+from stalltop.tui.page_keys import PAGES, PageKeys
+from stalltop.tui.split import LETTERS, MEANINGS
+from stalltop.tui.warnings import warnings
+from stalltop.widgets.page import PageLine
 
 FIGURES = (
     ("CALL/S", "calls per second over the window"),

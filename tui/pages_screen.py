@@ -9,15 +9,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
 
-from tui.keys import bindings
-from tui.layout import LEAST_HEIGHT
-from tui.pages import help_page
-from widgets.header import Header
-from widgets.lines import Lines
-from widgets.page import Page
+from stalltop.tui.keys import bindings
+from stalltop.tui.layout import LEAST_HEIGHT
+from stalltop.tui.pages import help_page
+from stalltop.widgets.header import Header
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.page import Page
 
 if TYPE_CHECKING:
-    from tui.app import StalltopApp
+    from stalltop.tui.app import StalltopApp
 
 
 HEADER_SECONDS = 0.5

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from model.filter import parse
-from model.packing import Packed
-from model.pivot import Dimension, Groups, pivot
-from tui.groups import Key, Step, decided, scope
-from tui.view import View
+from stalltop.model.filter import parse
+from stalltop.model.packing import Packed
+from stalltop.model.pivot import Dimension, Groups, pivot
+from stalltop.tui.groups import Key, Step, decided, scope
+from stalltop.tui.view import View
 
 WINDOWS = 60
 """How many windows are looked back, as they come."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from tui.groups import Step
-from tui.view import View
+from stalltop.tui.groups import Step
+from stalltop.tui.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from model.chain import SEVERITIES, Severity
-from tui.chains import MARK, ROLE
-from tui.kept import HOLE_SECONDS, NEAR
-from widgets.timeline import Stretch, Timespan
+from stalltop.model.chain import SEVERITIES, Severity
+from stalltop.tui.chains import MARK, ROLE
+from stalltop.tui.kept import HOLE_SECONDS, NEAR
+from stalltop.widgets.timeline import Stretch, Timespan
 
 _DAY = 86_400.0
 SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)

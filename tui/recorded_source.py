@@ -6,14 +6,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.errors import Told, described
-from model.merging import merge
-from model.source import Source
-from model.window import Window
+from stalltop.model.errors import Told, described
+from stalltop.model.merging import merge
+from stalltop.model.source import Source
+from stalltop.model.window import Window
 
 if TYPE_CHECKING:
-    from store.recorder import Recorder, RecorderState
-    from store.recording import Bounds
+    from stalltop.store.recorder import Recorder, RecorderState
+    from stalltop.store.recording import Bounds
 
 
 CLOSE_SECONDS = 5.0
@@ -88,8 +88,8 @@ class RecordedSource:
 
     def begin(self) -> Path:
         """Record from now on, and return where to. Raises Told where that cannot be."""
-        from outputs.places import recording_path
-        from store.recorder import Recorder
+        from stalltop.outputs.places import recording_path
+        from stalltop.store.recorder import Recorder
 
         for before in self._ending:  # it may be the same file
             before.close(CLOSE_SECONDS)

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from model.errors import Told
-from model.history import DEFAULT_BYTES
-from model.merging import fleet
-from model.packing import Packed, Peak, pack
-from model.window import RowKey, Window
-from store.reading import Gone, Moments
-from tui.file_index import Index
-from tui.in_file import BEFORE, InFile, Whole
-from tui.kept import Stale
+from stalltop.model.errors import Told
+from stalltop.model.history import DEFAULT_BYTES
+from stalltop.model.merging import fleet
+from stalltop.model.packing import Packed, Peak, pack
+from stalltop.model.window import RowKey, Window
+from stalltop.store.reading import Gone, Moments
+from stalltop.tui.file_index import Index
+from stalltop.tui.in_file import BEFORE, InFile, Whole
+from stalltop.tui.kept import Stale
 
 _YIELD_SECONDS = 0.005
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from model.calls import KeptCall
-from model.window import SPLITS
-from outputs import figures
-from outputs.chain_text import name_of
-from tui.row_facts import RowFacts
-from tui.row_page import MOST_LISTED
-from tui.sections import Frame, Section, heading, more, note
-from tui.split import bar
-from widgets.page import PageLine
+from stalltop.model.calls import KeptCall
+from stalltop.model.window import SPLITS
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of
+from stalltop.tui.row_facts import RowFacts
+from stalltop.tui.row_page import MOST_LISTED
+from stalltop.tui.sections import Frame, Section, heading, more, note
+from stalltop.tui.split import bar
+from stalltop.widgets.page import PageLine
 
 _BAR = 10
 """Cells that show where the time of a call went."""

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.calls import KeptCall
-from model.chain import Chain
-from model.device import Device, DeviceProcess
-from model.device_label import UNKNOWN
-from model.evidence import HOST_LAYER, Charge, ProcessUse
-from model.pivot import Groups, pivot
-from model.window import SPLITS, OpenCall, RowKey, Rows, Window
-from tui.chains import keys_of, steady
-from tui.groups import Step, below, decided, scope
+from stalltop.model.calls import KeptCall
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device, DeviceProcess
+from stalltop.model.device_label import UNKNOWN
+from stalltop.model.evidence import HOST_LAYER, Charge, ProcessUse
+from stalltop.model.pivot import Groups, pivot
+from stalltop.model.window import SPLITS, OpenCall, RowKey, Rows, Window
+from stalltop.tui.chains import keys_of, steady
+from stalltop.tui.groups import Step, below, decided, scope
 
 Path = tuple[Step, ...]
 

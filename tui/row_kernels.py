@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from model.evidence import HOST_LAYER
-from model.kernels import LAUNCHING
-from model.window import RowKey
-from outputs import figures
-from tui.row_facts import RowFacts
-from tui.sections import Frame, Section, heading, more, note
-from widgets.page import PageLine
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.kernels import LAUNCHING
+from stalltop.model.window import RowKey
+from stalltop.outputs import figures
+from stalltop.tui.row_facts import RowFacts
+from stalltop.tui.sections import Frame, Section, heading, more, note
+from stalltop.widgets.page import PageLine
 
 MOST_KERNELS = 8
 """Kernels that are listed; how many more there are is said."""

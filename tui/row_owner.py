@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from model.device import Device, DeviceProcess
-from model.evidence import ProcessUse, TenantUse
-from model.tenant import Tenant
-from model.window import LOSSES, UNCOUNTED, Window
-from outputs import figures
-from outputs.chain_text import name_of
-from tui.keys import key
-from tui.row_facts import RowFacts
-from tui.sections import Frame, Section, heading, more, note, pair
-from widgets.page import PageLine
+from stalltop.model.device import Device, DeviceProcess
+from stalltop.model.evidence import ProcessUse, TenantUse
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import LOSSES, UNCOUNTED, Window
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of
+from stalltop.tui.keys import key
+from stalltop.tui.row_facts import RowFacts
+from stalltop.tui.sections import Frame, Section, heading, more, note, pair
+from stalltop.widgets.page import PageLine
 
 MOST_LISTED = 8
 """Tenants, processes and devices that are listed each; how many more there are is said."""

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from model.chain import loss_step
-from model.evidence import HOST_GAP, Charge
-from model.hdr import COUNTERS, HIGHEST_NS
-from model.window import SPLITS
-from outputs import figures
-from outputs.chain_text import name_of, rate
-from tui.chains import MARK, ROLE, culprit, loss
-from tui.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
-from tui.row_facts import RowFacts, waits_ns
-from tui.row_past import Sample
-from tui.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
-from tui.split import LETTERS, MEANINGS
-from widgets.distribution import Axis, distribution
-from widgets.page import PageLine
-from widgets.sparkline import sparkline
+from stalltop.model.chain import loss_step
+from stalltop.model.evidence import HOST_GAP, Charge
+from stalltop.model.hdr import COUNTERS, HIGHEST_NS
+from stalltop.model.window import SPLITS
+from stalltop.outputs import figures
+from stalltop.outputs.chain_text import name_of, rate
+from stalltop.tui.chains import MARK, ROLE, culprit, loss
+from stalltop.tui.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
+from stalltop.tui.row_facts import RowFacts, waits_ns
+from stalltop.tui.row_past import Sample
+from stalltop.tui.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
+from stalltop.tui.split import LETTERS, MEANINGS
+from stalltop.widgets.distribution import Axis, distribution
+from stalltop.widgets.page import PageLine
+from stalltop.widgets.sparkline import sparkline
 
 MOST_LISTED = 6
 """Chains, culprits and open calls that are listed each; how many more there are is said."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.packing import Packed
-from model.pivot import Naming, bounded
-from model.window import RowKey
-from tui.groups import decided
-from tui.row_facts import Path
+from stalltop.model.packing import Packed
+from stalltop.model.pivot import Naming, bounded
+from stalltop.model.window import RowKey
+from stalltop.tui.groups import decided
+from stalltop.tui.row_facts import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from textual.binding import Binding
 
-from model.packing import Packed
-from model.window import Window
-from tui import row_calls, row_kernels, row_owner, row_page
-from tui.chain_screen import ChainScreen
-from tui.keys import bindings
-from tui.live_page import Drawn, LivePage
-from tui.row_facts import Path, RowFacts, facts
-from tui.row_past import RowPast
-from tui.sections import Frame
-from widgets.distribution import Axis, axis_of
-from widgets.strips import printable
+from stalltop.model.packing import Packed
+from stalltop.model.window import Window
+from stalltop.tui import row_calls, row_kernels, row_owner, row_page
+from stalltop.tui.chain_screen import ChainScreen
+from stalltop.tui.keys import bindings
+from stalltop.tui.live_page import Drawn, LivePage
+from stalltop.tui.row_facts import Path, RowFacts, facts
+from stalltop.tui.row_past import RowPast
+from stalltop.tui.sections import Frame
+from stalltop.widgets.distribution import Axis, axis_of
+from stalltop.widgets.strips import printable
 
 AT_ONCE = 30
 """Windows of the past that are worked out before keys are looked at again."""

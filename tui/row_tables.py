@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.device_label import gpus_of
-from model.pivot import DIMENSIONS, Dimension
-from model.placing import placement
-from tui import keys
-from tui.columns.choice import defaults
-from tui.compare import Pair
-from tui.config import Chosen
-from tui.groups import Key, Step, below
-from tui.past import NO_PAST, Past
-from tui.table import available, steps_to
-from tui.tables import Tables
-from tui.view import ONLY, PLURAL, View
-from widgets.table import Cell
+from stalltop.model.device_label import gpus_of
+from stalltop.model.pivot import DIMENSIONS, Dimension
+from stalltop.model.placing import placement
+from stalltop.tui import keys
+from stalltop.tui.columns.choice import defaults
+from stalltop.tui.compare import Pair
+from stalltop.tui.config import Chosen
+from stalltop.tui.groups import Key, Step, below
+from stalltop.tui.past import NO_PAST, Past
+from stalltop.tui.table import available, steps_to
+from stalltop.tui.tables import Tables
+from stalltop.tui.view import ONLY, PLURAL, View
+from stalltop.widgets.table import Cell
 
 PICKED = Cell("v", "accent")
 """Marks the row that is to be compared with another one."""

@@ -9,15 +9,15 @@ from typing import Final, Literal
 
 from textual.strip import Strip
 
-from model.chain import Chain
-from model.window import Window
-from outputs.figures import moment
-from outputs.files import Taken, write
-from outputs.places import SUFFIX, free, state_directory, window_name
-from outputs.sheet import Sheet
-from tui.moments import Picture
-from tui.past import Past
-from tui.view import View
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+from stalltop.outputs.figures import moment
+from stalltop.outputs.files import Taken, write
+from stalltop.outputs.places import SUFFIX, free, state_directory, window_name
+from stalltop.outputs.sheet import Sheet
+from stalltop.tui.moments import Picture
+from stalltop.tui.past import Past
+from stalltop.tui.view import View
 
 Kind = Literal["window", "text", "html", "csv", "svg", "png"]
 _TRIES: Final = 100
@@ -68,7 +68,7 @@ class Shown:
     @property
     def sheet(self) -> Sheet:
         """The table that had the keys, with all its rows."""
-        from tui.save_table import sheet_of
+        from stalltop.tui.save_table import sheet_of
 
         return sheet_of(self.window, self.view, self.chains, self.against, self.past, unicode=self.unicode)
 
@@ -82,7 +82,7 @@ def problem(chosen: Format, *, still: bool) -> str:
     if chosen.kind == "window" and still:
         return "saved already: it is the file that was opened"
     if chosen.kind == "png":
-        from outputs.picture import png_problem
+        from stalltop.outputs.picture import png_problem
 
         return png_problem()
     return ""
@@ -92,22 +92,22 @@ def content(shown: Shown, chosen: Format) -> bytes:
     """What the file holds. Raises Told where it cannot be made."""
     window = shown.window
     if chosen.kind == "window":
-        from store.saving import dump
+        from stalltop.store.saving import dump
 
         return dump(window)
     if chosen.kind == "text":
-        from outputs.report import report
+        from stalltop.outputs.report import report
 
         return report(window, shown.sheet, width=shown.width, unicode=shown.unicode).encode()
     if chosen.kind == "html":
-        from outputs.html_page import html_page
+        from stalltop.outputs.html_page import html_page
 
         return html_page(window, shown.sheet).encode()
     if chosen.kind == "csv":
-        from outputs.csv_table import csv_table
+        from stalltop.outputs.csv_table import csv_table
 
         return csv_table(shown.sheet, window).encode()
-    from outputs.picture import png, svg
+    from stalltop.outputs.picture import png, svg
 
     picture = svg(shown.lines, shown.width, f"stalltop {window.host} {moment(window.end)}")
     return picture.encode() if chosen.kind == "svg" else png(picture)

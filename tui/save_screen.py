@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from outputs import figures
-from tui.save_formats import FORMATS, Format, Place, Shown, place, problem, with_format
-from widgets.choices import Choice, Choices, Note
+from stalltop.outputs import figures
+from stalltop.tui.save_formats import FORMATS, Format, Place, Shown, place, problem, with_format
+from stalltop.widgets.choices import Choice, Choices, Note
 
 if TYPE_CHECKING:
-    from tui.app import StalltopApp
+    from stalltop.tui.app import StalltopApp
 
 FRAME_LINES = 14
 """Rows of the terminal from which the dialogue has a frame."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from model.chain import Chain
-from model.filter import parse
-from model.window import Window
-from outputs.sheet import Sheet, SheetRow, row_of
-from tui.chains import marks
-from tui.groups import Grouped
-from tui.moments import Picture
-from tui.past import NO_PAST, Past
-from tui.status import changes_text
-from tui.table import Line, lines_of
-from tui.view import View, title
+from stalltop.model.chain import Chain
+from stalltop.model.filter import parse
+from stalltop.model.window import Window
+from stalltop.outputs.sheet import Sheet, SheetRow, row_of
+from stalltop.tui.chains import marks
+from stalltop.tui.groups import Grouped
+from stalltop.tui.moments import Picture
+from stalltop.tui.past import NO_PAST, Past
+from stalltop.tui.status import changes_text
+from stalltop.tui.table import Line, lines_of
+from stalltop.tui.view import View, title
 
 
 def sheet_of(

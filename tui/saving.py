@@ -9,8 +9,8 @@ from pathlib import Path
 
 from textual.message import Message
 
-from model.errors import Told
-from tui.save_formats import Format, Shown, save
+from stalltop.model.errors import Told
+from stalltop.tui.save_formats import Format, Shown, save
 
 
 class Saved(Message):

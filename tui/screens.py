@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from textual import on
 
-from model.chain import Chain
-from model.pivot import Dimension
-from tui.actions_details import DetailActions
-from tui.actions_line import LineActions
-from tui.actions_panels import PanelActions
-from tui.actions_play import PlayActions
-from tui.actions_record import RecordActions
-from tui.actions_save import READ_SECONDS, SaveActions
-from tui.actions_view import ViewActions
-from tui.chain_screen import ChainScreen
-from tui.filter_entry import FilterEntry
-from tui.keys import TYPED, bindings
-from tui.warnings_screen import WarningsScreen
-from widgets.alerts import AlertList
+from stalltop.model.chain import Chain
+from stalltop.model.pivot import Dimension
+from stalltop.tui.actions_details import DetailActions
+from stalltop.tui.actions_line import LineActions
+from stalltop.tui.actions_panels import PanelActions
+from stalltop.tui.actions_play import PlayActions
+from stalltop.tui.actions_record import RecordActions
+from stalltop.tui.actions_save import READ_SECONDS, SaveActions
+from stalltop.tui.actions_view import ViewActions
+from stalltop.tui.chain_screen import ChainScreen
+from stalltop.tui.filter_entry import FilterEntry
+from stalltop.tui.keys import TYPED, bindings
+from stalltop.tui.warnings_screen import WarningsScreen
+from stalltop.widgets.alerts import AlertList
 
 
 class MainScreen(

@@ -8,9 +8,9 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from outputs import figures
-from widgets.page import PageLine, wrapped
-from widgets.strips import printable
+from stalltop.outputs import figures
+from stalltop.widgets.page import PageLine, wrapped
+from stalltop.widgets.strips import printable
 
 LABEL = 12
 """Cells of the name before a figure."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from tui.keys import key
+from stalltop.tui.keys import key
 
 LOW_SECONDS: Final = 3.0
 """Between two pictures while less is drawn."""

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 
-from model.window import SPLITS, U64
-from outputs import figures
-from widgets.table import Role
+from stalltop.model.window import SPLITS, U64
+from stalltop.outputs import figures
+from stalltop.widgets.table import Role
 
 CELLS = 10
 """Length of the bar."""

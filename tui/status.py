@@ -6,18 +6,18 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from model.chain import Chain
-from model.progress import Step
-from model.window import Window
-from outputs import figures
-from tui.chains import MARK, ROLE, counts
-from tui.collector import Snapshot
-from tui.groups import calls_per_s
-from tui.moments import Picture
-from widgets.header import HeaderState
+from stalltop.model.chain import Chain
+from stalltop.model.progress import Step
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.tui.chains import MARK, ROLE, counts
+from stalltop.tui.collector import Snapshot
+from stalltop.tui.groups import calls_per_s
+from stalltop.tui.moments import Picture
+from stalltop.widgets.header import HeaderState
 
 if TYPE_CHECKING:
-    from store.recorder import RecorderState
+    from stalltop.store.recorder import RecorderState
 
 QUIET_SECONDS = 2.0
 """How much longer than usual there may be no data before that is said."""

@@ -12,15 +12,15 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from model.filter import Filter, parse
-from model.window import Window
-from tui.columns.choice import BY_ID, columns
-from tui.columns.kind import Kind, Look, Need, Values, cell
-from tui.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
-from tui.past import NO_PAST, Past
-from tui.split import legend
-from tui.view import Level, View, empty, title
-from widgets.table import Cell, Column, Rows, TableData, TableRow
+from stalltop.model.filter import Filter, parse
+from stalltop.model.window import Window
+from stalltop.tui.columns.choice import BY_ID, columns
+from stalltop.tui.columns.kind import Kind, Look, Need, Values, cell
+from stalltop.tui.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
+from stalltop.tui.past import NO_PAST, Past
+from stalltop.tui.split import legend
+from stalltop.tui.view import Level, View, empty, title
+from stalltop.widgets.table import Cell, Column, Rows, TableData, TableRow
 
 INCOMPLETE = Cell("?", "warn")
 """Marks a row that lacks calls."""

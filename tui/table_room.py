@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from tui.keys import bindings
-from tui.layout import OTHER_LINES, Layout, first_cells, heights, in_steps, third_below
-from widgets.table import HEAD_LINES, Table
+from stalltop.tui.keys import bindings
+from stalltop.tui.layout import OTHER_LINES, Layout, first_cells, heights, in_steps, third_below
+from stalltop.widgets.table import HEAD_LINES, Table
 
 
 class GroupTable(Table, can_focus=True):

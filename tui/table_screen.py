@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 
-from model.window import Window
-from tui.copying import line_text
-from tui.keys import bindings
-from tui.live_page import LiveScreen
-from widgets.table import Table
-from widgets.table_data import TableData
+from stalltop.model.window import Window
+from stalltop.tui.copying import line_text
+from stalltop.tui.keys import bindings
+from stalltop.tui.live_page import LiveScreen
+from stalltop.widgets.table import Table
+from stalltop.widgets.table_data import TableData
 
 
 class TableScreen(LiveScreen):

@@ -9,22 +9,22 @@ from textual import on
 from textual.message import Message
 from textual.widget import Widget
 
-from model.chain import Chain
-from model.packing import Packed
-from model.pivot import Dimension
-from model.window import RowKey, Window
-from tui.chains import chains_of, keys_of, marks
-from tui.columns.choice import sort_of, sorts
-from tui.groups import Key, Step
-from tui.layout import Layout
-from tui.moments import Picture
-from tui.past import NO_PAST, Past
-from tui.places import Place, Places
-from tui.status import changes_text
-from tui.table import steps_to, table
-from tui.table_room import GroupTable, TableRoom
-from tui.view import View
-from widgets.table import Cell, Table, TableData
+from stalltop.model.chain import Chain
+from stalltop.model.packing import Packed
+from stalltop.model.pivot import Dimension
+from stalltop.model.window import RowKey, Window
+from stalltop.tui.chains import chains_of, keys_of, marks
+from stalltop.tui.columns.choice import sort_of, sorts
+from stalltop.tui.groups import Key, Step
+from stalltop.tui.layout import Layout
+from stalltop.tui.moments import Picture
+from stalltop.tui.past import NO_PAST, Past
+from stalltop.tui.places import Place, Places
+from stalltop.tui.status import changes_text
+from stalltop.tui.table import steps_to, table
+from stalltop.tui.table_room import GroupTable, TableRoom
+from stalltop.tui.view import View
+from stalltop.widgets.table import Cell, Table, TableData
 
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
 

@@ -6,7 +6,7 @@ import os
 import sys
 import termios
 
-from model.errors import BadUsage
+from stalltop.model.errors import BadUsage
 
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python itself sets LC_CTYPE to where the locale is C (PEP 538)."""

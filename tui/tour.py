@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tui.keys import key
-from tui.status import ago_text
-from widgets.timeline import Stretch, span_text
+from stalltop.tui.keys import key
+from stalltop.tui.status import ago_text
+from stalltop.widgets.timeline import Stretch, span_text
 
 NEWCOMER_SECONDS = 30.0
 """How long a newcomer may read it."""

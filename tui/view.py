@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from model.filter import parse
-from model.pivot import Dimension
-from model.window import Window
-from tui.columns.choice import BESIDE
-from tui.groups import Key, Step
-from tui.keys import key
-from widgets.table import Role
+from stalltop.model.filter import parse
+from stalltop.model.pivot import Dimension
+from stalltop.model.window import Window
+from stalltop.tui.columns.choice import BESIDE
+from stalltop.tui.groups import Key, Step
+from stalltop.tui.keys import key
+from stalltop.widgets.table import Role
 
 PLURAL: dict[Dimension, str] = {
     "container": "containers",

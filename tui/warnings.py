@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from model.chain import Chain
-from model.device import Device
-from model.window import LOSSES, UNCOUNTED, OpenCall, Window
-from outputs import figures
-from tui.groups import HUNG_NS, LONG_OPEN_NS
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device
+from stalltop.model.window import LOSSES, UNCOUNTED, OpenCall, Window
+from stalltop.outputs import figures
+from stalltop.tui.groups import HUNG_NS, LONG_OPEN_NS
 
 Level = Literal["bad", "warn", "dim"]
 _RANK = {"bad": 0, "warn": 1, "dim": 2}

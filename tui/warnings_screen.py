@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from tui.live_page import LiveScreen
-from tui.pages import warnings_page
-from tui.sections import plain
-from widgets.page import Page
+from stalltop.tui.live_page import LiveScreen
+from stalltop.tui.pages import warnings_page
+from stalltop.tui.sections import plain
+from stalltop.widgets.page import Page
 
 
 class WarningsScreen(LiveScreen):

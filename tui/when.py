@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from outputs import figures
+from stalltop.outputs import figures
 
 EXAMPLES: Final = "14:32, 14:32:05, -2h, -1h30m, +10m, 2026-11-20 14:32, start, end"
 """What can be typed."""

@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from tui.when import EXAMPLES, moment, when
+from stalltop.tui.when import EXAMPLES, moment, when
 
 HINT = "Enter goes  Esc closes"
 _HINT_FROM = 60

@@ -14,10 +14,10 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from outputs.figures import fit, middle
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, printable, strip_of
+from stalltop.outputs.figures import fit, middle
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_NAME = 16
 """Cells that a name within a sentence keeps."""

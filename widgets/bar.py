@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from widgets.palette import Palette
-from widgets.strips import Part
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part
 
 
 def bar(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from model.device import System
-from outputs import figures
-from widgets.bar import bar
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, strip_of
+from stalltop.model.device import System
+from stalltop.outputs import figures
+from stalltop.widgets.bar import bar
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, strip_of
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -10,10 +10,10 @@ from itertools import groupby
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from outputs.figures import fit
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, printable, strip_of
+from stalltop.outputs.figures import fit
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, printable, strip_of
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ASCII = " ..:::###"

@@ -10,10 +10,10 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from outputs.figures import fit, printable
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, strip_of
+from stalltop.outputs.figures import fit, printable
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, strip_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from model.device import Device, Devices
-from model.ways import Way, unlisted, unnamed, users_of, way_of
-from outputs import figures
-from widgets.bar import bar
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.sparkline import sparkline
-from widgets.strips import Part, printable, strip_of
+from stalltop.model.device import Device, Devices
+from stalltop.model.ways import Way, unlisted, unnamed, users_of, way_of
+from stalltop.outputs import figures
+from stalltop.widgets.bar import bar
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.sparkline import sparkline
+from stalltop.widgets.strips import Part, printable, strip_of
 
 PAST_CELLS = 40
 """Cells of how busy a device was, at the end of its line: one for each window before."""

@@ -8,10 +8,10 @@ from typing import Literal
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from outputs import figures
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, printable, strip_of
+from stalltop.outputs import figures
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, printable, strip_of
 
 LEAST_HOST = 9
 """Cells that the host's name keeps."""

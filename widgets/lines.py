@@ -13,8 +13,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from widgets.palette import Palette, palette
-from widgets.strips import changed_span
+from stalltop.widgets.palette import Palette, palette
+from stalltop.widgets.strips import changed_span
 
 
 class Lines(Widget):

@@ -11,10 +11,10 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from outputs.figures import fit
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, printable, strip_of
+from stalltop.outputs.figures import fit
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, printable, strip_of
 
 _Look = TypeVar("_Look", str, Style | None)
 """A role, or the style of one."""

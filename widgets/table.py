@@ -16,11 +16,11 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from outputs.figures import fit
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import PLAIN, Part, printable, strip_of
-from widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
+from stalltop.outputs.figures import fit
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import PLAIN, Part, printable, strip_of
+from stalltop.widgets.table_data import Cell, Column, Role, Rows, TableData, TableRow
 
 __all__ = ["HEAD_LINES", "Cell", "Column", "Role", "Rows", "Table", "TableData", "TableRow"]
 

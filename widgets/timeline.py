@@ -11,10 +11,10 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from outputs import figures
-from widgets.lines import Lines
-from widgets.palette import Palette
-from widgets.strips import Part, strip_of
+from stalltop.outputs import figures
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.strips import Part, strip_of
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 """Heights, one for each half decade of lost time: below 1 ms a second, to 3.2 ms, to 10 ms … above 1 s."""

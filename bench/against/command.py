@@ -19,7 +19,7 @@ from bench.program import Program
 from bench.revision import git, revision
 from bench.start import CACHE_VARIABLE
 from bench.table import Table
-from model.errors import Told
+from stalltop.model.errors import Told
 
 _WITH_ROUNDS: Final = ("cost", "gpu", "start", "switching")
 """Benches whose sides take turns round by round; the others take turns run by run, each a quick one."""

@@ -83,10 +83,17 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _build() -> Any:
+    try:
+        return importlib.import_module("stalltop.demo.build").build
+    except ModuleNotFoundError:  # a revision from before there was one name for all
+        return importlib.import_module("demo.build").build
+
+
 def _measure(options: argparse.Namespace) -> list[Any]:
     command = importlib.import_module("bench.__main__")
     spread = importlib.import_module("bench.spread").Spread
-    build = importlib.import_module("demo.build").build
+    build = _build()
     assert command.__file__ is not None
     found = Path(command.__file__).resolve().parent.parent
     if found != options.root.resolve():

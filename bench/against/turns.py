@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.program import Program
-from model.errors import Told
+from stalltop.model.errors import Told
 
 _SIDE: Final = Path(__file__).parent / "side.py"
 _STEP_SECONDS: Final = 1800.0
@@ -68,8 +68,7 @@ class Side:
         """End it, with all that it started."""
         process = self._process
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
+        # In this order: the end of its input would be a second reason to end, while it puts things away.
         if process.poll() is None:
             process.terminate()
         try:
@@ -80,6 +79,8 @@ class Side:
             process.wait()
         assert process.stdout is not None
         process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
     def _line(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bench.program import ROOT, Program
 from bench.revision import git
-from model.errors import Told
+from stalltop.model.errors import Told
 
 _ENVIRONMENT_SECONDS: Final = 900.0
 """For an environment with dependencies to fetch, on a slow line."""
@@ -28,7 +28,9 @@ choose_place
 if [ -n "$lent" ]; then
     "$python" -m venv --without-pip --system-site-packages "$venv" >&2 || exit 1
     purelib=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || exit 1
-    printf '%s\\n%s\\n' "$root" "$lent" >"$purelib/stalltop-checkout.pth"
+    code=$root/src
+    [ -d "$code" ] || code=$root  # earlier revisions are imported from their root
+    printf '%s\\n%s\\n' "$code" "$lent" >"$purelib/stalltop-checkout.pth"
     wanted_stamp run >"$venv/run.ready"
 fi
 make_environment run >&2

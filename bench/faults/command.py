@@ -20,9 +20,9 @@ from bench.faults.score import Healthy
 from bench.faults.stage import Files
 from bench.faults.trial import run_trial
 from bench.faults.watcher import Watcher
-from demo.build import Built, build
-from demo.caller import CallerFailed
-from model.errors import BadUsage, CannotTrace, Told
+from stalltop.demo.build import Built, build
+from stalltop.demo.caller import CallerFailed
+from stalltop.model.errors import BadUsage, CannotTrace, Told
 
 COMMON_TRIALS: Final = 20
 OTHER_TRIALS: Final = 5

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from demo.cgroups import Cgroups, hierarchy
-from model.errors import Told
+from stalltop.demo.cgroups import Cgroups, hierarchy
+from stalltop.model.errors import Told
 
 PERIOD_US: Final = 100_000
 """Of the CPU quota: the kernel's default."""

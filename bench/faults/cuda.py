@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Stage
 from bench.faults.workloads import latencies, step
-from demo.caller import Caller
-from demo.latencies import Latency
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
 
 _SLOW = {
     **latencies(8),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from demo.build import Built
-from demo.node import NVML_VARIABLE
-from model.device import Devices
+from stalltop.demo.build import Built
+from stalltop.demo.node import NVML_VARIABLE
+from stalltop.model.device import Devices
 
 _GIB: Final = 1 << 30
 _HEALTHY: Final = {

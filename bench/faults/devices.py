@@ -10,8 +10,8 @@ from typing import Final
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Place, Stage
 from bench.faults.workloads import Speed, latencies, step
-from demo.caller import Caller
-from demo.latencies import Latency
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
 
 _MAX_MHZ: Final = 1980
 _GIB: Final = 1 << 30

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.faults.stage import Place, Stage
-from diagnosis.causes import CAUSES
+from stalltop.diagnosis.causes import CAUSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from bench.faults.score import Healthy
 from bench.faults.stage import Files, Place, Stage
 from bench.faults.watcher import Watcher
 from bench.faults.workloads import fill_limit, latencies, loading_trainer, noise, step, trainer
-from demo.build import Built
-from demo.caller import Caller
-from demo.latencies import Latency
-from model.errors import Told
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
+from stalltop.model.errors import Told
 
 _MOST: Final = 3
 """Tenants that come and go, at a time: more would be short of two CPUs, which is a fault."""

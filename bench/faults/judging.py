@@ -11,9 +11,9 @@ from bench.faults.fault import Truth
 from bench.faults.outsiders import is_about, is_excused, is_here
 from bench.faults.stage import Place
 from bench.faults.watcher import Seen, alarms
-from diagnosis.engine import SIGHTS
-from model.chain import Chain, worst_first
-from model.window import Window
+from stalltop.diagnosis.engine import SIGHTS
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.window import Window
 
 _SHORT_ID: Final = 12
 """Characters of a container's id that it is known by where it has no name."""

@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import Final
 
-from model.errors import Told
+from stalltop.model.errors import Told
 
 INTO_NEW: Final = ("unshare", "--net")
 """What makes a program run in a network namespace of its own."""

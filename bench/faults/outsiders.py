@@ -9,9 +9,9 @@ from typing import Final
 
 from bench.faults.stage import Place
 from bench.faults.watcher import Seen
-from diagnosis.engine import LOOK_SECONDS
-from model.chain import Chain, Link
-from model.window import Window
+from stalltop.diagnosis.engine import LOOK_SECONDS
+from stalltop.model.chain import Chain, Link
+from stalltop.model.window import Window
 
 COVERED: Final = 0.9
 """Part of what somebody is charged with that own use has to account for: the two are not measured over the

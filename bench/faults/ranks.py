@@ -10,8 +10,8 @@ from typing import Final
 from bench.faults.fault import Truth, fault
 from bench.faults.stage import Place, Stage
 from bench.faults.workloads import Speed, latencies
-from demo.caller import Caller
-from demo.latencies import Latency
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
 
 _STEP: Final = "cudaLaunchKernel:10 ncclAllReduce:1:6553600:7 cudaStreamSynchronize"
 """All ranks compute at the same time: with more to do, on two CPUs, one would wait for the other."""

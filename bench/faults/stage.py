@@ -15,12 +15,12 @@ from typing import Final
 from bench.faults.controllers import Limits
 from bench.faults.device import StandInDevice
 from bench.faults.network import INTO_NEW
-from demo.build import Built
-from demo.caller import Caller
-from demo.cgroups import Cgroups, container_id, container_path
-from demo.latencies import Latency, write_table
-from demo.scratch import Scratch
-from demo.tenants import write_file
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.demo.latencies import Latency, write_table
+from stalltop.demo.scratch import Scratch
+from stalltop.demo.tenants import write_file
 
 FILE_MIB: Final = 192
 """Size of each file of `Files`: more than any trial's memory limit."""

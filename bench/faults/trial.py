@@ -14,7 +14,7 @@ from bench.faults.judging import Outcome, judge
 from bench.faults.stage import Files, Place, Stage
 from bench.faults.watcher import Seen, Watcher
 from bench.faults.workloads import noise
-from demo.build import Built
+from stalltop.demo.build import Built
 
 _GLANCE_SECONDS: Final = 0.2
 """Between two looks at what was said."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.engine import Diagnosis
-from model.chain import Chain
-from model.window import Window
-from probes.monitor import Monitor
-from probes.options import MonitorOptions
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
 
 INTERVAL_SECONDS: Final = 1.0
 """As the screen does by default."""

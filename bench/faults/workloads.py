@@ -6,8 +6,8 @@ import struct
 from typing import Final
 
 from bench.faults.stage import STREAM, Place, Stage
-from demo.caller import Caller
-from demo.latencies import Latency
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
 
 _FULL_MIB: Final = 64
 """A limit that page cache fills within a second or two; the programs themselves need a third of it."""

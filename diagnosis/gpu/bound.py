@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import SECOND_NS, Usage, added, duration
-from diagnosis.host.sockets import loses_segments
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.families import Family
-from model.sharing import Sharer, Sharing, sharings
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, added, duration
+from stalltop.diagnosis.host.sockets import loses_segments
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.families import Family
+from stalltop.model.sharing import Sharer, Sharing, sharings
 
 BOUND_SHARE: Final = 0.5
 """Part of the calling threads' time that they wait for the device."""

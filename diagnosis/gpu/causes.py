@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu import copies, graphs, launches, memory
-from diagnosis.gpu.bound import gpu_bound
-from diagnosis.gpu.clocks import clocks
-from diagnosis.gpu.device_faults import DEVICE_RULES, users_of
-from diagnosis.gpu.given import gpu_not_given
-from diagnosis.gpu.hangs import nccl_hang
-from diagnosis.gpu.leaks import memory_leak
-from diagnosis.gpu.memory import gpu_memory_full
-from diagnosis.gpu.nccl import nccl_straggler
-from diagnosis.gpu.network import retransmits
-from diagnosis.gpu.sharing import gpu_neighbours
-from diagnosis.gpu.usage import usages
-from diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu import copies, graphs, launches, memory
+from stalltop.diagnosis.gpu.bound import gpu_bound
+from stalltop.diagnosis.gpu.clocks import clocks
+from stalltop.diagnosis.gpu.device_faults import DEVICE_RULES, users_of
+from stalltop.diagnosis.gpu.given import gpu_not_given
+from stalltop.diagnosis.gpu.hangs import nccl_hang
+from stalltop.diagnosis.gpu.leaks import memory_leak
+from stalltop.diagnosis.gpu.memory import gpu_memory_full
+from stalltop.diagnosis.gpu.nccl import nccl_straggler
+from stalltop.diagnosis.gpu.network import retransmits
+from stalltop.diagnosis.gpu.sharing import gpu_neighbours
+from stalltop.diagnosis.gpu.usage import usages
+from stalltop.diagnosis.suspicion import Suspicion
 
 PROCESS_RULES: Final = (
     *memory.PROCESS_RULES,

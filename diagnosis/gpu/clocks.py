@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slower, suspect
-from diagnosis.gpu.usage import SECOND_NS, Usage, figure
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.device import Device
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slower, suspect
+from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, figure
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.device import Device
 
 HELD: Final = 0.1
 """Part of the time that clocks are held down before it counts: shorter touches of a limit are usual."""

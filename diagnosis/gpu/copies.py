@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.gpu.device_faults import link_rate
-from diagnosis.gpu.usage import Usage, added, duration, figure, size
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
+from stalltop.diagnosis.gpu.device_faults import link_rate
+from stalltop.diagnosis.gpu.usage import Usage, added, duration, figure, size
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
 
 STAGED_BYTES: Final = 64 << 10
 """Copies from pageable memory up to this size go along with the command, without a staging buffer (CUDA's

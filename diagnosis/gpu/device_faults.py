@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import NO_CALLS, SECOND_NS, Calls, Usage, figure
-from diagnosis.gpu.xids import meaning_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.device import Device
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, Calls, Usage, figure
+from stalltop.diagnosis.gpu.xids import meaning_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.device import Device
 
 WORKING_PERCENT: Final = 20.0
 """Utilisation from which on a device is not idle: idle ones lower clocks and link by themselves."""

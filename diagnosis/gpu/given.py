@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import Usage, figure
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.sharing import Sharer, Sharing, sharings
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import Usage, figure
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.sharing import Sharer, Sharing, sharings
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.gpu.usage import Usage, duration, figure
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.families import Family
+from stalltop.diagnosis.gpu.usage import Usage, duration, figure
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.families import Family
 
 MADE_PER_S: Final = 0.5
 """Graphs made a second: a program that captures one for each shape does so once, while it starts."""

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.nccl import communicators
-from diagnosis.gpu.usage import SECOND_NS, duration
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.evidence import Rank
-from model.window import OpenCall, RowKey
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.nccl import communicators
+from stalltop.diagnosis.gpu.usage import SECOND_NS, duration
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.evidence import Rank
+from stalltop.model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
 """No wait for a rank, or in a call of NCCL, is called a hang before that."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.gpu.usage import SECOND_NS, Usage, duration, figure
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.families import Family
+from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, duration, figure
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.families import Family
 
 SYNCS_PER_S: Final = 100
 """Waits a second below which their round trips are of no account."""

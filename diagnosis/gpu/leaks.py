@@ -7,13 +7,13 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.memory import device_of, free_bytes
-from diagnosis.gpu.usage import Usage, duration, figure, size
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.families import Family
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.memory import device_of, free_bytes
+from stalltop.diagnosis.gpu.usage import Usage, duration, figure, size
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.families import Family
 
 LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
 """How far back a look goes, s, and the part of the trend's points that have to be above the one before.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import Calls, Usage, duration, figure, size
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.device import Device
-from model.families import Family
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure, size
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.device import Device
+from stalltop.model.families import Family
 
 LEAST_PER_S: Final = 4
 """Allocations a second, and frees: fewer are not a loop's."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import Final
 
-from diagnosis.facts import Facts, Row
-from diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
-from diagnosis.host.attribution import Who
-from diagnosis.host.cpu import keep_off
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.evidence import HOST_GAP, Rank
-from model.families import Family
-from model.window import SPLITS
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.gpu.usage import NOTICEABLE, SECOND_NS, Calls, Usage, duration
+from stalltop.diagnosis.host.attribution import Who
+from stalltop.diagnosis.host.cpu import keep_off
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.evidence import HOST_GAP, Rank
+from stalltop.model.families import Family
+from stalltop.model.window import SPLITS
 
 JOINED: Final = 8
 """Collectives compared before the lateness of a rank is more than chance."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import Calls, Usage, added, duration, figure
-from diagnosis.host.network import UNKNOWN, segment_fixes
-from diagnosis.host.sockets import loses_segments
-from diagnosis.suspicion import Suspicion
-from model.families import WAITING_PARTS, Family
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import Calls, Usage, added, duration, figure
+from stalltop.diagnosis.host.network import UNKNOWN, segment_fixes
+from stalltop.diagnosis.host.sockets import loses_segments
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
 """What waits take over what they usually take: steps of usual sizes differ by less."""

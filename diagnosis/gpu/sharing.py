@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.usage import Calls, Usage, duration, figure
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.device import Device, MigInstance
-from model.families import WAITING_PARTS, Family
-from model.placing import processes_on
-from model.ways import way_of
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.device import Device, MigInstance
+from stalltop.model.families import WAITING_PARTS, Family
+from stalltop.model.placing import processes_on
+from stalltop.model.ways import way_of
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ

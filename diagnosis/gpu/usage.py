@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from diagnosis.facts import Facts, Row
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, Kind, kind_of
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, Kind, kind_of
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from diagnosis.facts import Facts, Row
-from diagnosis.host import block, memory, processors
-from diagnosis.host.sockets import loses_segments
-from model.device_label import UNKNOWN
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.families import Family, kind_of
-from model.window import RowKey
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.host import block, memory, processors
+from stalltop.diagnosis.host.sockets import loses_segments
+from stalltop.model.device_label import UNKNOWN
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.families import Family, kind_of
+from stalltop.model.window import RowKey
 
 MOSTLY_CHARGED: Final = 0.5
 """Where more of a wait for a CPU than that has no culprit, it is told as well, if no other loss is larger."""

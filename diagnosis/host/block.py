@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.facts import Facts
-from model.evidence import BlockIo
+from stalltop.diagnosis.facts import Facts
+from stalltop.model.evidence import BlockIo
 
 OTHERS_LOAD: Final = 0.3
 """Part of a device's time that others take before they are to blame for its waits."""

@@ -10,9 +10,9 @@ import re
 import shlex
 from typing import Final
 
-from diagnosis.facts import Facts
-from model.evidence import TenantUse
-from model.tenant import Tenant
+from stalltop.diagnosis.facts import Facts
+from stalltop.model.evidence import TenantUse
+from stalltop.model.tenant import Tenant
 
 PERIOD_US: Final = 100_000
 """The kernel's own default period of a CPU quota."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import commands
-from diagnosis.host.attribution import Loss, Who
-from diagnosis.host.description import Description
-from diagnosis.host.processors import cpuset_of, idle_elsewhere
-from diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
-from diagnosis.links import link_of
-from model.chain import Fix, Link
-from model.cpu_list import cpus_of, list_of
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
+from stalltop.diagnosis.host.attribution import Loss, Who
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.processors import cpuset_of, idle_elsewhere
+from stalltop.diagnosis.host.wording import ENDED, OUTSIDE, blamed, by_tenant, members, named, ranked
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix, Link
+from stalltop.model.cpu_list import cpus_of, list_of
 
 KNOWN: Final = 0.8
 """Part of a loss with a culprit: less is said to be incomplete."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.chain import Fix, Link
+from stalltop.model.chain import Fix, Link
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import block, commands, memory
-from diagnosis.host.attribution import Loss, Who
-from diagnosis.host.description import Description
-from diagnosis.host.wording import MOST_CULPRITS, named
-from diagnosis.links import link_of
-from model.chain import Fix, Link
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import block, commands, memory
+from stalltop.diagnosis.host.attribution import Loss, Who
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.wording import MOST_CULPRITS, named
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
 """Mean time of a request from which a device counts as slow: a solid-state disk with room takes less than one

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.hangs import waits_for_ranks
-from diagnosis.host import commands
-from diagnosis.host.commands import MIB
-from diagnosis.host.faults import less_for_others, more_memory, users_of_host
-from diagnosis.host.memory import at_limit
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix, Link
-from model.evidence import HOST_LAYER
-from model.window import OpenCall, RowKey
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.hangs import waits_for_ranks
+from stalltop.diagnosis.host import commands
+from stalltop.diagnosis.host.commands import MIB
+from stalltop.diagnosis.host.faults import less_for_others, more_memory, users_of_host
+from stalltop.diagnosis.host.memory import at_limit
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix, Link
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
 """A call that is open for less is no hang: nobody would look into it so soon."""

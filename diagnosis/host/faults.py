@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import commands, disk
-from diagnosis.host.attribution import Loss
-from diagnosis.host.commands import MIB
-from diagnosis.host.description import Description
-from diagnosis.host.memory import at_limit, largest_users
-from diagnosis.links import link_of
-from model.chain import Fix, Link
-from model.evidence import TenantUse
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands, disk
+from stalltop.diagnosis.host.attribution import Loss
+from stalltop.diagnosis.host.commands import MIB
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.memory import at_limit, largest_users
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix, Link
+from stalltop.model.evidence import TenantUse
 
 SURE: Final = 0.9
 PROBABLE: Final = 0.6

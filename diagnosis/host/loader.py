@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import disk, locks
-from diagnosis.host.attribution import Loss
-from diagnosis.host.description import Description
-from diagnosis.host.wording import blamed, ranked
-from diagnosis.links import link_of
-from model.chain import Fix
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import disk, locks
+from stalltop.diagnosis.host.attribution import Loss
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.wording import blamed, ranked
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
 """Workers are measured by their own split; that the caller waits for their result is told by who wakes it.

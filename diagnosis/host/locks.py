@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host.attribution import Loss, Who
-from diagnosis.host.description import Description
-from diagnosis.host.wording import blamed, named, ranked
-from diagnosis.links import link_of
-from model.chain import Fix, Link
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.attribution import Loss, Who
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.wording import blamed, named, ranked
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix, Link
 
 PASSES_ON: Final = 0.5
 """Who spends so much of its time waiting for a lock itself has it last and not for long."""

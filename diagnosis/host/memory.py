@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
+from stalltop.diagnosis.facts import Facts
 
 PAGE_BYTES: Final = 4096
 """Kernels with larger pages count these: there a refault is worth more than it is taken for."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import commands
-from diagnosis.host.attribution import Loss
-from diagnosis.host.description import Description
-from diagnosis.links import link_of
-from model.chain import Fix
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
+from stalltop.diagnosis.host.attribution import Loss
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Fix
 
 PROBABLE: Final = 0.75
 """Segments are sent again, and threads wait for the network: that they wait for these is not measured."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
-from diagnosis.gpu.usage import SECOND_NS, Usage
-from diagnosis.links import link_of
-from diagnosis.suspicion import Suspicion
-from model.chain import Fix
-from model.evidence import HOST_GAP
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.launches import SHORT_LAUNCH_NS, WAITING_SHARE
+from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage
+from stalltop.diagnosis.links import link_of
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.chain import Fix
+from stalltop.model.evidence import HOST_GAP
 
 BOUND_SHARE: Final = 0.5
 """Part of its time that a program computes between its calls."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from model.cpu_list import cpus_of
+from stalltop.diagnosis.facts import Facts
+from stalltop.model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
 """Part of the quota's periods in which it ran out: below that, running into it is no pattern."""

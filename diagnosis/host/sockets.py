@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
+from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
 """One lost segment costs a timer of 200 ms or more where no others follow it: two a second are noticed."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from diagnosis.facts import Facts
-from diagnosis.host import commands
-from diagnosis.host.attribution import Loss
-from diagnosis.host.description import Description
-from diagnosis.host.wording import WAITS
-from model.chain import Fix
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
+from stalltop.diagnosis.host.attribution import Loss
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.wording import WAITS
+from stalltop.model.chain import Fix
 
 UNSURE: Final = 0.25
 """That the program waits longer than it usually does is measured, and nothing else."""

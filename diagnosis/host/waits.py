@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from diagnosis.causes import CAUSES
-from diagnosis.facts import Facts
-from diagnosis.host import cpu, disk, faults, loader, locks, network, unexplained
-from diagnosis.host.attribution import Attribution, Loss
-from diagnosis.host.description import Description
-from diagnosis.host.wording import effect, mechanisms, row_of, worst
-from diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import cpu, disk, faults, loader, locks, network, unexplained
+from stalltop.diagnosis.host.attribution import Attribution, Loss
+from stalltop.diagnosis.host.description import Description
+from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
+from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
 """Part of its time that a process loses before anything is said: tenants of a busy, healthy host wait for

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from diagnosis.facts import Facts, Row
-from diagnosis.host.attribution import Loss, Who
-from diagnosis.links import link_of
-from model.chain import Link
-from model.evidence import HOST_GAP
-from model.window import RowKey
+from stalltop.diagnosis.facts import Facts, Row
+from stalltop.diagnosis.host.attribution import Loss, Who
+from stalltop.diagnosis.links import link_of
+from stalltop.model.chain import Link
+from stalltop.model.evidence import HOST_GAP
+from stalltop.model.window import RowKey
 
 OUTSIDE: Final = "process:"
 """How the ids of tenants begin that are processes in no container, put together by their name."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from outputs import figures
+from stalltop.outputs import figures
 
 _STEPS: Final = (
     *(1, 2, 5, 10, 15, 30),

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import highest_ns, lowest_ns
-from outputs.export.axes import Axis, Tick, duration_axis
-from outputs.html_text import Html, joined, tag
+from stalltop.model.hdr import highest_ns, lowest_ns
+from stalltop.outputs.export.axes import Axis, Tick, duration_axis
+from stalltop.outputs.html_text import Html, joined, tag
 
 WIDTH: Final = 640
 HEIGHT: Final = 170

@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from model.evidence import HOST_LAYER
-from model.pivot import PERCENTS, bounded
-from model.tenant import Tenant
-from model.window import SPLITS, RowKey, Window
-from outputs.figures import printable
+from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.pivot import PERCENTS, bounded
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, RowKey, Window
+from stalltop.outputs.figures import printable
 
 Kind = Literal["text", "count", "number", "flag"]
 """``count``: an unsigned integer; ``flag``: true or false. Any of them but text may be not known (None)."""

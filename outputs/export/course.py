@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from model.calls import Calls, KeptCall
-from model.device import Device, System
-from model.pivot import Dimension, pivot
-from model.sliding import Sliding
-from model.window import Window
-from outputs.export.episodes import Episode, Episodes
-from outputs.export.stretches import stretches
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.device import Device, System
+from stalltop.model.pivot import Dimension, pivot
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import Window
+from stalltop.outputs.export.episodes import Episode, Episodes
+from stalltop.outputs.export.stretches import stretches
 
 MOST_SLOW: Final = 2_000
 """Slow calls that are kept of a whole recording, the slowest ones."""

@@ -7,9 +7,9 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from model.window import Window
-from outputs.csv_table import number_cell, text_cell
-from outputs.export.columns import COLUMNS, Kind, table
+from stalltop.model.window import Window
+from stalltop.outputs.csv_table import number_cell, text_cell
+from stalltop.outputs.export.columns import COLUMNS, Kind, table
 
 _CELL: Final[dict[Kind, Callable[[Any], str]]] = {
     "text": text_cell,

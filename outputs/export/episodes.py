@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from model.chain import SEVERITIES, Chain
-from model.tenant import Tenant
-from model.window import Window
+from stalltop.model.chain import SEVERITIES, Chain
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
 
 
 def badness(chain: Chain) -> tuple[int, float]:

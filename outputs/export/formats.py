@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from model.calls import Calls
-from model.chain import Chain
-from model.filter import Filter
-from model.window import RowKey, Window
-from outputs.export import csv_rows, hlog, json_lines, parquet, report, trace
+from stalltop.model.calls import Calls
+from stalltop.model.chain import Chain
+from stalltop.model.filter import Filter
+from stalltop.model.window import RowKey, Window
+from stalltop.outputs.export import csv_rows, hlog, json_lines, parquet, report, trace
 
 Windows = Iterable[Window]
 Span = tuple[float, float]

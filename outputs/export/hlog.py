@@ -18,12 +18,12 @@ from typing import Final
 
 import numpy as np
 
-from model.errors import Told
-from model.tenant import Tenant
-from model.window import RowKey, Window
-from outputs.csv_table import text_cell
-from outputs.figures import printable
-from outputs.hdr_payload import payloads
+from stalltop.model.errors import Told
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import RowKey, Window
+from stalltop.outputs.csv_table import text_cell
+from stalltop.outputs.figures import printable
+from stalltop.outputs.hdr_payload import payloads
 
 INDEX: Final = "index.csv"
 HEADS: Final = (

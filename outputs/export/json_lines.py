@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from model.window import Window
-from outputs.document import document
+from stalltop.model.window import Window
+from stalltop.outputs.document import document
 
 
 def pieces(windows: Iterable[Window]) -> Iterator[bytes]:

@@ -6,9 +6,9 @@ import importlib.util
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
-from model.errors import Told
-from model.window import Window
-from outputs.export.columns import COLUMNS, table
+from stalltop.model.errors import Told
+from stalltop.model.window import Window
+from stalltop.outputs.export.columns import COLUMNS, table
 
 INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
 """What to do where it is missing."""

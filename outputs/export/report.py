@@ -9,29 +9,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from model.chain import SEVERITIES
-from model.merging import merge
-from model.pivot import pivot
-from model.window import Window
-from outputs import chain_text, figures
-from outputs.export.axes import Axis, time_axis
-from outputs.export.course import Course, courses
-from outputs.export.episodes import Episode, badness
-from outputs.export.report_charts import containers, latency, machine
-from outputs.export.report_style import REPORT_STYLE
-from outputs.export.report_tables import kernels, slow_calls
-from outputs.html_page import (
-    chain_article,
-    framed,
-    remark_sections,
-    section,
-    sheet_table,
-    split_key,
-)
-from outputs.html_text import Html, tag
-from outputs.sheet import others
-from outputs.style import Style
-from outputs.text import host
+from stalltop.model.chain import SEVERITIES
+from stalltop.model.merging import merge
+from stalltop.model.pivot import pivot
+from stalltop.model.window import Window
+from stalltop.outputs import chain_text, figures
+from stalltop.outputs.export.axes import Axis, time_axis
+from stalltop.outputs.export.course import Course, courses
+from stalltop.outputs.export.episodes import Episode, badness
+from stalltop.outputs.export.report_charts import containers, latency, machine
+from stalltop.outputs.export.report_style import REPORT_STYLE
+from stalltop.outputs.export.report_tables import kernels, slow_calls
+from stalltop.outputs.html_page import chain_article, framed, remark_sections, section, sheet_table, split_key
+from stalltop.outputs.html_text import Html, tag
+from stalltop.outputs.sheet import others
+from stalltop.outputs.style import Style
+from stalltop.outputs.text import host
 
 POINTS: Final = 240
 """Stretches that a line over time has at most."""

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from model.calls import KeptCall
-from model.pivot import PERCENTS, Groups, bounded, pivot
-from model.window import Window
-from outputs import figures
-from outputs.export.axes import Axis, duration_axis, linear_axis
-from outputs.export.charts import Point, Series, distribution, over_time
-from outputs.export.course import Course, Figures, Name, Stretch
-from outputs.html_page import section
-from outputs.html_text import Html, tag
+from stalltop.model.calls import KeptCall
+from stalltop.model.pivot import PERCENTS, Groups, bounded, pivot
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.export.axes import Axis, duration_axis, linear_axis
+from stalltop.outputs.export.charts import Point, Series, distribution, over_time
+from stalltop.outputs.export.course import Course, Figures, Name, Stretch
+from stalltop.outputs.html_page import section
+from stalltop.outputs.html_text import Html, tag
 
 MOST_CHARTS: Final = 6
 """Operations, and containers, that have charts: those that took the most time."""

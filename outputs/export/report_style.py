@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from outputs.html_style import STYLE
+from stalltop.outputs.html_style import STYLE
 
 REPORT_STYLE: Final = (
     STYLE

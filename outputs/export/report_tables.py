@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from model.kernels import KernelCount
-from model.window import Window
-from outputs import chain_text, figures
-from outputs.html_page import section, split_bar
-from outputs.html_text import Html, joined, tag
-from outputs.sheet import SheetRow
+from stalltop.model.kernels import KernelCount
+from stalltop.model.window import Window
+from stalltop.outputs import chain_text, figures
+from stalltop.outputs.html_page import section, split_bar
+from stalltop.outputs.html_text import Html, joined, tag
+from stalltop.outputs.sheet import SheetRow
 
 MOST_LISTED: Final = 50
 """Slow calls and kernels that are listed."""

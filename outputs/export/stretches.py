@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from model.merging import merge
-from model.window import Window
+from stalltop.model.merging import merge
+from stalltop.model.window import Window
 
 _AT_ONCE: Final = 32
 """Windows that wait to be added up."""

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from model.calls import KeptCall
-from model.chain import Chain, Link
-from model.device import Device
-from model.errors import Told
-from model.pivot import Dimension, pivot
-from model.window import SPLITS, OpenCall, Window
-from outputs.export.episodes import Episode, Episodes
-from outputs.export.trace_tracks import Event, Tracks
-from outputs.figures import printable
-from outputs.text import OPEN_CALL_NS
+from stalltop.model.calls import KeptCall
+from stalltop.model.chain import Chain, Link
+from stalltop.model.device import Device
+from stalltop.model.errors import Told
+from stalltop.model.pivot import Dimension, pivot
+from stalltop.model.window import SPLITS, OpenCall, Window
+from stalltop.outputs.export.episodes import Episode, Episodes
+from stalltop.outputs.export.trace_tracks import Event, Tracks
+from stalltop.outputs.figures import printable
+from stalltop.outputs.text import OPEN_CALL_NS
 
 MOST_BYTES: Final = 512 << 20
 """Largest trace that is written: viewers in a browser hold all of it in memory."""

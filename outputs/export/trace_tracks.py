@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
-from outputs.figures import printable
+from stalltop.outputs.figures import printable
 
 LEAST_MADE_UP: Final = 5_000_000
 """Numbers from here on are made up: Linux gives none above 2^22."""

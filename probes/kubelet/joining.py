@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from model.allocation import Allocation
-from model.tenant import Tenant
-from probes.kubelet.pod import Pod, PodContainer
-from probes.tenant_patterns import SHORT_ID, USERS
+from stalltop.model.allocation import Allocation
+from stalltop.model.tenant import Tenant
+from stalltop.probes.kubelet.pod import Pod, PodContainer
+from stalltop.probes.tenant_patterns import SHORT_ID, USERS
 
 
 @dataclass(frozen=True, slots=True)

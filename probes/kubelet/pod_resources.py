@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from model.allocation import Allocation
-from probes.kubelet.call import CallFailed, call
-from probes.kubelet.folder import SOCKET, kubelet_folder
-from probes.kubelet.pod import object_name
-from probes.kubelet.protobuf import messages, text, texts
-from probes.unix_socket import NOT_THERE, why_no_socket
+from stalltop.model.allocation import Allocation
+from stalltop.probes.kubelet.call import CallFailed, call
+from stalltop.probes.kubelet.folder import SOCKET, kubelet_folder
+from stalltop.probes.kubelet.pod import object_name
+from stalltop.probes.kubelet.protobuf import messages, text, texts
+from stalltop.probes.unix_socket import NOT_THERE, why_no_socket
 
 LIST: Final = "/v1.PodResourcesLister/List"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"

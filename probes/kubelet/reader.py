@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from model.allocation import Allocation
-from model.tenant import Tenant
-from model.window import Missing
-from probes.kubelet.folder import is_node, kubelet_folder
-from probes.kubelet.joining import Binder, Known, is_scheduled, known, with_pod, with_tenants
-from probes.text import clean
+from stalltop.model.allocation import Allocation
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Missing
+from stalltop.probes.kubelet.folder import is_node, kubelet_folder
+from stalltop.probes.kubelet.joining import Binder, Known, is_scheduled, known, with_pod, with_tenants
+from stalltop.probes.text import clean
 
 if TYPE_CHECKING:
-    from probes.kubelet.pods import PodReader, Pods
+    from stalltop.probes.kubelet.pods import PodReader, Pods
 
 ASK_SECONDS: Final = 5.0
 """How often the kubelet is asked."""
@@ -173,8 +173,8 @@ class _Poll:
 
     def _ask(self, last: _Answer) -> _Answer:
         # Here: what speaks gRPC takes a while to load, and most hosts are no nodes.
-        from probes.kubelet import pod_resources
-        from probes.kubelet.pods import PodReader
+        from stalltop.probes.kubelet import pod_resources
+        from stalltop.probes.kubelet.pods import PodReader
 
         if self._pods is None:
             self._pods = PodReader(self._root)

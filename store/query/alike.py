@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from model.errors import Told
-from store.query import views
-from store.query.batches import Batch, Head, batches
-from store.query.divide import REST, divide
-from store.query.guard import Patience
-from store.query.rewrite import Form, Need
+from stalltop.model.errors import Told
+from stalltop.store.query import views
+from stalltop.store.query.batches import Batch, Head, batches
+from stalltop.store.query.divide import REST, divide
+from stalltop.store.query.guard import Patience
+from stalltop.store.query.rewrite import Form, Need
 
 MOST_ROWS: Final = 4_000_000
 """Rows of calls that are alike that one query may need."""

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from model.errors import Told
-from store import schema
-from store.query import checking, functions, guard, making, sums, views
-from store.query.mistakes import damaged, told
-from store.reading import Recorded
+from stalltop.model.errors import Told
+from stalltop.store import schema
+from stalltop.store.query import checking, functions, guard, making, sums, views
+from stalltop.store.query.mistakes import damaged, told
+from stalltop.store.reading import Recorded
 
 _VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
 _TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
@@ -79,8 +79,8 @@ class _Question:
         """The query as it is run, once everything is there for it."""
         if not any(name in self._sql.lower() for name in views.EVENTS):
             return self._sql
-        from store.query.alike import unfold
-        from store.query.rewrite import Form, planned, unread
+        from stalltop.store.query.alike import unfold
+        from stalltop.store.query.rewrite import Form, planned, unread
 
         plan = planned(self._sql, _columns_of, least=Form(self._least))
         for need in plan.needs:

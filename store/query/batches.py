@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from model.histograms import Histograms
-from outputs import hdr_payload
-from store.query import sums
-from store.query.divide import Part, Row, Single
-from store.query.guard import Patience
-from store.query.rewrite import Need
+from stalltop.model.histograms import Histograms
+from stalltop.outputs import hdr_payload
+from stalltop.store.query import sums
+from stalltop.store.query.divide import Part, Row, Single
+from stalltop.store.query.guard import Patience
+from stalltop.store.query.rewrite import Need
 
 MOST_APART: Final = 20_000
 """Where there are more rows than this, and windows need not be told apart, they are added up first."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from model.window import UNCOUNTED
-from store.reading import Damaged, Gone, Recorded
+from stalltop.model.window import UNCOUNTED
+from stalltop.store.reading import Damaged, Gone, Recorded
 
 SECONDS: Final = 1.5
 """Windows are compared with their checksums before a query is answered where all of them take less than

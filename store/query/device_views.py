@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from store.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, View
+from stalltop.store.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, View
 
 _DEVICE_SQL: Final = "nullif(n.device, '') AS device"
 _UUID_SQL: Final = "substr(j.value, 1, instr(j.value || '::', '::') - 1)"

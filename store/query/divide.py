@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import COUNTERS, highest_ns, indices_of, lowest_ns
-from model.histograms import Histograms
-from model.kernels import BUCKETS
-from store.query.spread import Alike, Steps, Units, spread
+from stalltop.model.hdr import COUNTERS, highest_ns, indices_of, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import BUCKETS
+from stalltop.store.query.spread import Alike, Steps, Units, spread
 
 I64 = NDArray[np.int64]
 

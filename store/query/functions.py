@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from model.histograms import Histograms
-from outputs import hdr_payload
+from stalltop.model.histograms import Histograms
+from stalltop.outputs import hdr_payload
 
 _AT_ONCE = 4096
 """Histograms that are added up together."""

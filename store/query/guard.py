@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from model.errors import Told
+from stalltop.model.errors import Told
 
 MOST_MEMORY: Final = 512 << 20
 """Bytes that SQLite may take, in this process."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from model.kernels import LAUNCHING
-from store.query import containers
-from store.query.view import View
-from store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
+from stalltop.model.kernels import LAUNCHING
+from stalltop.store.query import containers
+from stalltop.store.query.view import View
+from stalltop.store.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
 
 _EVENTS: Final = (
     "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"

@@ -9,9 +9,9 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.errors import BadUsage, Told
-from store import schema
-from store.query import functions, views
+from stalltop.model.errors import BadUsage, Told
+from stalltop.store import schema
+from stalltop.store.query import functions, views
 
 _COLUMNS = {view.name: view.names for view in views.VIEWS}
 _BUILT_IN = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from sqlglot import exp
 
-from store.query import views
+from stalltop.store.query import views
 
 Columns = Callable[[str, str], Collection[str] | None]
 """The columns, in small letters, of (schema, table) as queries see it; None where there is none."""

@@ -12,8 +12,8 @@ from typing import Any, Final, TextIO
 
 from rich.cells import cell_len
 
-from outputs.csv_table import number_cell, text_cell
-from outputs.figures import fit, printable
+from stalltop.outputs.csv_table import number_cell, text_cell
+from stalltop.outputs.figures import fit, printable
 
 _MEASURED: Final = 500
 """Rows of a table whose widths decide those of its columns."""

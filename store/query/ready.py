@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from model.errors import BadUsage
+from stalltop.model.errors import BadUsage
 
 
 class Ready(NamedTuple):

@@ -21,10 +21,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from store.query import views
-from store.query.names import Columns, Names, Unsure
-from store.query.sums import sums_of
-from store.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
+from stalltop.store.query import views
+from stalltop.store.query.names import Columns, Names, Unsure
+from stalltop.store.query.sums import sums_of
+from stalltop.store.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.hdr import HIGHEST_NS
+from stalltop.model.hdr import HIGHEST_NS
 
 I64 = NDArray[np.int64]
 

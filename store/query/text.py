@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from store.query import ready
-from store.query.view import View
-from store.query.views import EVENT_COLUMNS, EVENTS, VIEWS
+from stalltop.store.query import ready
+from stalltop.store.query.view import View
+from stalltop.store.query.views import EVENT_COLUMNS, EVENTS, VIEWS
 
 _COLUMN_WIDTH = max(len(name) for view in VIEWS for name in view.names) + 2
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from model.window import SPLITS
-from store.query.device_views import DEVICE_VIEWS
-from store.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, View
+from stalltop.model.window import SPLITS
+from stalltop.store.query.device_views import DEVICE_VIEWS
+from stalltop.store.query.view import IN_WINDOW, WHAT, WHERE, WHO, WINDOW, WINDOW_SQL, View
 
 UNKNOWN: Final = "(unknown)"
 """``kernel_name`` of a launch of which the kernel is not known; of what is no launch it is NULL."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from store.query import views
+from stalltop.store.query import views
 
 _AGGREGATES: Final = frozenset(
     (

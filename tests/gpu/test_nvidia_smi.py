@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from outputs.call_costs import text
-from probes.devices import DeviceReader
-from probes.surroundings import nvml_costs
+from stalltop.outputs.call_costs import text
+from stalltop.probes.devices import DeviceReader
+from stalltop.probes.surroundings import nvml_costs
 from tests.gpu import smi
 from tests.kernel.harness import wait_until
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from model.window import Window
-from probes.devices import DeviceReader
-from probes.monitor import Monitor
+from stalltop.model.window import Window
+from stalltop.probes.devices import DeviceReader
+from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import wait_until
 from tests.kernel.vendor import CUDART12, CUDART13
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built, build
-from probes import process_sight
-from probes.kernel_side import KernelSide
+from stalltop.demo.build import Built, build
+from stalltop.probes import process_sight
+from stalltop.probes.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
 from tests.kernel.relays import compile_relay, tracing
 from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from elftools.elf.elffile import ELFFile
 
-from demo.build import Built
-from demo.caller import Caller, Made
-from demo.cgroups import Cgroups, container_id, container_path
-from demo.latencies import Latency, write_table
-from probes.kernel_side import KernelSide, Point
-from probes.operations import match
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller, Made
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.demo.latencies import Latency, write_table
+from stalltop.probes.kernel_side import KernelSide, Point
+from stalltop.probes.operations import match
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from demo.build import compiler
-from model.window import SPLITS
-from probes.kernel_side import KernelSide
-from probes.operations import BETWEEN_CALLS, Function
-from probes.raw import RawCharge
+from stalltop.demo.build import compiler
+from stalltop.model.window import SPLITS
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.operations import BETWEEN_CALLS, Function
+from stalltop.probes.raw import RawCharge
 from tests.kernel.traced_program import NATIVE, Program, points
 
 FUNCTIONS = tuple(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.cgroups import Cgroups, container_id, container_path
-from probes.activity import TICK_NS
-from probes.kernel_side import KernelSide
-from probes.layout import TICKS
-from probes.operations import Function
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.probes.activity import TICK_NS
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.layout import TICKS
+from stalltop.probes.operations import Function
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import NATIVE, lost, points, wait_until
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
-from demo.latencies import Latency
-from probes import layout
-from probes.bpf_calls import look_at_all
-from probes.kernel_side import KernelSide
-from probes.operations import DRIVER, RUNTIME
-from probes.raw import RawHeld
+from stalltop.demo.build import Built
+from stalltop.demo.latencies import Latency
+from stalltop.probes import layout
+from stalltop.probes.bpf_calls import look_at_all
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.operations import DRIVER, RUNTIME
+from stalltop.probes.raw import RawHeld
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
 

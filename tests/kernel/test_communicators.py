@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.build import Built
-from demo.caller import Caller, CallerFailed
-from demo.latencies import Latency
-from probes import layout
-from probes.kernel_side import KernelSide
-from probes.operations import NCCL
-from probes.raw import RawRank
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.latencies import Latency
+from stalltop.probes import layout
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.operations import NCCL
+from stalltop.probes.raw import RawRank
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe
 

@@ -14,9 +14,9 @@ from statistics import median
 import pytest
 
 from bench.cpu import cpu_ns
-from demo.cgroups import Cgroups, container_id, container_path
-from probes.charges import KEEP_SECONDS, Charges
-from probes.kernel_side import KernelSide
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.probes.charges import KEEP_SECONDS, Charges
+from stalltop.probes.kernel_side import KernelSide
 from tests.kernel.relays import Relay, Told, tracing
 from tests.kernel.traced_program import wait_until
 

@@ -13,21 +13,20 @@ from pathlib import Path
 
 import pytest
 
-import demo.cgroups
-import demo.source
-from demo.build import Built
-from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy, sweep
-from demo.scenario import load_scenario, parse_scenario
-from demo.source import TracedTenants, demo_source, why_simulated
-from demo.tenants import DemoTenants
-from diagnosis.diagnosed import Diagnosed
-from diagnosis.engine import Diagnosis
-from model.errors import CannotTrace, Told
-from model.evidence import HOST_GAP
-from probes.cgroups import membership
-from probes.monitor import Monitor
-from probes.options import MonitorOptions
-from probes.tenants import Tenants
+from stalltop import demo
+from stalltop.demo.build import Built
+from stalltop.demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy, sweep
+from stalltop.demo.scenario import load_scenario, parse_scenario
+from stalltop.demo.source import TracedTenants, demo_source, why_simulated
+from stalltop.demo.tenants import DemoTenants
+from stalltop.diagnosis.diagnosed import Diagnosed
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.model.errors import CannotTrace, Told
+from stalltop.model.evidence import HOST_GAP
+from stalltop.probes.cgroups import membership
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
+from stalltop.probes.tenants import Tenants
 from tests.kernel.harness import Workplace, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +87,7 @@ def test_what_a_killed_maker_leaves_is_swept(built: Built) -> None:
     root = hierarchy()
     parent = root / f"stalltop-test-{os.getpid()}.slice"
     program = (
-        "import os, subprocess; from demo.cgroups import Cgroups\n"
+        "import os, subprocess; from stalltop.demo.cgroups import Cgroups\n"
         f"place = Cgroups().make('{parent.name}/inner/left.scope')\n"
         "sleeper = subprocess.Popen(['sleep', '600'], stdin=-3, stdout=-3, stderr=-3)\n"
         "(place / 'cgroup.procs').write_text(str(sleeper.pid))\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
-from demo.caller import Caller
-from demo.scratch import Scratch
-from demo.tenants import write_file
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.scratch import Scratch
+from stalltop.demo.tenants import write_file
 
 MIB = 1 << 20
 

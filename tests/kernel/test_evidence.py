@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.latencies import Latency
-from model.evidence import Charge, Evidence, ProcessUse
-from model.window import Window
-from probes.monitor import Monitor
+from stalltop.demo.latencies import Latency
+from stalltop.model.evidence import Charge, Evidence, ProcessUse
+from stalltop.model.window import Window
+from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace
 from tests.kernel.host_programs import Program
 from tests.kernel.watched import Watched

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from demo.caller import Caller
-from demo.latencies import Latency
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.histograms import Histograms
-from model.window import UNCOUNTED, RowKey, Window
-from probes import monitor as monitor_module
-from probes.kernel_side import Attachment, KernelSide, Point, Way
-from probes.monitor import Monitor
-from probes.options import MonitorOptions
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.histograms import Histograms
+from stalltop.model.window import UNCOUNTED, RowKey, Window
+from stalltop.probes import monitor as monitor_module
+from stalltop.probes.kernel_side import Attachment, KernelSide, Point, Way
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside

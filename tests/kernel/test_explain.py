@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from outputs.normals_file import normals_path, read_normals
+from stalltop.outputs.normals_file import normals_path, read_normals
 
 ROOT = Path(__file__).parents[2]
-TUI = (sys.executable, "-m", "tui")
+TUI = (sys.executable, "-m", "stalltop")
 
 
 def started(*arguments: str, state: Path) -> subprocess.Popen[str]:

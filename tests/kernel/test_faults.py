@@ -16,10 +16,10 @@ import pytest
 from bench.faults.controllers import Limits
 from bench.faults.stage import STREAM, Place
 from bench.faults.workloads import fill_limit
-from demo.build import Built
-from demo.caller import Caller
-from demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy
-from demo.scratch import Scratch
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import MARK, Cgroups, container_id, container_path, hierarchy
+from stalltop.demo.scratch import Scratch
 from tests.kernel.harness import wait_until
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine may need every attempt

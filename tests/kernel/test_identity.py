@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.cgroups import Cgroups, container_id, container_path
-from model.finding import can_trace
-from model.tenant import Tenant
-from probes.cgroups import layout
-from probes.kernel_side import KernelSide
-from probes.readiness import check
-from probes.surroundings import this_host
-from probes.tenants import Tenants
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.model.finding import can_trace
+from stalltop.model.tenant import Tenant
+from stalltop.probes.cgroups import layout
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.readiness import check
+from stalltop.probes.surroundings import this_host
+from stalltop.probes.tenants import Tenants
 from tests.kernel.traced_program import FUNCTIONS, Program, points, read_calls, wait_until
 
 pytestmark = pytest.mark.beside

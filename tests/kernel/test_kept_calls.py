@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from model.window import SPLITS
-from probes import kept_calls
-from probes.kernel_side import KernelSide
-from probes.layout import KEPT_CALL
-from probes.operations import Function, Size
-from probes.raw import RawKeptCall
+from stalltop.model.window import SPLITS
+from stalltop.probes import kept_calls
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.layout import KEPT_CALL
+from stalltop.probes.operations import Function, Size
+from stalltop.probes.raw import RawKeptCall
 from tests.kernel.traced_program import NATIVE, Program, points, wait_until
 
 pytestmark = pytest.mark.beside

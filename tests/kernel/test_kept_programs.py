@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from model.progress import Progress
-from probes import preparing
-from probes.compiled import Compiled, CompiledProgram
-from probes.kernel_side import KernelSide
-from probes.preparing import Prepared, prepare
-from probes.recipes import Recipe, tracing
+from stalltop.model.progress import Progress
+from stalltop.probes import preparing
+from stalltop.probes.compiled import Compiled, CompiledProgram
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.preparing import Prepared, prepare
+from stalltop.probes.recipes import Recipe, tracing
 
 pytestmark = pytest.mark.beside
 
@@ -40,7 +40,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
         seen.append(prepare(recipe, anew=anew, niceness=niceness, progress=progress))
         return seen[-1]
 
-    monkeypatch.setattr("probes.programs.prepare", noted)
+    monkeypatch.setattr("stalltop.probes.programs.prepare", noted)
     return seen
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import NATIVE, Built, compiler
-from demo.caller import Caller
-from model.window import UNCOUNTED, Window
-from probes import layout
-from probes.kernel_side import KernelSide
-from probes.monitor import Monitor
+from stalltop.demo.build import NATIVE, Built, compiler
+from stalltop.demo.caller import Caller
+from stalltop.model.window import UNCOUNTED, Window
+from stalltop.probes import layout
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.monitor import Monitor
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 from tests.kernel.traced_program import read_calls

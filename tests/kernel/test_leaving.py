@@ -11,7 +11,7 @@ from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 
 import pytest
 
-from demo.build import Built
+from stalltop.demo.build import Built
 from tests.kernel.harness import wait_until
 from tests.kernel.in_kernel import InKernel
 from tests.kernel.walker import walking
@@ -24,7 +24,7 @@ LEAVING_SECONDS = 10.0
 FAILED, INTERRUPTED = 1, 130
 LINKS = 4
 """At least so many are there once libraries are probed: two tracepoints, entries and returns."""
-LIVE = ("-m", "tui", "live")
+LIVE = ("-m", "stalltop", "live")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,7 +119,7 @@ def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
     code = f"""
 import os, sys, threading
 from {place} import {name.partition(".")[0]}
-from tui.cli import main
+from stalltop.tui.cli import main
 real = {name}
 def broken(*arguments, **named):
     if os.path.exists({str(sign)!r}):
@@ -134,9 +134,9 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("place", "name"),
     [
-        ("probes.monitor", "Monitor.read"),
-        ("probes.libraries", "Libraries.update"),
-        ("tui.screens", "MainScreen.take"),
+        ("stalltop.probes.monitor", "Monitor.read"),
+        ("stalltop.probes.libraries", "Libraries.update"),
+        ("stalltop.tui.screens", "MainScreen.take"),
     ],
     ids=["reading", "discovery", "screen"],
 )
@@ -154,7 +154,7 @@ def test_something_breaks(place: str, name: str, tmp_path: Path) -> None:
 def test_a_read_hangs(tmp_path: Path) -> None:
     sign = tmp_path / "now"
     hang = f"open({str(tmp_path / 'hanging')!r}, 'w').close(); threading.Event().wait()"
-    with Terminal(*breaking("probes.monitor", "Monitor.read", sign, hang)) as terminal:
+    with Terminal(*breaking("stalltop.probes.monitor", "Monitor.read", sign, hang)) as terminal:
         terminal.sees("walker")
         sign.touch()
         wait_until((tmp_path / "hanging").exists, what="a read that hangs")
@@ -192,7 +192,7 @@ def once() -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *("env", "--default-signal=HUP,INT,TERM"),
-            *(sys.executable, "-m", "tui", "once", "--seconds", "600"),
+            *(sys.executable, "-m", "stalltop", "once", "--seconds", "600"),
         ],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,

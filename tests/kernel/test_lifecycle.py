@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built, compiler
-from demo.caller import Caller
-from demo.latencies import Latency
-from probes.monitor import ENDED_CALL_NS, Monitor
-from probes.options import MonitorOptions
+from stalltop.demo.build import Built, compiler
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency
+from stalltop.probes.monitor import ENDED_CALL_NS, Monitor
+from stalltop.probes.options import MonitorOptions
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from demo.latencies import Latency
-from model.window import Missing
-from probes import monitor as monitor_module
-from probes.attach import Point
-from probes.attach_perf import PerfAttacher
-from probes.kernel_side import KernelSide
-from probes.libraries import Libraries
-from probes.monitor import Monitor
+from stalltop.demo.latencies import Latency
+from stalltop.model.window import Missing
+from stalltop.probes import monitor as monitor_module
+from stalltop.probes.attach import Point
+from stalltop.probes.attach_perf import PerfAttacher
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.libraries import Libraries
+from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace
 from tests.kernel.watched import Watched
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from demo.latencies import Latency
-from model.calls import KeptCall
-from probes.monitor import Monitor
+from stalltop.demo.latencies import Latency
+from stalltop.model.calls import KeptCall
+from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.watched import Watched
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from probes.kernel_side import KernelSide
-from probes.preparing import prepare
-from probes.recipes import tracing
-from probes.task_offsets import task_offsets
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.preparing import prepare
+from stalltop.probes.recipes import tracing
+from stalltop.probes.task_offsets import task_offsets
 
 pytestmark = pytest.mark.beside
 

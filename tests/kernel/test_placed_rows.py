@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.build import Built
-from model.evidence import HOST_WORK
-from probes.monitor import Monitor
-from probes.options import MonitorOptions
+from stalltop.demo.build import Built
+from stalltop.model.evidence import HOST_WORK
+from stalltop.probes.monitor import Monitor
+from stalltop.probes.options import MonitorOptions
 from tests.kernel.children import Child
 from tests.kernel.harness import wait_until
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from demo.caller import Caller, Made
-from demo.latencies import Latency
-from model.window import UNCOUNTED, Window
-from probes.monitor import Monitor
-from store.query.ask import answer
-from store.reading import open_file
+from stalltop.demo.caller import Caller, Made
+from stalltop.demo.latencies import Latency
+from stalltop.model.window import UNCOUNTED, Window
+from stalltop.probes.monitor import Monitor
+from stalltop.store.query.ask import answer
+from stalltop.store.reading import open_file
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.test_kernel_names import ATTENTION, GEMM
 from tests.unit.known_calls import write_file

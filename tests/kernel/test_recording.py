@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from demo.build import Built
-from demo.tenants import DemoTenants
-from model.window import Window
-from store.reading import Gone, Recorded, open_file
+from stalltop.demo.build import Built
+from stalltop.demo.tenants import DemoTenants
+from stalltop.model.window import Window
+from stalltop.store.reading import Gone, Recorded, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can trace"
 def recorder(path: Path, state: Path) -> Iterator[subprocess.Popen[str]]:
     """``stalltop record`` to ``path``."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "tui", "record", "--to", str(path)],
+        [sys.executable, "-P", "-m", "stalltop", "record", "--to", str(path)],
         cwd=ROOT,
         env={**os.environ, "XDG_STATE_HOME": str(state)},
         stdin=subprocess.DEVNULL,

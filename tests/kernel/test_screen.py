@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import Told
-from outputs import figures
-from store.reading import load, open_file
+from stalltop.model.errors import Told
+from stalltop.outputs import figures
+from stalltop.store.reading import load, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ class Tmux:
 
     def start(self, *arguments: str, then: str) -> None:
         """Start stalltop, as ``./stalltop`` does; when it ends, the shell says ``then`` and the exit code."""
-        program = shlex.join([sys.executable, "-P", "-m", "tui", *arguments])
+        program = shlex.join([sys.executable, "-P", "-m", "stalltop", *arguments])
         self.type(f'{program}; echo "{then} $?"')
         self.press("Enter")
 
@@ -182,7 +182,7 @@ def test_a_look_around_from_the_first_picture_to_the_saved_window(tmp_path: Path
         screen.press("q")
         screen.sees("the screen left with 0")
         left = screen.all_text()
-        assert "cudaLaunchKernel" in left.rpartition("-m tui demo")[2]
+        assert "cudaLaunchKernel" in left.rpartition("-m stalltop demo")[2]
 
         screen.start("open", "--no-config", "--no-state", str(file), then="the file left with")
         screen.sees("SAVED ", "bert-trainer", " q Quit")
@@ -191,7 +191,7 @@ def test_a_look_around_from_the_first_picture_to_the_saved_window(tmp_path: Path
         screen.press("q")
         screen.sees("the file left with 0")
         left = screen.all_text()
-        assert "cudaLaunchKernel" in left.rpartition("-m tui open")[2]
+        assert "cudaLaunchKernel" in left.rpartition("-m stalltop open")[2]
 
 
 def test_a_recording_of_the_screen_is_played_again(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
-from demo.latencies import Latency
-from probes.kernel_side import KernelSide
-from probes.layout import UNKNOWN_DEVICE
-from probes.operations import DRIVER, NCCL, RUNTIME, operation
-from probes.process_watch import is_alive
+from stalltop.demo.build import Built
+from stalltop.demo.latencies import Latency
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.layout import UNKNOWN_DEVICE
+from stalltop.probes.operations import DRIVER, NCCL, RUNTIME, operation
+from stalltop.probes.process_watch import is_alive
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from model.window import SPLITS
-from probes import bpf_calls, kernel_side
-from probes.kernel_side import KernelSide
-from probes.operations import BETWEEN_CALLS, Function
-from probes.task_offsets import NoTypes
+from stalltop.model.window import SPLITS
+from stalltop.probes import bpf_calls, kernel_side
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.operations import BETWEEN_CALLS, Function
+from stalltop.probes.task_offsets import NoTypes
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
     Program,

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from demo.build import Built
-from demo.caller import Caller
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
 from tests.kernel.walker import walking
 from tests.tui.terminal import ROOT, Terminal
 
 pytestmark = pytest.mark.beside
 
-PROGRAM = (sys.executable, "-m", "tui")
+PROGRAM = (sys.executable, "-m", "stalltop")
 BAD_USAGE, CANNOT_TRACE = 2, 3
 
 
@@ -215,7 +215,7 @@ def test_few_files_may_be_open(most: int) -> None:
 
 def test_its_folder_is_gone(walker: Caller, tmp_path: Path) -> None:
     gone = f"cd {tmp_path}; mkdir gone; cd gone; rmdir ../gone"
-    done = stalltop("once", "--json", "--seconds", "0.5", within=after(gone), PYTHONPATH=str(ROOT))
+    done = stalltop("once", "--json", "--seconds", "0.5", within=after(gone), PYTHONPATH=str(ROOT / "src"))
     assert done.returncode == 0, done.stderr
     assert calls_of(json.loads(done.stdout), walker.pid) > 0
 

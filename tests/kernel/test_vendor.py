@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from probes import layout, libraries, operations
-from probes.attach import Point
-from probes.elf import Image, read_image
-from probes.kernel_side import KernelSide
-from probes.libraries import Libraries
-from probes.operations import FUNCTIONS, Direction, Function, Size, match
-from probes.placement import places
-from probes.probed_file import Attach, Probes
+from stalltop.probes import layout, libraries, operations
+from stalltop.probes.attach import Point
+from stalltop.probes.elf import Image, read_image
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.libraries import Libraries
+from stalltop.probes.operations import FUNCTIONS, Direction, Function, Size, match
+from stalltop.probes.placement import places
+from stalltop.probes.probed_file import Attach, Probes
 from tests.kernel.children import Child
 from tests.kernel.harness import probe
 from tests.kernel.traced_program import read_calls

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
+from stalltop.demo.build import Built
 from tests.kernel.vendor import LIBNVML
 
 pytestmark = [
@@ -31,7 +31,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def stalltop(environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "tui", *arguments],
+        [sys.executable, "-P", "-m", "stalltop", *arguments],
         env=environment,
         capture_output=True,
         text=True,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from probes import bpf_calls, layout, programs
-from probes.compiled import KPROBE
-from probes.preparing import prepare
-from probes.recipes import tracing
-from probes.task_offsets import task_offsets
+from stalltop.probes import bpf_calls, layout, programs
+from stalltop.probes.compiled import KPROBE
+from stalltop.probes.preparing import prepare
+from stalltop.probes.recipes import tracing
+from stalltop.probes.task_offsets import task_offsets
 
 pytestmark = pytest.mark.beside
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.evidence import HOST_GAP, HOST_WORK
-from probes.kernel_side import KernelSide
+from stalltop.model.evidence import HOST_GAP, HOST_WORK
+from stalltop.probes.kernel_side import KernelSide
 from tests.kernel.relays import Relay, Told
 from tests.kernel.traced_program import lost
 

@@ -14,9 +14,9 @@ from typing import Self
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from demo.build import compiler
-from probes.kernel_side import Counts, KernelSide, Point, SlotKey
-from probes.operations import Direction, Function, Object, Size, match
+from stalltop.demo.build import compiler
+from stalltop.probes.kernel_side import Counts, KernelSide, Point, SlotKey
+from stalltop.probes.operations import Direction, Function, Object, Size, match
 
 NATIVE = Path(__file__).parent / "native"
 DEADLINE_SECONDS = 60.0

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from demo.build import Built
-from demo.caller import Caller
-from demo.latencies import Latency, write_table
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency, write_table
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from model.tenant import Tenant
-from model.window import OpenCall, RowKey, Window
-from probes.monitor import Monitor
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import OpenCall, RowKey, Window
+from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import wait_until
 
 

@@ -38,7 +38,7 @@ _ALTERNATIVES: Final = {"libblas.so.3": "blas/libblas.so.3", "liblapack.so.3": "
 _AS_ARM64: Final = """
 import platform, runpy
 platform.machine = lambda: "aarch64"
-runpy.run_module("probes.precompile", run_name="__main__")
+runpy.run_module("stalltop.probes.precompile", run_name="__main__")
 """
 _SECONDS: Final = 300.0
 

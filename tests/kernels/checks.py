@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from demo.build import Built
-from model.errors import CannotTrace
-from probes.kernel_side import KernelSide, Way
-from probes.task_offsets import knows_uprobe_multi
+from stalltop.demo.build import Built
+from stalltop.model.errors import CannotTrace
+from stalltop.probes.kernel_side import KernelSide, Way
+from stalltop.probes.task_offsets import knows_uprobe_multi
 from tests.kernels import host_checks, traced
 from tests.kernels.verifier import Verified, watched_loads
 

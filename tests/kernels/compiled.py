@@ -21,7 +21,7 @@ from tests.kernels.initrd import ROOT
 
 _SECONDS: Final = 300.0
 """How long compiling everything, or making the tree, may take at most."""
-_COMPILE: Final = "probes.precompile"
+_COMPILE: Final = "stalltop.probes.precompile"
 _PACKAGES: Final = "python3-bpfcc,python3-numpy"
 
 

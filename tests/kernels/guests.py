@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from demo.build import Built, build
+from stalltop.demo.build import Built, build
 from tests.kernel.relays import compile_relay
 from tests.kernel.traced_program import compile_program, compile_waiter
 from tests.kernels import arm64

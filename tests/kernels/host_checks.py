@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from demo.cgroups import Cgroups, container_id, container_path
-from probes.host_events import HostEvents, RawVictim
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.probes.host_events import HostEvents, RawVictim
 
 CHILDREN = 7
 SECONDS = 60.0

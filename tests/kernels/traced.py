@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.cpu import cpu_ns
-from demo.build import Built
-from demo.caller import Caller
-from demo.cgroups import Cgroups, container_id, container_path
-from model.window import SPLITS
-from probes import operations
-from probes.attach import Attachment, Point
-from probes.elf import read_image
-from probes.kernel_side import KernelSide
-from probes.operations import Function
-from probes.placement import places
-from probes.raw import RawCharge
+from stalltop.demo.build import Built
+from stalltop.demo.caller import Caller
+from stalltop.demo.cgroups import Cgroups, container_id, container_path
+from stalltop.model.window import SPLITS
+from stalltop.probes import operations
+from stalltop.probes.attach import Attachment, Point
+from stalltop.probes.elf import read_image
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.operations import Function
+from stalltop.probes.placement import places
+from stalltop.probes.raw import RawCharge
 from tests.kernel import traced_program
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import Program, points

@@ -30,7 +30,7 @@ case "$*" in
     echo pip >>"$log"
     [ ! -e "$log.slow" ] || sleep "$(cat "$log.slow")"
     [ ! -e "$log.no-network" ] || { echo "could not fetch" >&2; exit 1; } ;;
-"-P -m tui "*) shift 3; echo "run $*" >>"$log" ;;
+"-P -m stalltop "*) shift 3; echo "run $*" >>"$log" ;;
 *pyproject.toml*) cat >/dev/null; echo wanted ;;
 *) cat >/dev/null ;;
 esac

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from demo.build import Built, build
-from demo.caller import Caller
-from demo.latencies import Latency, write_table
+from stalltop.demo.build import Built, build
+from stalltop.demo.caller import Caller
+from stalltop.demo.latencies import Latency, write_table
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from demo.caller import Caller
+from stalltop.demo.caller import Caller
 from tests.systems.guest import (
     PATIENCE_SECONDS,
     PROGRAM,

@@ -17,10 +17,10 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from model.source import Source
-from serving.access import Access, known_hosts
-from serving.feed import Feed
-from serving.server import BrowserServer, ServeOptions
+from stalltop.model.source import Source
+from stalltop.serving.access import Access, known_hosts
+from stalltop.serving.feed import Feed
+from stalltop.serving.server import BrowserServer, ServeOptions
 from tests.tui.sources import Made, numbered
 
 DEADLINE = 90.0
@@ -130,7 +130,18 @@ async def served(
 async def serving(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """The running command on simulated tenants, and the address with its token that it prints."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "tui", "serve", "--demo", "--simulated", "--port", "0", "--no-config"),
+        *(
+            sys.executable,
+            "-P",
+            "-m",
+            "stalltop",
+            "serve",
+            "--demo",
+            "--simulated",
+            "--port",
+            "0",
+            "--no-config",
+        ),
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

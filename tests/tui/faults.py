@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model.chain import Chain, Fix, Link
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.window import OpenCall, RowKey, Window
+from stalltop.model.chain import Chain, Fix, Link
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.window import OpenCall, RowKey, Window
 from tests.unit.windows import Calls, key, window
 
 GAP = RowKey("gpu7", "docker:aa", 100, "python3", HOST_LAYER, HOST_GAP)

@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 from typing import cast
 
-from demo.simulated import SimulatedSource
-from model.device import System
-from model.errors import CannotTrace, Told
-from model.source import Source
-from model.window import Window
+from stalltop.demo.simulated import SimulatedSource
+from stalltop.model.device import System
+from stalltop.model.errors import CannotTrace, Told
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+from stalltop.tui.app import RunOptions, run
 from tests.tui.sources import numbered
-from tui.app import RunOptions, run
 
 RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))
 """Keys that random bytes do not press."""

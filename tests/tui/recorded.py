@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from model.errors import Told
-from model.packing import Peak
-from model.window import Window
-from store.reading import Gone, Moments
+from stalltop.model.errors import Told
+from stalltop.model.packing import Peak
+from stalltop.model.window import Window
+from stalltop.store.reading import Gone, Moments
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.recording import Recording
 from tests.tui.screen import Screen
 from tests.tui.sources import Fed
-from tui.app import RunOptions, StalltopApp
-from tui.recording import Recording
 
 
 @dataclass

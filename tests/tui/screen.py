@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from textual.pilot import Pilot
 
-from model.window import Window
+from stalltop.model.window import Window
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.widgets.table import Table
 from tests.tui.sources import Fed
-from tui.app import RunOptions, StalltopApp
-from widgets.table import Table
 
 DEADLINE = 60.0
 

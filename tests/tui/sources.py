@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from model.window import Window
+from stalltop.model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
 

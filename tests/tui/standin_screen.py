@@ -9,8 +9,8 @@ import struct
 import sys
 import time
 
-from serving.link import LinkSource
-from serving.packets import READY, File, packed, packed_file
+from stalltop.serving.link import LinkSource
+from stalltop.serving.packets import READY, File, packed, packed_file
 
 
 def send(packet: bytes) -> None:

@@ -148,4 +148,4 @@ class Terminal:
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
     dropped = ("NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT), **more}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "src"), **more}

@@ -7,16 +7,16 @@ from typing import cast
 
 import pytest
 
-from model.chain import Fix
-from model.window import Missing
+from stalltop.model.chain import Fix
+from stalltop.model.window import Missing
+from stalltop.tui.app import RunOptions
+from stalltop.tui.chain_screen import ChainScreen
+from stalltop.tui.layout import most_lines
+from stalltop.widgets.alerts import AlertList
+from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tui.app import RunOptions
-from tui.chain_screen import ChainScreen
-from tui.layout import most_lines
-from widgets.alerts import AlertList
-from widgets.table import Table
 
 CHAINS = (LATE, STARVED, STORM, OVER)
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from model.chain import SEVERITIES, Chain, Link, Severity
-from model.device import Device, Devices
-from model.window import Missing, OpenCall
-from outputs import figures
-from outputs.document import document
+from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
+from stalltop.model.device import Device, Devices
+from stalltop.model.window import Missing, OpenCall
+from stalltop.outputs import figures
+from stalltop.outputs.document import document
+from stalltop.tui.chain_page import chain_page
+from stalltop.tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
+from stalltop.tui.groups import Step
+from stalltop.tui.table import table
+from stalltop.tui.view import View
+from stalltop.widgets.page import PageLine
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
-from tui.chain_page import chain_page
-from tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
-from tui.groups import Step
-from tui.table import table
-from tui.view import View
-from widgets.page import PageLine
 
 
 def text(lines: list[PageLine]) -> list[str]:

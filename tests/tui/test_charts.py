@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from textual.app import App, ComposeResult
 
-from model.device import Device, Devices
-from model.packing import Packed, pack
+from stalltop.model.device import Device, Devices
+from stalltop.model.packing import Packed, pack
+from stalltop.tui.device_past import charts, course
+from stalltop.tui.gauges import GAUGES
+from stalltop.tui.sections import Frame
+from stalltop.widgets.charts import Chart, Charts, area
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.unit.windows import window
-from tui.device_past import charts, course
-from tui.gauges import GAUGES
-from tui.sections import Frame
-from widgets.charts import Chart, Charts, area
 
 
 def test_an_area_fills_from_below_in_eighths() -> None:

@@ -8,9 +8,9 @@ from typing import TypeVar
 import pytest
 from textual.message import Message
 
-from model.packing import pack
+from stalltop.model.packing import pack
+from stalltop.tui.collector import FIRST_SECONDS, Collector, Failed, Tick
 from tests.tui.sources import Fed, Made, numbered
-from tui.collector import FIRST_SECONDS, Collector, Failed, Tick
 
 DEADLINE = 30.0
 Kind = TypeVar("Kind", bound=Message)
@@ -62,7 +62,7 @@ def test_the_first_reads_come_sooner() -> None:
 
 
 def test_another_length_comes_without_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.collector.FIRST_SECONDS", ())
+    monkeypatch.setattr("stalltop.tui.collector.FIRST_SECONDS", ())
     inbox = Inbox()
     source = Made(numbered)
     collector = Collector(source, inbox, interval=3600.0, length=10.0)

@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.pivot import DIMENSIONS, Dimension
-from model.window import RowKey, Window
+from stalltop.model.pivot import DIMENSIONS, Dimension
+from stalltop.model.window import RowKey, Window
+from stalltop.tui.columns import against, now
+from stalltop.tui.columns.choice import BY_ID, KINDS, checked, columns, defaults, offered, sort_of, sorts
+from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.columns.kind import Need
+from stalltop.tui.columns.now import trend
+from stalltop.tui.compare import Pair, pair_table
+from stalltop.tui.groups import Step
+from stalltop.tui.view import View
+from stalltop.widgets.table import TableData
 from tests.tui.test_tree import figures, look
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
-from tui.columns import against, now
-from tui.columns.choice import BY_ID, KINDS, checked, columns, defaults, offered, sort_of, sorts
-from tui.columns.chooser import chooser, listed, moved, possible, toggled
-from tui.columns.kind import Need
-from tui.columns.now import trend
-from tui.compare import Pair, pair_table
-from tui.groups import Step
-from tui.view import View
-from widgets.table import TableData
 
 ALL: tuple[Need, ...] = ("split", "past", "normals")
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from model.device import Devices
-from model.tenant import Tenant
-from model.window import Window
-from outputs import figures
+from stalltop.model.device import Devices
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.tui.app import RunOptions
+from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
+from stalltop.tui.row_facts import facts
+from stalltop.tui.row_screen import TWO_COLUMNS_FROM, RowScreen
+from stalltop.widgets.page import Page
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions
-from tui.device_screen import DeviceScreen, DevicesScreen
-from tui.row_facts import facts
-from tui.row_screen import TWO_COLUMNS_FROM, RowScreen
-from widgets.page import Page
 
 SIZES = [(40, 8), (60, 15), (80, 24), (120, 40), (200, 60)]
 

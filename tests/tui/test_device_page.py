@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from model.device import Device, DeviceProcess
-from model.packing import Packed, pack
+from stalltop.model.device import Device, DeviceProcess
+from stalltop.model.packing import Packed, pack
+from stalltop.tui import device_page, device_past
+from stalltop.tui.device_screen import table
+from stalltop.tui.sections import Frame, Places, Section, duration_text, note, plain
+from stalltop.widgets.page import PageLine
 from tests.unit.full_window import full_window
 from tests.unit.windows import window
-from tui import device_page, device_past
-from tui.device_screen import table
-from tui.sections import Frame, Places, Section, duration_text, note, plain
-from widgets.page import PageLine
 
 FRAME = Frame(width=78, height=24)
 BARE = Device(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.tui import device_page, device_parts
+from stalltop.tui.device_screen import table
+from stalltop.tui.sections import Frame
+from stalltop.widgets.devices import is_hot
 from tests.tui.test_device_page import BARE, FRAME, said, text
 from tests.tui.test_device_rows import lines
 from tests.unit.windows import window
-from tui import device_page, device_parts
-from tui.device_screen import table
-from tui.sections import Frame
-from widgets.devices import is_hot
 
 FULL = Device(
     0,

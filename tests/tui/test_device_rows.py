@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from textual.app import App, ComposeResult
 
-from model.device import Device, Devices
-from widgets.devices import DeviceRows
+from stalltop.model.device import Device, Devices
+from stalltop.widgets.devices import DeviceRows
 
 
 class OnlyDevices(App[None]):

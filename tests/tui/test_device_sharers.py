@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from model.sharing import sharing_of
-from model.window import Window
-from outputs import sharing_text
+from stalltop.model.sharing import sharing_of
+from stalltop.model.window import Window
+from stalltop.outputs import sharing_text
+from stalltop.tui.device_screen import DeviceScreen
+from stalltop.tui.device_sharers import sharers
+from stalltop.tui.sections import Frame, Section
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.unit.evidence_windows import TRAIN, row
 from tests.unit.random_windows import windows
 from tests.unit.shared_devices import at, client, divided, gpu, on
 from tests.unit.test_output_sharing import shared
-from tui.device_screen import DeviceScreen
-from tui.device_sharers import sharers
-from tui.sections import Frame, Section
 
 FRAME = Frame(width=98, height=40)
 

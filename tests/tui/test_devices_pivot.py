@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.chain import Chain, Link
-from model.device import Device, DeviceProcess, Devices
-from model.window import Window
+from stalltop.model.chain import Chain, Link
+from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.window import Window
+from stalltop.tui.chains import marks
+from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
+from stalltop.tui.view import View
 from tests.tui.screen import running
 from tests.unit.windows import Calls, key, window
-from tui.chains import marks
-from tui.device_screen import DeviceScreen, DevicesScreen
-from tui.view import View
 
 
 def two_devices() -> Window:

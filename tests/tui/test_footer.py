@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from stalltop.tui.app import RunOptions
+from stalltop.tui.keys import BY_ID, FOOTER, FOOTER_OF_WARNINGS, footer
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
-from tui.app import RunOptions
-from tui.keys import BY_ID, FOOTER, FOOTER_OF_WARNINGS, footer
 
 STILL = RunOptions(interval=0.0, theme="dark", still=True)
 

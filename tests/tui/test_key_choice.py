@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from stalltop.tui.app import RunOptions
+from stalltop.tui.config import SETTINGS, read, toml
+from stalltop.tui.key_choice import key_named, keys_chosen
+from stalltop.tui.keys import ACTIONS, choose, footer, keymap
+from stalltop.tui.pages import help_page
+from stalltop.tui.pages_screen import HelpScreen
+from stalltop.tui.save_screen import SaveScreen
+from stalltop.tui.slow_line import offer
+from stalltop.tui.tour import for_newcomers
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tui.app import RunOptions
-from tui.config import SETTINGS, read, toml
-from tui.key_choice import key_named, keys_chosen
-from tui.keys import ACTIONS, choose, footer, keymap
-from tui.pages import help_page
-from tui.pages_screen import HelpScreen
-from tui.save_screen import SaveScreen
-from tui.slow_line import offer
-from tui.tour import for_newcomers
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from textual import events
 from textual.app import App
 from textual.message import Message
 
-import tui.keyboard
+from stalltop.tui import keyboard as reading
+from stalltop.tui.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, DEADLINE, ROOT, Terminal
 from tests.tui.test_serve_screen import command
-from tui.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -75,7 +75,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("tui.keyboard.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("stalltop.tui.keyboard.time.monotonic", lambda: self.now)
         monkeypatch.setattr("textual._parser.get_time", lambda: self.now)
 
 
@@ -118,7 +118,7 @@ def test_a_paste_in_parts_is_one_paste_however_slow_the_line(monkeypatch: pytest
 
 
 def test_what_is_not_handled_yet_waits_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tui.keyboard, "UNHANDLED_SECONDS", 60.0)
+    monkeypatch.setattr(reading, "UNHANDLED_SECONDS", 60.0)
     theirs, ours = os.pipe()
     app, loop, ended, taken = Busy(), asyncio.new_event_loop(), threading.Event(), bytearray()
     keyboard = Keyboard(cast(App[Any], app), loop, ended)
@@ -191,12 +191,15 @@ def test_the_command_survives_odd_bytes(kind: str, tmp_path: Path) -> None:
         arguments = ["demo", "--simulated"]
     else:
         path = tmp_path / "made.stalltop"
-        record = ("-P", "-m", "tui", "record", "--simulated", "--seconds", "2", "--to", str(path))
+        record = ("-P", "-m", "stalltop", "record", "--simulated", "--seconds", "2", "--to", str(path))
         subprocess.run(
-            (sys.executable, *record), cwd=ROOT, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            (sys.executable, *record),
+            cwd=ROOT,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         )
         arguments = ["open", str(path)]
-    with Terminal("-P", "-m", "tui", *arguments, "--no-state", size=(100, 24)) as terminal:
+    with Terminal("-P", "-m", "stalltop", *arguments, "--no-state", size=(100, 24)) as terminal:
         terminal.sees("Quit")
         for odd in ODD[:14]:
             send(terminal, odd)

@@ -6,31 +6,31 @@ import re
 from typing import Any
 
 import pytest
+from scripts.write_keys import documents
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from scripts.write_keys import documents
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.chain_screen import ChainScreen
+from stalltop.tui.column_screen import ColumnScreen
+from stalltop.tui.compare_screen import CompareScreen
+from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
+from stalltop.tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
+from stalltop.tui.live_page import LivePage
+from stalltop.tui.page_keys import PAGES
+from stalltop.tui.pages import help_page
+from stalltop.tui.pages_screen import HelpScreen
+from stalltop.tui.row_screen import RowScreen
+from stalltop.tui.save_formats import FORMATS
+from stalltop.tui.save_screen import SaveScreen
+from stalltop.tui.screens import MainScreen
+from stalltop.tui.table_room import GroupTable
+from stalltop.tui.warnings_screen import WarningsScreen
+from stalltop.widgets.table import Table
 from tests.tui.faults import STARVED, faulty
 from tests.tui.screen import running
 from tests.tui.sources import many, numbered
-from tui.app import StalltopApp
-from tui.chain_screen import ChainScreen
-from tui.column_screen import ColumnScreen
-from tui.compare_screen import CompareScreen
-from tui.device_screen import DeviceScreen, DevicesScreen
-from tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
-from tui.live_page import LivePage
-from tui.page_keys import PAGES
-from tui.pages import help_page
-from tui.pages_screen import HelpScreen
-from tui.row_screen import RowScreen
-from tui.save_formats import FORMATS
-from tui.save_screen import SaveScreen
-from tui.screens import MainScreen
-from tui.table_room import GroupTable
-from tui.warnings_screen import WarningsScreen
-from widgets.table import Table
 
 CONTRACT = {*"q?/conplsSrwae+-t[]mx", "Space", "Enter", "Esc", "Ctrl-P", "Ctrl-Z"}
 """Keys that people rely on."""

@@ -12,9 +12,9 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
 from bench.shown import Prepared
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.lean import Lean
 from tests.tui.screen import running
-from tui.app import RunOptions, StalltopApp
-from tui.lean import Lean
 
 COLOURS = ("#d7dde3", "#5fb4f5", "red", "bright_blue", "color(200)", "default")
 STYLES = st.builds(

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from model.packing import pack
-from model.window import Window
+from stalltop.model.packing import pack
+from stalltop.model.window import Window
+from stalltop.tui.collector import Snapshot
+from stalltop.tui.kept import InMemory
+from stalltop.tui.latest import Latest
+from stalltop.tui.moments import Asked, Moments, Picture
+from stalltop.tui.recall import Wanted
 from tests.tui.sources import numbered
-from tui.collector import Snapshot
-from tui.kept import InMemory
-from tui.latest import Latest
-from tui.moments import Asked, Moments, Picture
-from tui.recall import Wanted
 
 DEADLINE = 30.0
 

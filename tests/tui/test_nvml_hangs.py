@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from model.window import Window
-from probes.devices import DeviceReader
+from stalltop.model.window import Window
+from stalltop.probes.devices import DeviceReader
+from stalltop.tui.app import RunOptions, StalltopApp
 from tests.unit.nvml_standin import library
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions, StalltopApp
 
 
 class Source:

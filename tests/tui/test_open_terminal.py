@@ -17,15 +17,26 @@ DEADLINE = 120.0
 def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "made.stalltop"
     recorded = subprocess.run(
-        (sys.executable, "-P", "-m", "tui", "record", "--simulated", "--seconds", "5", "--to", str(path)),
+        (
+            sys.executable,
+            "-P",
+            "-m",
+            "stalltop",
+            "record",
+            "--simulated",
+            "--seconds",
+            "5",
+            "--to",
+            str(path),
+        ),
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         timeout=DEADLINE,
     )
     assert recorded.returncode == 0, recorded.stderr
     before = hashlib.sha256(path.read_bytes()).digest()
-    with Terminal("-P", "-m", "tui", "open", str(path), "--no-state", "--window", "1") as terminal:
+    with Terminal("-P", "-m", "stalltop", "open", str(path), "--no-state", "--window", "1") as terminal:
         terminal.sees("RECORDED 20")
         terminal.until(lambda: re.search(r"recorded \d+s: \[ \] step", terminal.text), "no first words")
         terminal.press("[")
@@ -48,6 +59,6 @@ def test_what_was_recorded_is_looked_at_and_left_as_it_was(tmp_path: Path) -> No
 def test_what_is_no_recording_is_told(tmp_path: Path) -> None:
     path = tmp_path / "none.stalltop"
     path.write_bytes(b"")
-    with Terminal("-P", "-m", "tui", "open", str(path), "--at", "-2h", size=(400, 24)) as terminal:
+    with Terminal("-P", "-m", "stalltop", "open", str(path), "--at", "-2h", size=(400, 24)) as terminal:
         assert terminal.wait() == 2
         assert "it is an empty file" in terminal.text

@@ -8,13 +8,13 @@ from dataclasses import replace
 from textual.command import CommandList
 from textual.widgets import Input
 
+from stalltop.tui.actions_time import ONE_MOMENT
+from stalltop.tui.app import RunOptions
+from stalltop.tui.config import Settings
+from stalltop.tui.keys import ACTIONS, printed
+from stalltop.tui.palette import WITHOUT_KEYS, Palette, doable
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tui.actions_time import ONE_MOMENT
-from tui.app import RunOptions
-from tui.config import Settings
-from tui.keys import ACTIONS, printed
-from tui.palette import WITHOUT_KEYS, Palette, doable
 
 INHERITED = {"ctrl+q", "shift+tab", "super+c"}
 """Keys that Textual binds everywhere: leave, focus back, copy a selection (there is none)."""

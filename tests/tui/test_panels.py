@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from stalltop.tui.app import RunOptions
+from stalltop.tui.config import PANELS
+from stalltop.tui.layout import Enlarged, layout, why_not
+from stalltop.tui.theme import NAMES
+from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions
-from tui.config import PANELS
-from tui.layout import Enlarged, layout, why_not
-from tui.theme import NAMES
-from widgets.footer import KeyLine
-from widgets.table import Table
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 

@@ -10,11 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from model.chain import SEVERITIES
-from tui import recall
-from tui.recall import SPANS, hole_at, moved, named, nearest, next_fault, next_span, played, stepped, timespan
-from widgets.palette import Palette
-from widgets.timeline import Scale, Stretch, Timeline, span_text
+from stalltop.model.chain import SEVERITIES
+from stalltop.tui import recall
+from stalltop.tui.recall import (
+    SPANS,
+    hole_at,
+    moved,
+    named,
+    nearest,
+    next_fault,
+    next_span,
+    played,
+    stepped,
+    timespan,
+)
+from stalltop.widgets.palette import Palette
+from stalltop.widgets.timeline import Scale, Stretch, Timeline, span_text
 
 NONE = len(SEVERITIES)
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.errors import Told
-from model.packing import pack
-from model.window import Window
+from stalltop.model.errors import Told
+from stalltop.model.packing import pack
+from stalltop.model.window import Window
+from stalltop.tui.in_file import BEFORE, DAMAGED, InFile
+from stalltop.tui.kept import InMemory
+from stalltop.tui.recording import Recording
 from tests.tui.faults import STARVED, faulty
 from tests.tui.recorded import MemoryFile
 from tests.tui.sources import numbered
 from tests.unit.windows import Calls, key, window
-from tui.in_file import BEFORE, DAMAGED, InFile
-from tui.kept import InMemory
-from tui.recording import Recording
 
 
 def kept(file: MemoryFile) -> InFile:

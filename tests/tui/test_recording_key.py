@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from outputs.places import recording_path
-from store.reading import open_file
-from store.recorder import RecorderState
-from store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.outputs.places import recording_path
+from stalltop.store.reading import open_file
+from stalltop.store.recorder import RecorderState
+from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.recorded_source import RecordedSource
+from stalltop.tui.status import LATE_WINDOWS, recording_text
 from tests.tui.screen import Screen, running
 from tests.tui.sources import Fed, numbered
-from tui.app import RunOptions, StalltopApp
-from tui.recorded_source import RecordedSource
-from tui.status import LATE_WINDOWS, recording_text
 
 PATH = Path("/x/recording.stalltop")
 

@@ -10,10 +10,10 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
 from bench.shown import Prepared
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.lean import Lean
+from stalltop.widgets.strips import changed_span, strip_of
 from tests.tui.screen import Screen, running
-from tui.app import RunOptions, StalltopApp
-from tui.lean import Lean
-from widgets.strips import changed_span, strip_of
 
 EVERYTHING = {(80, 24): 4_000, (120, 40): 9_000, (200, 60): 18_000}
 """Bytes of a refresh in which every figure is another one, by size; somewhat more than now."""

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model import calls
-from model.device import DeviceProcess
-from model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
-from model.packing import pack
-from model.window import SPLITS, OpenCall, RowKey, Window
+from stalltop.model import calls
+from stalltop.model.device import DeviceProcess
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
+from stalltop.model.packing import pack
+from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
+from stalltop.tui import row_calls, row_owner, row_page
+from stalltop.tui.groups import Step
+from stalltop.tui.row_facts import Path, RowFacts, facts, waits_ns
+from stalltop.tui.row_past import RowPast
+from stalltop.tui.sections import Frame, Section
 from tests.tui.faults import GAP, STARVED, STORM, faulty
 from tests.unit.full_window import KEPT, full_window
 from tests.unit.windows import Calls, key, rows, window
-from tui import row_calls, row_owner, row_page
-from tui.groups import Step
-from tui.row_facts import Path, RowFacts, facts, waits_ns
-from tui.row_past import RowPast
-from tui.sections import Frame, Section
 
 TRAIN: Path = (Step("container", "docker:aa", "train"),)
 SERVE: Path = (Step("container", "cri:bb", "serve"),)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.kernels import KernelCount
-from model.window import Window
+from stalltop.model.kernels import KernelCount
+from stalltop.model.window import Window
+from stalltop.tui.groups import Step
+from stalltop.tui.row_facts import Path, facts
+from stalltop.tui.row_kernels import MOST_KERNELS, kernels
+from stalltop.tui.sections import Frame
 from tests.unit.full_window import full_window
-from tui.groups import Step
-from tui.row_facts import Path, facts
-from tui.row_kernels import MOST_KERNELS, kernels
-from tui.sections import Frame
 
 LAUNCH: Path = (Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)
 FRAME = Frame(width=98, height=40)

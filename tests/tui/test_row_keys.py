@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.window import Window
+from stalltop.model.window import Window
+from stalltop.tui.app import RunOptions
+from stalltop.tui.column_screen import ColumnScreen
+from stalltop.tui.compare_screen import CompareScreen
+from stalltop.tui.view import View
+from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions
-from tui.column_screen import ColumnScreen
-from tui.compare_screen import CompareScreen
-from tui.view import View
-from widgets.table import Table
 
 
 def main(screen: Screen) -> Table:

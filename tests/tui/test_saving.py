@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from model.tenant import Tenant
-from outputs.html_page import html_page
-from store.reading import load
+from stalltop.model.tenant import Tenant
+from stalltop.outputs.html_page import html_page
+from stalltop.store.reading import load
+from stalltop.tui.app import RunOptions
+from stalltop.tui.save_formats import FORMATS, Kind, problem
+from stalltop.tui.save_screen import SaveScreen
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import many, numbered
@@ -22,9 +25,6 @@ from tests.tui.terminal import Terminal
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions
-from tui.save_formats import FORMATS, Kind, problem
-from tui.save_screen import SaveScreen
 
 KINDS = [one.kind for one in FORMATS]
 

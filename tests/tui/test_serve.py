@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import Told
-from serving.server import STATIC
+from stalltop.model.errors import Told
+from stalltop.serving.server import STATIC
+from stalltop.tui.commands.serve import tls_of
 from tests.tui.browsers import DEADLINE, served, until_gone
 from tests.tui.sources import Fed, numbered
-from tui.commands.serve import tls_of
 
 
 async def test_the_token_is_taken_for_a_cookie_and_leaves_the_address() -> None:

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from bench.shown import Prepared
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from tests.tui.screen import running
-from tui.app import RunOptions, StalltopApp
-from tui.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 
 
 class Clock:

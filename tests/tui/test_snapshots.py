@@ -18,10 +18,10 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from store.reading import load
+from stalltop.store.reading import load
+from stalltop.tui.app import RunOptions
+from stalltop.tui.theme import NAMES
 from tests.tui.screen import Screen, running
-from tui.app import RunOptions
-from tui.theme import NAMES
 
 FOLDER = Path(__file__).parent / "snapshots"
 WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
@@ -83,8 +83,8 @@ LOOKS = (
 @pytest.fixture(autouse=True)
 def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", STATE)
-    monkeypatch.setattr("outputs.picture.png_problem", str)
-    monkeypatch.setattr("tui.status.QUIET_SECONDS", 1e9)
+    monkeypatch.setattr("stalltop.outputs.picture.png_problem", str)
+    monkeypatch.setattr("stalltop.tui.status.QUIET_SECONDS", 1e9)
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

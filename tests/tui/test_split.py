@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.window import SPLITS
-from tui.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
+from stalltop.model.window import SPLITS
+from stalltop.tui.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
 
 PARTS = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 

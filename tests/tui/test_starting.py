@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from model.progress import Progress, Step
+from stalltop.model.progress import Progress, Step
+from stalltop.tui.app import RunOptions
+from stalltop.tui.later import Ahead
+from stalltop.tui.status import starting_text
 from tests.tui.screen import running
 from tests.tui.sources import numbered
-from tui.app import RunOptions
-from tui.later import Ahead
-from tui.status import starting_text
 
 
 async def test_the_screen_says_what_it_waits_for() -> None:

@@ -11,9 +11,9 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.pilot import Pilot
 
-from widgets.palette import palette
-from widgets.strips import changed_span, printable, strip_of
-from widgets.table import Cell, Column, Table, TableData, TableRow
+from stalltop.widgets.palette import palette
+from stalltop.widgets.strips import changed_span, printable, strip_of
+from stalltop.widgets.table import Cell, Column, Table, TableData, TableRow
 
 COLUMNS = (
     Column("name", "NAME", 10, right=False, fixed=True),

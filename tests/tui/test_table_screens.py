@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from store.reading import load
+from stalltop.store.reading import load
+from stalltop.tui.app import RunOptions
+from stalltop.tui.compare_screen import CompareScreen
+from stalltop.tui.device_screen import DevicesScreen
+from stalltop.tui.live_page import LiveScreen
+from stalltop.tui.save_screen import SaveScreen
+from stalltop.tui.warnings_screen import WarningsScreen
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.tui.test_details import with_devices
-from tui.app import RunOptions
-from tui.compare_screen import CompareScreen
-from tui.device_screen import DevicesScreen
-from tui.live_page import LiveScreen
-from tui.save_screen import SaveScreen
-from tui.warnings_screen import WarningsScreen
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.tui import cli
+from stalltop.tui.slow_line import LOW_SECONDS, offer
 from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
-from tui import cli
-from tui.slow_line import LOW_SECONDS, offer
 
 PROGRAM = ("-m", "tests.tui.program")
 STEADY = (b"CONTAINER", b"Quit", b"serve")

@@ -20,9 +20,7 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 
-import serving
-import tui
-import widgets
+from stalltop import serving, tui, widgets
 
 PACKAGES = (tui, widgets, serving)
 

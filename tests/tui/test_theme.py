@@ -6,12 +6,12 @@ import pytest
 from rich.color import Color
 from textual.theme import Theme
 
+from stalltop.tui.app import RunOptions
+from stalltop.tui.config import THEMES as NAMED
+from stalltop.tui.theme import LETTERED, NAMES, THEMES, chosen, many_colours
+from stalltop.widgets.palette import PREFIX, ROLES, parse
 from tests.tui.screen import running
 from tests.unit.windows import Calls, key, window
-from tui.app import RunOptions
-from tui.config import THEMES as NAMED
-from tui.theme import LETTERED, NAMES, THEMES, chosen, many_colours
-from widgets.palette import PREFIX, ROLES, parse
 
 LEAST = 4.5
 """Contrast that WCAG 2.2 asks of text (success criterion 1.4.3, level AA)."""

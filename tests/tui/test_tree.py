@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.packing import Packed, pack
-from model.window import Missing, OpenCall, Window
+from stalltop.model.packing import Packed, pack
+from stalltop.model.window import Missing, OpenCall, Window
+from stalltop.tui.groups import Key
+from stalltop.tui.past import AT_ONCE, ROWS_AT_ONCE, WINDOWS, Past
+from stalltop.tui.table import steps_to, table
+from stalltop.tui.view import ONLY, View
+from stalltop.widgets.table import Cell, TableData
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
-from tui.groups import Key
-from tui.past import AT_ONCE, ROWS_AT_ONCE, WINDOWS, Past
-from tui.table import steps_to, table
-from tui.view import ONLY, View
-from widgets.table import Cell, TableData
 
 
 def look(one: Window, view: View, width: int = 120, **rest: object) -> TableData:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.window import Window
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.window import Window
+from stalltop.tui.columns.choice import sorts
+from stalltop.tui.groups import Step, calls_per_s, outermost_ns, scope
+from stalltop.tui.table import table
+from stalltop.tui.view import View
+from stalltop.widgets.table import TableData
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
-from tui.columns.choice import sorts
-from tui.groups import Step, calls_per_s, outermost_ns, scope
-from tui.table import table
-from tui.view import View
-from widgets.table import TableData
 
 
 def cells(data: TableData) -> dict[str, dict[str, str]]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.device import Devices, System
-from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
-from model.hdr import COUNTERS, index_of
-from model.histograms import Histograms
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.model.device import Devices, System
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
+from stalltop.model.hdr import COUNTERS, index_of
+from stalltop.model.histograms import Histograms
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 
 HOST = "gpu7"
 TRAIN, BATCH, SERVE, SYSTEM = "docker:train", "docker:batch", "cri:serve", "unit:cron"

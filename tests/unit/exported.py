@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.calls import Calls, KeptCall
-from model.tenant import Tenant
-from model.window import SPLITS, OpenCall, Window
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, OpenCall, Window
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from model import calls
-from model.activity import DeviceActivity, DeviceOverlap
-from model.allocation import Allocation
-from model.chain import Chain, Fix, Link
-from model.device import Device, DeviceProcess, Devices, MigInstance, System
-from model.evidence import (
+from stalltop.model import calls
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.allocation import Allocation
+from stalltop.model.chain import Chain, Fix, Link
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance, System
+from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
     BlockIo,
@@ -18,8 +18,8 @@ from model.evidence import (
     Rank,
     TenantUse,
 )
-from model.kernels import KernelCount
-from model.window import Coverage, Library, Missing, OpenCall, RowKey, Window
+from stalltop.model.kernels import KernelCount
+from stalltop.model.window import Coverage, Library, Missing, OpenCall, RowKey, Window
 from tests.unit.windows import TENANTS, Calls, key, rows
 
 EVIDENCE = Evidence(

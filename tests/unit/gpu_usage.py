@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from diagnosis.causes import CAUSES
-from diagnosis.facts import Facts
-from diagnosis.gpu.causes import gpu_causes
-from diagnosis.suspicion import Suspicion
-from model.evidence import HOST_GAP
-from model.window import RowKey, Window
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.evidence import HOST_GAP
+from stalltop.model.window import RowKey, Window
 from tests.unit.evidence_windows import Spent, healthy_trainer, row
 
 MIB = 1 << 20

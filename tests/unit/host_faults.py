@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model.chain import Chain
-from model.evidence import (
+from stalltop.model.chain import Chain
+from stalltop.model.evidence import (
     HOST_GAP,
     HOST_WORK,
     BlockIo,
@@ -17,8 +17,8 @@ from model.evidence import (
     TenantUse,
     added,
 )
-from model.merging import merge_rows
-from model.window import OpenCall, Window
+from stalltop.model.merging import merge_rows
+from stalltop.model.window import OpenCall, Window
 from tests.unit.evidence_windows import (
     BATCH,
     SERVE,

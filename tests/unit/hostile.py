@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.chain import Fix
-from model.tenant import Tenant
-from model.window import Window
+from stalltop.model.chain import Fix
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows
 

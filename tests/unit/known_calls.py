@@ -10,14 +10,14 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from model.calls import Calls as Kept
-from model.calls import KeptCall
-from model.hdr import HIGHEST_NS
-from model.kernels import KernelCount, bucket_of
-from model.tenant import Tenant
-from model.window import RowKey, Window
-from store.reading import Recorded, open_file
-from store.writing import Writer, create
+from stalltop.model.calls import Calls as Kept
+from stalltop.model.calls import KeptCall
+from stalltop.model.hdr import HIGHEST_NS
+from stalltop.model.kernels import KernelCount, bucket_of
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import RowKey, Window
+from stalltop.store.reading import Recorded, open_file
+from stalltop.store.writing import Writer, create
 from tests.unit.windows import Calls, window
 
 HOST = "gpu7"

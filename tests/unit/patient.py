@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probes import container_sockets
-from probes.kubelet import cri, pod_resources, pods_api
+from stalltop.probes import container_sockets
+from stalltop.probes.kubelet import cri, pod_resources, pods_api
 
 SECONDS = 60.0
 

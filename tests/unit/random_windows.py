@@ -10,11 +10,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from model import calls as one_by_one
-from model.activity import DeviceActivity, DeviceOverlap, overlap
-from model.chain import SEVERITIES, Chain
-from model.device import Device, Devices
-from model.evidence import (
+from stalltop.model import calls as one_by_one
+from stalltop.model.activity import DeviceActivity, DeviceOverlap, overlap
+from stalltop.model.chain import SEVERITIES, Chain
+from stalltop.model.device import Device, Devices
+from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
     KEYS,
@@ -27,9 +27,9 @@ from model.evidence import (
     Rank,
     TenantUse,
 )
-from model.hdr import HIGHEST_NS
-from model.kernels import BUCKETS, KernelCount
-from model.window import LOSSES, SPLITS, RowKey, Window
+from stalltop.model.hdr import HIGHEST_NS
+from stalltop.model.kernels import BUCKETS, KernelCount
+from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
 from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
 from tests.unit.windows import Calls, window
 

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from store.recording import LEAST_BYTES, Bounds, Recording
-from store.thinning import Tier
+from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.thinning import Tier
 from tests.unit.recorded_windows import START, second
 
 ROWS = 20

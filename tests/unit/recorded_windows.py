@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from model.hdr import COUNTERS
-from model.histograms import Histograms
-from model.window import SPLITS, RowKey, Rows, Window
+from stalltop.model.hdr import COUNTERS
+from stalltop.model.histograms import Histograms
+from stalltop.model.window import SPLITS, RowKey, Rows, Window
 from tests.unit.full_window import full_window
 from tests.unit.windows import key
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from model.window import Window
-from store import schema, versions
-from store.values import checksum
-from store.writing import Writer, create, sealed
+from stalltop.model.window import Window
+from stalltop.store import schema, versions
+from stalltop.store.values import checksum
+from stalltop.store.writing import Writer, create, sealed
 from tests.unit.full_window import full_window
 
 

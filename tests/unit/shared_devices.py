@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.allocation import Allocation
-from model.device import Device, DeviceProcess, Devices, MigInstance
-from model.sharing import Sharer, Sharing
-from model.tenant import Tenant
-from model.window import Window
+from stalltop.model.allocation import Allocation
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.sharing import Sharer, Sharing
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import Spent, window
 
 GIB = 1 << 30

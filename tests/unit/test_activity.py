@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes import activity, layout
-from probes.activity import MOST_TICKS, TICK_NS, Activities, active_ticks, ticks_between
-from probes.layout import SPAN, TICKS
-from probes.operations import Function
-from probes.programs import Programs
+from stalltop.probes import activity, layout
+from stalltop.probes.activity import MOST_TICKS, TICK_NS, Activities, active_ticks, ticks_between
+from stalltop.probes.layout import SPAN, TICKS
+from stalltop.probes.operations import Function
+from stalltop.probes.programs import Programs
 
 FUNCTIONS = (
     Function(7, "cuLaunchKernel", 70, "driver", uses_device=True),

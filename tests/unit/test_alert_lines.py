@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from rich.style import Style
 
-from outputs.figures import fit
-from widgets.alerts import AlertList, AlertRow
-from widgets.header import Header, HeaderState
-from widgets.palette import Palette
+from stalltop.outputs.figures import fit
+from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.header import Header, HeaderState
+from stalltop.widgets.palette import Palette
 
 ROW = AlertRow(
     key="a",

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from probes.aside import Aside
+from stalltop.probes.aside import Aside
 
 
 def test_results_and_errors_come_back() -> None:

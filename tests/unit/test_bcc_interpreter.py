@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from probes import bcc_interpreter as chosen
-from probes import compiler
+from stalltop.probes import bcc_interpreter as chosen
+from stalltop.probes import compiler
 
 OLDEST = (3, 8)
 

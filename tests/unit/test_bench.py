@@ -18,8 +18,8 @@ from bench.machine import machine
 from bench.spread import Spread, ratio
 from bench.table import Table
 from bench.terminal import OnTerminal
-from demo.build import Built
-from demo.scenario import Scenario
+from stalltop.demo.build import Built
+from stalltop.demo.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = ROOT / "docs/performance.md"
@@ -129,7 +129,7 @@ def test_a_program_on_a_terminal_is_searched_and_left() -> None:
 
 
 def test_functions_are_probed_where_stalltop_does(tmp_path: Path) -> None:
-    from demo.build import build
+    from stalltop.demo.build import build
 
     built = build(tmp_path)
     if os.uname().machine == "x86_64":

@@ -26,7 +26,7 @@ from bench.figures import Column, Figure, Measured, figures, values_of
 from bench.program import Program
 from bench.spread import Spread
 from bench.table import Table
-from model.errors import BadUsage, Told
+from stalltop.model.errors import BadUsage, Told
 from tests.unit.other_revision import NEW, OLD, git, repository
 
 ROOT = Path(__file__).parent.parent.parent

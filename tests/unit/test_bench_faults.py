@@ -19,11 +19,11 @@ from bench.faults.results import BEGIN, PLACES, Results
 from bench.faults.score import Healthy, false_alarms, table
 from bench.faults.stage import Place, Stage
 from bench.faults.watcher import Seen
-from diagnosis.causes import CAUSES
-from model.chain import Chain, Link, Severity, worst_first
-from model.errors import BadUsage
-from model.evidence import BlockIo, Evidence, ProcessUse
-from model.tenant import Tenant
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.model.chain import Chain, Link, Severity, worst_first
+from stalltop.model.errors import BadUsage
+from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
+from stalltop.model.tenant import Tenant
 from tests.unit.windows import window
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs/faults.md"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from probes.block_io import MOST_DEVICES, MOST_PROCESSES, WRITEBACK, BlockIoNames
-from probes.cgroup_files import IoLimit
-from probes.host_events import RawBlockIo
-from probes.owners import Owners
-from probes.pressure import Pressed, Pressures
-from probes.process_names import ProcessNames
-from probes.tenants import Tenants
+from stalltop.probes.block_io import MOST_DEVICES, MOST_PROCESSES, WRITEBACK, BlockIoNames
+from stalltop.probes.cgroup_files import IoLimit
+from stalltop.probes.host_events import RawBlockIo
+from stalltop.probes.owners import Owners
+from stalltop.probes.pressure import Pressed, Pressures
+from stalltop.probes.process_names import ProcessNames
+from stalltop.probes.tenants import Tenants
 
 DISK = 4095 << 20 | 5
 """No host has this device: its number is its name."""

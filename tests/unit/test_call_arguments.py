@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from model.window import RowKey
-from probes.call_arguments import SYMBOLS, argument_text
-from probes.operations import FUNCTIONS
-from probes.raw import RawKeptCall
-from probes.slots import SlotKey
-from probes.told_calls import told_calls
+from stalltop.model.window import RowKey
+from stalltop.probes.call_arguments import SYMBOLS, argument_text
+from stalltop.probes.operations import FUNCTIONS
+from stalltop.probes.raw import RawKeptCall
+from stalltop.probes.slots import SlotKey
+from stalltop.probes.told_calls import told_calls
 
 ID = {function.symbol: function.id for function in FUNCTIONS}
 GARBAGE = 0xABCD << 32

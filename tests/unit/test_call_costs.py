@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from model.call_cost import CallCost
-from outputs.call_costs import document, text
+from stalltop.model.call_cost import CallCost
+from stalltop.outputs.call_costs import document, text
 from tests.unit.nvml_standin import library, look, run
 
 COSTS = (
@@ -48,11 +48,11 @@ def test_document() -> None:
 
 CHECK = """
 import sys
-from probes import surroundings
+from stalltop.probes import surroundings
 surroundings.COSTING_SECONDS = 0.0
 surroundings.DEVICE_SECONDS = 60.0
 surroundings._trace_for_a_moment = lambda: "left out here"
-from tui.cli import main
+from stalltop.tui.cli import main
 sys.exit(0 if main(["check", "--json", "--verbose"]) in (0, 3) else 1)
 """
 
@@ -76,7 +76,7 @@ def test_a_driver_that_is_slow_to_answer_tells_its_costs() -> None:
     told = run(
         """
 import json
-from probes import surroundings
+from stalltop.probes import surroundings
 surroundings.DEVICE_SECONDS = 0.01
 surroundings.COSTING_SECONDS = 0.0
 surroundings.COSTING_AT_MOST_SECONDS = 90.0

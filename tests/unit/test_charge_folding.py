@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes import layout
-from probes.charge_folding import LEAST_NS, SHARE, SMALL_NS, fold
-from probes.raw import OTHERS
+from stalltop.probes import layout
+from stalltop.probes.charge_folding import LEAST_NS, SHARE, SMALL_NS, fold
+from stalltop.probes.raw import OTHERS
 
 MS = 1_000_000
 Given = tuple[int, int, int, int, int, int]

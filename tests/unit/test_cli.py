@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage, CannotTrace, Told
-from tui import cli
-from tui.commands import query
-from tui.config import AUTO, THEMES
-from tui.theme import NAMES
+from stalltop.model.errors import BadUsage, CannotTrace, Told
+from stalltop.tui import cli
+from stalltop.tui.commands import query
+from stalltop.tui.config import AUTO, THEMES
+from stalltop.tui.theme import NAMES
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -84,7 +84,7 @@ def test_failures_are_told_on_stderr(
     def fail(_: argparse.Namespace) -> int:
         raise raised
 
-    monkeypatch.setattr("tui.commands.check.run", fail)
+    monkeypatch.setattr("stalltop.tui.commands.check.run", fail)
     assert cli.main(["check"]) == code
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", said)
@@ -144,7 +144,7 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    demo = f"{sys.executable} -m tui demo --simulated --json --seconds 0.1"
+    demo = f"{sys.executable} -m stalltop demo --simulated --json --seconds 0.1"
     result = subprocess.run(
         ["bash", "-c", f"{demo} | head -n 1; echo ${{PIPESTATUS[0]}}"],
         cwd=ROOT,

@@ -14,19 +14,19 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from model.clocks import Entry, Recollection, between, clocks, renamed, shifted
-from model.device import Devices
-from model.evidence import Evidence, Rank
-from model.machines import are_two_machines
-from model.merging import merge
-from model.window import Rows, Window
-from store import merging
-from store.reading import load, open_file
-from store.saving import save
+from stalltop.model.clocks import Entry, Recollection, between, clocks, renamed, shifted
+from stalltop.model.device import Devices
+from stalltop.model.evidence import Evidence, Rank
+from stalltop.model.machines import are_two_machines
+from stalltop.model.merging import merge
+from stalltop.model.window import Rows, Window
+from stalltop.store import merging
+from stalltop.store.reading import load, open_file
+from stalltop.store.saving import save
+from stalltop.tui import cli
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import Calls, key, window
-from tui import cli
 
 STEP_NS = 50_000_000
 """From one collective to the next."""
@@ -130,7 +130,7 @@ def host(name: str, ahead_s: float, *, seconds: range = range(30), ranks: bool =
 
 def recording(folder: Path, name: str, windows: Sequence[Window]) -> Path:
     """A file with these windows, as a recorder leaves it."""
-    from store.recording import Recording
+    from stalltop.store.recording import Recording
 
     path = folder / f"{name}.stalltop"
     made = Recording(path)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage
-from tui import cli
-from tui.columns.choice import checked, sort_of
-from tui.columns.now import KINDS
-from tui.commands import screen_options
-from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import add_state_options
-from tui.config import (
+from stalltop.model.errors import BadUsage
+from stalltop.tui import cli
+from stalltop.tui.columns.choice import checked, sort_of
+from stalltop.tui.columns.now import KINDS
+from stalltop.tui.commands import screen_options
+from stalltop.tui.commands.screen_options import add_screen_options, run_options
+from stalltop.tui.commands.tracing import add_state_options
+from stalltop.tui.config import (
     COLUMNS,
     LEFT,
     NEEDED,
@@ -30,8 +30,8 @@ from tui.config import (
     read,
     toml,
 )
-from tui.config_file import config_path, left_path, load, load_left, parsed, save_left
-from tui.view import PLURAL
+from stalltop.tui.config_file import config_path, left_path, load, load_left, parsed, save_left
+from stalltop.tui.view import PLURAL
 
 
 @pytest.fixture(autouse=True)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.grpc_server import listening_at
-from probes import container_sockets, tenants
-from probes.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
-from probes.tenant_names import Names
-from probes.tenants import Tenants
-from probes.unix_socket import connected
+from stalltop.demo.grpc_server import listening_at
+from stalltop.probes import container_sockets, tenants
+from stalltop.probes.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
+from stalltop.probes.tenant_names import Names
+from stalltop.probes.tenants import Tenants
+from stalltop.probes.unix_socket import connected
 from tests.unit.fake_host import FakeHost
 from tests.unit.patient import be_patient
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from demo import build as building
-from demo.build import Built, build, cache_folder
-from demo.caller import Caller, CallerFailed
-from demo.latencies import Latency, write_table
-from model.errors import Told
-from model.hdr import index_of
-from probes import operations
+from stalltop.demo import build as building
+from stalltop.demo.build import Built, build, cache_folder
+from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.latencies import Latency, write_table
+from stalltop.model.errors import Told
+from stalltop.model.hdr import index_of
+from stalltop.probes import operations
 from tests.kernel.harness import wait_until
 
 
@@ -249,7 +249,7 @@ def test_callers_end_with_whoever_started_them(built: Built, tmp_path: Path) -> 
     table = write_table({"cuLaunchKernel": Latency("hold", path=hold)}, tmp_path / "table")
     program = (
         "import os, sys; from pathlib import Path\n"
-        "from demo.build import Built; from demo.caller import Caller\n"
+        "from stalltop.demo.build import Built; from demo.caller import Caller\n"
         f"caller = Caller(Built(Path({str(built.folder)!r})), table=Path({str(table)!r}))\n"
         "caller.start('cuLaunchKernel'); print(caller.pid, flush=True); os.kill(os.getpid(), 9)\n"
     )

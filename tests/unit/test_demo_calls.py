@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from demo.simulated import SimulatedSource
-from demo.simulated_calls import kept_calls
-from model.hdr import index_of
-from model.window import Rows
+from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.simulated_calls import kept_calls
+from stalltop.model.hdr import index_of
+from stalltop.model.window import Rows
 
 
 def test_every_kept_call_is_counted_in_its_row() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench.cpu import cpu_ns
-from demo.build import Built, build
-from demo.caller import Caller, CallerFailed
-from demo.latencies import Latency, write_table
+from stalltop.demo.build import Built, build
+from stalltop.demo.caller import Caller, CallerFailed
+from stalltop.demo.latencies import Latency, write_table
 
 PAGE = 4096
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.build import Built
-from demo.cgroups import container_id, container_path, pod_uid
-from demo.kubelet import Node
-from demo.node import DemoNode, Present, nvml_text, pods_text
-from demo.scenario import PodPlan, ProcessPlan, load_scenario, parse_scenario
-from model.errors import BadUsage
-from probes.kubelet.pod_resources import LIST
-from probes.options import MonitorOptions
+from stalltop.demo.build import Built
+from stalltop.demo.cgroups import container_id, container_path, pod_uid
+from stalltop.demo.kubelet import Node
+from stalltop.demo.node import DemoNode, Present, nvml_text, pods_text
+from stalltop.demo.scenario import PodPlan, ProcessPlan, load_scenario, parse_scenario
+from stalltop.model.errors import BadUsage
+from stalltop.probes.kubelet.pod_resources import LIST
+from stalltop.probes.options import MonitorOptions
 
 GIVEN = {"nvidia.com/gpu.shared": ("GPU-0::0", "GPU-0::1")}
 POD = PodPlan("lab", 'odd "name"\\', "main", GIVEN)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from demo import source as demo_source
-from demo.build import NATIVE
-from demo.cgroups import container_id, container_path
-from demo.latencies import Latency
-from demo.scenario import load_scenario, parse_scenario, scenario_names
-from demo.simulated import SimulatedSource
-from demo.source import NamedSource, why_simulated
-from model.errors import BadUsage, Told
-from probes.tenant_patterns import parse_best
+from stalltop.demo import source as demo_source
+from stalltop.demo.build import NATIVE
+from stalltop.demo.cgroups import container_id, container_path
+from stalltop.demo.latencies import Latency
+from stalltop.demo.scenario import load_scenario, parse_scenario, scenario_names
+from stalltop.demo.simulated import SimulatedSource
+from stalltop.demo.source import NamedSource, why_simulated
+from stalltop.model.errors import BadUsage, Told
+from stalltop.probes.tenant_patterns import parse_best
 
 TENANT = """
 about = "one"

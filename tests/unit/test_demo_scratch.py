@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.scratch import Scratch
+from stalltop.demo.scratch import Scratch
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -19,7 +19,9 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = Scratch()
     (first.path / "file").touch()
-    script = "from demo.scratch import Scratch; made = Scratch(); print(made.path, flush=True); input()"
+    script = (
+        "from stalltop.demo.scratch import Scratch; made = Scratch(); print(made.path, flush=True); input()"
+    )
     other = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from demo.scenario import load_scenario, scenario_names
-from demo.simulated import SimulatedSource, _histograms
-from demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
-from demo.source import simulated_source
-from diagnosis.engine import Diagnosis, explain
-from model.chain import Chain
-from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
-from model.kernels import kernels_by_row
-from model.sharing import sharings
-from model.window import LOSSES, SPLITS, RowKey, Window
-from probes.nvml_readings import THROTTLE_REASONS
+from stalltop.demo.scenario import load_scenario, scenario_names
+from stalltop.demo.simulated import SimulatedSource, _histograms
+from stalltop.demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS, PLOTS
+from stalltop.demo.source import simulated_source
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.model.chain import Chain
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from stalltop.model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
+from stalltop.model.kernels import kernels_by_row
+from stalltop.model.sharing import sharings
+from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
+from stalltop.probes.nvml_readings import THROTTLE_REASONS
 
 
 def clock(step: float = 1.0) -> Callable[[], float]:

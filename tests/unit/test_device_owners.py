@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from model.device import Device, DeviceProcess, Devices, MigInstance
-from probes import host_files
-from probes.device_owners import holders, numbered_otherwise, with_owners
-from probes.tenants import ENDED, Tenants, process_name
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.probes import host_files
+from stalltop.probes.device_owners import holders, numbered_otherwise, with_owners
+from stalltop.probes.tenants import ENDED, Tenants, process_name
 from tests.unit.fake_host import FakeHost
 
 A = "a1" * 32

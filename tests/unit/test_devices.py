@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from model.call_cost import CallCost
-from model.device import Device, Devices
-from probes import devices
-from probes.devices import (
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import Device, Devices
+from stalltop.probes import devices
+from stalltop.probes.devices import (
     HANG_SECONDS,
     MOST_HANGING,
     RETRY_SECONDS,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.diagnosed import Diagnosed
-from diagnosis.engine import Diagnosis
-from diagnosis.facts import Facts
-from diagnosis.suspicion import Suspicion
-from model.window import Window
+from stalltop.diagnosis.diagnosed import Diagnosed
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, row_table, window
 
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import engine
-from diagnosis.causes import CAUSES
-from diagnosis.engine import Diagnosis, explain
-from diagnosis.facts import Facts
-from diagnosis.normals import KNOWN_WINDOWS, Normals, Workload, workload_of
-from diagnosis.rules import RULES
-from diagnosis.suspicion import Suspicion
-from diagnosis.verdict import severity_of
-from model.chain import Link
-from model.device import Device, DeviceProcess, Devices
-from model.evidence import RECORDS, Event, Evidence
-from model.window import Window
+from stalltop.diagnosis import engine
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals, Workload, workload_of
+from stalltop.diagnosis.rules import RULES
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.verdict import severity_of
+from stalltop.model.chain import Link
+from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.evidence import RECORDS, Event, Evidence
+from stalltop.model.window import Window
 from tests.unit import evidence_windows as made
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, healthy_trainer, row, window
 from tests.unit.host_faults import FAULTS
@@ -345,7 +345,7 @@ def test_damaged_normals_are_refused(damage: Callable[[object], object]) -> None
 
 
 def test_normals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnosis.normals.MOST_WORKLOADS", 20)
+    monkeypatch.setattr("stalltop.diagnosis.normals.MOST_WORKLOADS", 20)
     normals = Normals()
     for number in range(30):
         normals.learn(Facts(window([row(f"cudaOp{number}", running=5)])))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.engine import explain
-from model.activity import DeviceActivity, DeviceOverlap
-from model.chain import Chain
-from model.device import MigInstance
-from model.window import Window
+from stalltop.diagnosis.engine import explain
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.chain import Chain
+from stalltop.model.device import MigInstance
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, healthy_trainer, row
 from tests.unit.shared_devices import at, client, gpu, on
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from diagnosis.engine import Diagnosis
-from diagnosis.facts import Facts
-from diagnosis.gpu.causes import gpu_causes
-from diagnosis.gpu.xids import XIDS
-from diagnosis.normals import KNOWN_WINDOWS, Normals
-from diagnosis.suspicion import Suspicion
-from model.device import Device, DeviceProcess, Devices, MigInstance
-from model.evidence import HOST_GAP
-from probes.nvml_readings import THROTTLE_REASONS
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.diagnosis.gpu.xids import XIDS
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.evidence import HOST_GAP
+from stalltop.probes.nvml_readings import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import found
 

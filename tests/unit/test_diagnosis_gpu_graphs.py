@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from diagnosis.series import Series
-from diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.series import Series
+from stalltop.diagnosis.suspicion import Suspicion
 from tests.unit.evidence_windows import row, window
 from tests.unit.gpu_usage import found
 

@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.causes import CAUSES
-from diagnosis.facts import Facts
-from diagnosis.gpu.causes import gpu_causes
-from model.device import DeviceProcess, Devices
-from model.histograms import Histograms
-from model.window import SPLITS, OpenCall, RowKey, Rows, Window
-from probes.operations import OPERATIONS
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.model.device import DeviceProcess, Devices
+from stalltop.model.histograms import Histograms
+from stalltop.model.window import SPLITS, OpenCall, RowKey, Rows, Window
+from stalltop.probes.operations import OPERATIONS
 from tests.unit.random_windows import random_devices, random_evidence
 
 _NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 100_000), st.integers(0, 1 << 40))

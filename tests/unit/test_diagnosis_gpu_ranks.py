@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.causes import CAUSES
-from diagnosis.facts import Facts
-from diagnosis.gpu.causes import gpu_causes
-from diagnosis.host.events import hung_call
-from diagnosis.series import Series
-from diagnosis.suspicion import Suspicion
-from diagnosis.verdict import severity_of
-from model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
-from model.window import OpenCall, RowKey
+from stalltop.diagnosis.causes import CAUSES
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.gpu.causes import gpu_causes
+from stalltop.diagnosis.host.events import hung_call
+from stalltop.diagnosis.series import Series
+from stalltop.diagnosis.suspicion import Suspicion
+from stalltop.diagnosis.verdict import severity_of
+from stalltop.model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
+from stalltop.model.window import OpenCall, RowKey
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
 from tests.unit.gpu_usage import found
 

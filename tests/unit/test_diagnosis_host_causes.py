@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.engine import Diagnosis, explain
-from diagnosis.facts import Facts
-from diagnosis.normals import KNOWN_WINDOWS, Normals
-from model.evidence import HOST_GAP, Evidence
-from model.window import Window
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
+from stalltop.model.evidence import HOST_GAP, Evidence
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import (
     SYSTEM,
     TRAIN,

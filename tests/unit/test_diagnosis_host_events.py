@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from diagnosis.engine import Diagnosis, explain
-from diagnosis.facts import Facts
-from diagnosis.normals import KNOWN_WINDOWS, Normals
-from model.evidence import TenantUse
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
+from stalltop.model.evidence import TenantUse
 from tests.unit.evidence_windows import (
     BATCH,
     window,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from diagnosis.engine import explain
-from diagnosis.facts import Facts
-from diagnosis.host import commands
-from model.chain import Fix
-from model.evidence import TenantUse
-from model.tenant import Tenant
-from model.window import Window
+from stalltop.diagnosis.engine import explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host import commands
+from stalltop.model.chain import Fix
+from stalltop.model.evidence import TenantUse
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import (
     TRAIN,
     charge,

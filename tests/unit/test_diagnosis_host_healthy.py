@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.engine import explain
-from model.evidence import HOST_GAP, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
-from model.window import Window
+from stalltop.diagnosis.engine import explain
+from stalltop.model.evidence import HOST_GAP, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import (
     BATCH,
     SERVE,

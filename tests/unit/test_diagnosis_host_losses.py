@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.engine import Diagnosis, explain
-from diagnosis.facts import Facts
-from diagnosis.normals import KNOWN_WINDOWS, Normals
-from model.chain import Chain
-from model.device import Device, DeviceProcess, Devices
-from model.evidence import HOST_GAP, Evidence, ProcessUse, TenantUse
-from model.window import Window
+from stalltop.diagnosis.engine import Diagnosis, explain
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse, TenantUse
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
 from tests.unit.host_faults import (
     LAUNCHES,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.facts import Facts
-from diagnosis.host.processors import idle_elsewhere
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.processors import idle_elsewhere
 from tests.unit.host_faults import cpu_pinning
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.facts import Facts
-from diagnosis.host.attribution import Who
-from diagnosis.host.cpu import keep_off
-from diagnosis.host.wording import named, ranked
-from model.tenant import Tenant
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.host.attribution import Who
+from stalltop.diagnosis.host.cpu import keep_off
+from stalltop.diagnosis.host.wording import named, ranked
+from stalltop.model.tenant import Tenant
 from tests.unit.evidence_windows import window
 from tests.unit.host_faults import cpu_contention, plus
 

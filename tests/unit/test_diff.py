@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.chain import Chain
-from model.chain_difference import ChainTally, compare_chains, shares
-from model.condition import FIGURES, condition
-from model.difference import compare
-from model.likeness import alike
-from model.tenant import Tenant
-from model.window import RowKey, Window
-from outputs.diff_document import SCHEMA
-from store.saving import save
+from stalltop.model.chain import Chain
+from stalltop.model.chain_difference import ChainTally, compare_chains, shares
+from stalltop.model.condition import FIGURES, condition
+from stalltop.model.difference import compare
+from stalltop.model.likeness import alike
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import RowKey, Window
+from stalltop.outputs.diff_document import SCHEMA
+from stalltop.store.saving import save
+from stalltop.tui import cli
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES
 from tests.unit.known_calls import random_calls, windows_of, write_file
 from tests.unit.recordings import make_earlier, record
 from tests.unit.windows import Calls, key, window
-from tui import cli
 
 DOCS = Path(__file__).parents[2] / "docs" / "diff.md"
 

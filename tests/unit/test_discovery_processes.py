@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from probes import process_maps, processes
-from probes.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
-from probes.process_maps import LAYERS_OF_EXECUTABLE, libraries_of, library_layers, program_of
-from probes.processes import Processes
+from stalltop.probes import process_maps, processes
+from stalltop.probes.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
+from stalltop.probes.process_maps import LAYERS_OF_EXECUTABLE, libraries_of, library_layers, program_of
+from stalltop.probes.processes import Processes
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from model.hdr import COUNTERS, HIGHEST_NS, index_of
-from model.histograms import Histograms
-from widgets.distribution import Axis, Line, axis_of, distribution, lines_of
-from widgets.palette import ROLES
+from stalltop.model.hdr import COUNTERS, HIGHEST_NS, index_of
+from stalltop.model.histograms import Histograms
+from stalltop.widgets.distribution import Axis, Line, axis_of, distribution, lines_of
+from stalltop.widgets.palette import ROLES
 
 WIDTHS = (24, 38, 45, 46, 78, 118, 198)
 

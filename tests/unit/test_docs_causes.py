@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.causes import CAUSES, Cause
-from diagnosis.host.waits import DESCRIBED
-from model.chain import SEVERITIES
+from stalltop.diagnosis.causes import CAUSES, Cause
+from stalltop.diagnosis.host.waits import DESCRIBED
+from stalltop.model.chain import SEVERITIES
 
 _TEXT = (Path(__file__).parents[2] / "docs" / "causes.md").read_text(encoding="utf-8")
 _SECTIONS = {

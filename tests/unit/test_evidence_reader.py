@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from model import activity
-from model.activity import overlap
-from model.evidence import HOST_GAP, Evidence
-from probes import layout
-from probes.activity import TICK_NS
-from probes.evidence import KERNEL, SEVERAL, EvidenceReader
-from probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
-from probes.operations import FUNCTIONS
-from probes.process_names import ProcessNames
-from probes.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
-from probes.tenants import Tenants
+from stalltop.model import activity
+from stalltop.model.activity import overlap
+from stalltop.model.evidence import HOST_GAP, Evidence
+from stalltop.probes import layout
+from stalltop.probes.activity import TICK_NS
+from stalltop.probes.evidence import KERNEL, SEVERAL, EvidenceReader
+from stalltop.probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.operations import FUNCTIONS
+from stalltop.probes.process_names import ProcessNames
+from stalltop.probes.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
+from stalltop.probes.tenants import Tenants
 
 OWN = os.getpid()
 LAUNCH = next(function.operation for function in FUNCTIONS if function.symbol == "cuLaunchKernel")

@@ -21,19 +21,19 @@ from typing import BinaryIO
 import pyarrow.parquet as pq
 import pytest
 
-from model.filter import parse
-from model.window import Window
-from outputs.export import formats
-from outputs.export.formats import FORMATS, narrowed
-from outputs.files import opened
-from store import schema
-from store.reading import Recorded
-from store.saving import save
+from stalltop.model.filter import parse
+from stalltop.model.window import Window
+from stalltop.outputs.export import formats
+from stalltop.outputs.export.formats import FORMATS, narrowed
+from stalltop.outputs.files import opened
+from stalltop.store import schema
+from stalltop.store.reading import Recorded
+from stalltop.store.saving import save
+from stalltop.tui import cli
+from stalltop.tui.commands import export, progress
 from tests.unit.exported import several
 from tests.unit.full_window import full_window
 from tests.unit.recordings import record
-from tui import cli
-from tui.commands import export, progress
 
 
 @pytest.fixture
@@ -336,12 +336,12 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 def test_a_stdout_that_takes_nothing_is_told(name: str, recording: Path) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "tui", "export", recording, "--to", name, "-o", "-"],
+            [sys.executable, "-m", "stalltop", "export", recording, "--to", name, "-o", "-"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             timeout=110,
-            env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parent.parent)},
+            env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])},
             check=False,
         )
     assert (done.returncode, done.stderr.splitlines()[-1]) == (

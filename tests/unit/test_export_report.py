@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.chain import Severity
-from model.chain_difference import ChainTally
-from model.clocks import shifted
-from model.merging import merge
-from model.pivot import pivot
-from model.window import Window
-from outputs import figures
-from outputs.export import axes, charts, course, report, report_tables
-from outputs.export.axes import duration_axis, linear_axis, time_axis
-from outputs.export.charts import Point, Series
-from outputs.export.episodes import Episodes
-from outputs.export.stretches import stretches
-from outputs.html_text import Html
+from stalltop.model.chain import Severity
+from stalltop.model.chain_difference import ChainTally
+from stalltop.model.clocks import shifted
+from stalltop.model.merging import merge
+from stalltop.model.pivot import pivot
+from stalltop.model.window import Window
+from stalltop.outputs import figures
+from stalltop.outputs.export import axes, charts, course, report, report_tables
+from stalltop.outputs.export.axes import duration_axis, linear_axis, time_axis
+from stalltop.outputs.export.charts import Point, Series
+from stalltop.outputs.export.episodes import Episodes
+from stalltop.outputs.export.stretches import stretches
+from stalltop.outputs.html_text import Html
 from tests.unit import test_output_html
 from tests.unit.exported import lying, several
 from tests.unit.full_window import full_window

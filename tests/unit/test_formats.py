@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from model.device import Device
-from model.errors import BadUsage
-from model.pivot import PERCENTS
-from model.window import Window
-from outputs import saved
-from store import reading, saving
+from stalltop.model.device import Device
+from stalltop.model.errors import BadUsage
+from stalltop.model.pivot import PERCENTS
+from stalltop.model.window import Window
+from stalltop.outputs import saved
+from stalltop.store import reading, saving
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, same_window, window

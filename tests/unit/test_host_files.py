@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from probes import host_files
-from probes.host_files import VARIABLE
+from stalltop.probes import host_files
+from stalltop.probes.host_files import VARIABLE
 
 INITIAL = "pid:[4026531836]"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from probes import host_layout
-from probes.host_parts import PARTS
-from probes.recipes import source_text
+from stalltop.probes import host_layout
+from stalltop.probes.host_parts import PARTS
+from stalltop.probes.recipes import source_text
 from tests.unit.test_layout import run_c
 
 STRUCTS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from model.device import System
-from outputs.figures import pressure
-from probes.host_pressure import HostPressure
+from stalltop.model.device import System
+from stalltop.outputs.figures import pressure
+from stalltop.probes.host_pressure import HostPressure
 
 
 def tell(root: Path, name: str, total_us: int) -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from model.history import History
-from model.packing import Packed, pack
+from stalltop.model.history import History
+from stalltop.model.packing import Packed, pack
+from stalltop.tui.kept import upto, window_at
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls, key, window
-from tui.kept import upto, window_at
 
 
 def parts(number: int, *, seconds: float = 1.0) -> tuple[Packed, ...]:

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from model.hdr import COUNTERS, index_of
-from model.histograms import Histograms
-from probes import layout, ring
-from probes.kept_calls import MOST_OF_SLOT, SAMPLES_A_SECOND, SLOW_A_SECOND, KeptCalls
-from probes.programs import Programs
-from probes.ring import Ring
+from stalltop.model.hdr import COUNTERS, index_of
+from stalltop.model.histograms import Histograms
+from stalltop.probes import layout, ring
+from stalltop.probes.kept_calls import MOST_OF_SLOT, SAMPLES_A_SECOND, SLOW_A_SECOND, KeptCalls
+from stalltop.probes.programs import Programs
+from stalltop.probes.ring import Ring
 
 SLOTS = 64
 MS = 1_000_000

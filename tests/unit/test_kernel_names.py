@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.kernels import bucket_lowest_ns, bucket_of
-from probes import kernel_names, layout
-from probes.code_symbols import CodeSymbols
-from probes.kernel_names import MOST_NAME_BYTES, KernelNames
-from probes.kernels import RawKernel, _hold_back
-from probes.operations import match
-from probes.slots import SlotKey
+from stalltop.model.kernels import bucket_lowest_ns, bucket_of
+from stalltop.probes import kernel_names, layout
+from stalltop.probes.code_symbols import CodeSymbols
+from stalltop.probes.kernel_names import MOST_NAME_BYTES, KernelNames
+from stalltop.probes.kernels import RawKernel, _hold_back
+from stalltop.probes.operations import match
+from stalltop.probes.slots import SlotKey
 from tests.kernel.harness import wait_until
 
 PID = os.getpid()

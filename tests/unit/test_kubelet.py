@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.grpc_server import listening_at
-from demo.kubelet import EVERY_SOCKET, Node
-from model.allocation import Allocation
-from probes.kubelet import pod_resources
-from probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
-from probes.kubelet.pod_resources import LIST, PodResources, read
-from probes.kubelet.protobuf import encoded, fields, messages, text, texts
-from probes.readiness_tenants import allocations
-from probes.surroundings import this_host
+from stalltop.demo.grpc_server import listening_at
+from stalltop.demo.kubelet import EVERY_SOCKET, Node
+from stalltop.model.allocation import Allocation
+from stalltop.probes.kubelet import pod_resources
+from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
+from stalltop.probes.kubelet.pod_resources import LIST, PodResources, read
+from stalltop.probes.kubelet.protobuf import encoded, fields, messages, text, texts
+from stalltop.probes.readiness_tenants import allocations
+from stalltop.probes.surroundings import this_host
 from tests.unit.patient import be_patient
 
 ONE = """

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.allocation import Allocation
-from probes.kubelet.joining import Binder
-from probes.kubelet.pod import Pod
-from probes.kubelet.pods import Pods
+from stalltop.model.allocation import Allocation
+from stalltop.probes.kubelet.joining import Binder
+from stalltop.probes.kubelet.pod import Pod
+from stalltop.probes.kubelet.pods import Pods
 
 NAMES = ("trainer-0", "trainer-1")
 DEVICES = ("GPU-0", "GPU-1", "GPU-2::0", "GPU-2::1")

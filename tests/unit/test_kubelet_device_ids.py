@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from model.allocation import Allocation
-from model.device import Device, Devices, MigInstance
-from probes.kubelet.device_ids import uuids_of, with_uuids
+from stalltop.model.allocation import Allocation
+from stalltop.model.device import Device, Devices, MigInstance
+from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 
 PARTS = (
     MigInstance(1, 0, "MIG-a", gpu_instance=7, compute_instance=0),

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from model.allocation import Allocation
-from model.tenant import Tenant
-from probes.kubelet.joining import Binder, is_scheduled, known, with_pod, with_tenants
-from probes.kubelet.pod import Pod, PodContainer
+from stalltop.model.allocation import Allocation
+from stalltop.model.tenant import Tenant
+from stalltop.probes.kubelet.joining import Binder, is_scheduled, known, with_pod, with_tenants
+from stalltop.probes.kubelet.pod import Pod, PodContainer
 
 A, B = "a1" * 32, "b2" * 32
 NAME = "research", "trainer-0"

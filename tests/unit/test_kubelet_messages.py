@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from demo.grpc_server import GrpcServer
-from demo.kubelet import EVERY_SOCKET
-from model.allocation import Allocation
-from probes.kubelet import cri, pod_resources, pods_api
-from probes.kubelet.pod import Pod, PodContainer
-from probes.kubelet.pods import PodReader
-from probes.kubelet.protobuf import encoded
+from stalltop.demo.grpc_server import GrpcServer
+from stalltop.demo.kubelet import EVERY_SOCKET
+from stalltop.model.allocation import Allocation
+from stalltop.probes.kubelet import cri, pod_resources, pods_api
+from stalltop.probes.kubelet.pod import Pod, PodContainer
+from stalltop.probes.kubelet.pods import PodReader
+from stalltop.probes.kubelet.protobuf import encoded
 from tests.unit.patient import be_patient
 
 _KUBELET, _PODS, _RUNTIME = EVERY_SOCKET

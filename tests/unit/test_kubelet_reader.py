@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.grpc_server import GrpcServer
-from demo.kubelet import EVERY_SOCKET, Node
-from model.tenant import Tenant
-from probes.kubelet import pod_resources, reader
-from probes.kubelet.reader import KubeletReader, Told
+from stalltop.demo.grpc_server import GrpcServer
+from stalltop.demo.kubelet import EVERY_SOCKET, Node
+from stalltop.model.tenant import Tenant
+from stalltop.probes.kubelet import pod_resources, reader
+from stalltop.probes.kubelet.reader import KubeletReader, Told
 from tests.unit.patient import be_patient
 
 A, B = "a1" * 32, "b2" * 32

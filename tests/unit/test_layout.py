@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from model import kernels
-from model.evidence import LONGEST_GAP_NS
-from model.hdr import COUNTERS, HIGHEST_NS, index_of
-from model.window import LOSSES, SPLITS
-from probes import layout
-from probes.layout import Choosing, MemberState, Naming, Watched, Why
-from probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
-from probes.recipes import SOURCE, source_text
+from stalltop.model import kernels
+from stalltop.model.evidence import LONGEST_GAP_NS
+from stalltop.model.hdr import COUNTERS, HIGHEST_NS, index_of
+from stalltop.model.window import LOSSES, SPLITS
+from stalltop.probes import layout
+from stalltop.probes.layout import Choosing, MemberState, Naming, Watched, Why
+from stalltop.probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
+from stalltop.probes.recipes import SOURCE, source_text
 
 STRUCTS = {
     "slot": layout.SLOT,

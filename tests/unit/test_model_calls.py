@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import calls as model
-from model.calls import Calls, KeptCall, added_calls, bounded, pack_calls, unpack_calls
+from stalltop.model import calls as model
+from stalltop.model.calls import Calls, KeptCall, added_calls, bounded, pack_calls, unpack_calls
 from tests.unit.full_window import KEPT
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.chain import Chain, Link, Severity, loss_step, worst_first
+from stalltop.model.chain import Chain, Link, Severity, loss_step, worst_first
 
 
 def chain(

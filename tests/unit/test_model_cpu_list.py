@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.cpu_list import cpus_of, list_of
+from stalltop.model.cpu_list import cpus_of, list_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from model.difference import Compared, compare, interval_ns
-from model.pivot import Dimension, pivot
-from model.window import Window
+from stalltop.model.difference import Compared, compare, interval_ns
+from stalltop.model.pivot import Dimension, pivot
+from stalltop.model.window import Window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import Calls, key, rows, window
 

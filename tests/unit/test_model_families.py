@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.families import Family, Kind, kind_of
-from probes.operations import OPERATIONS
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.families import Family, Kind, kind_of
+from stalltop.probes.operations import OPERATIONS
 
 _COARSE = {
     "launch": {Family.LAUNCH},

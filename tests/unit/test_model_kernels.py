@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.hdr import HIGHEST_NS
-from model.kernels import (
+from stalltop.model.hdr import HIGHEST_NS
+from stalltop.model.kernels import (
     BUCKETS,
     MOST_KERNELS,
     KernelCount,

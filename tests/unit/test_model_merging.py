@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.device import Devices
-from model.evidence import RECORDS, tenants_of
-from model.merging import merge
-from model.window import MOST_ENDED, OpenCall, Window
+from stalltop.model.device import Devices
+from stalltop.model.evidence import RECORDS, tenants_of
+from stalltop.model.merging import merge
+from stalltop.model.window import MOST_ENDED, OpenCall, Window
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import TENANTS, Calls, evidence_table, key, row_table, window

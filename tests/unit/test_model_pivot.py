@@ -8,10 +8,10 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.evidence import HOST_GAP, HOST_LAYER
-from model.hdr import HIGHEST_NS, index_of
-from model.pivot import DIMENSIONS, Dimension, Naming, pivot
-from model.window import Window
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER
+from stalltop.model.hdr import HIGHEST_NS, index_of
+from stalltop.model.pivot import DIMENSIONS, Dimension, Naming, pivot
+from stalltop.model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, window

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.device import Device, DeviceProcess, Devices, MigInstance
-from model.device_label import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
-from model.merging import merge
-from model.pivot import NO_DEVICE, pivot
-from model.placing import placement
-from model.window import Window
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.device_label import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
+from stalltop.model.merging import merge
+from stalltop.model.pivot import NO_DEVICE, pivot
+from stalltop.model.placing import placement
+from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, window
 
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.device import Device, MigInstance
-from model.evidence import Evidence
-from model.kernels import KernelCount
-from model.merging import merge
-from model.packing import pack
-from model.pivot import pivot
-from model.sharing import sharings
-from model.sliding import Sliding
-from model.window import OpenCall, Window
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.device import Device, MigInstance
+from stalltop.model.evidence import Evidence
+from stalltop.model.kernels import KernelCount
+from stalltop.model.merging import merge
+from stalltop.model.packing import pack
+from stalltop.model.pivot import pivot
+from stalltop.model.sharing import sharings
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import OpenCall, Window
 from tests.unit.evidence_windows import SERVE, TRAIN, row
 from tests.unit.shared_devices import at, gpu, on
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.device import Device, DeviceProcess, MigInstance
-from model.evidence import Evidence, ProcessUse
-from model.sharing import Sharer, sharing_of, sharings, unplaced
-from model.ways import LISTS, Way, way_of
-from model.window import OpenCall
-from probes import nvml_processes
-from probes.tenants import ENDED
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.device import Device, DeviceProcess, MigInstance
+from stalltop.model.evidence import Evidence, ProcessUse
+from stalltop.model.sharing import Sharer, sharing_of, sharings, unplaced
+from stalltop.model.ways import LISTS, Way, way_of
+from stalltop.model.window import OpenCall
+from stalltop.probes import nvml_processes
+from stalltop.probes.tenants import ENDED
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
 from tests.unit.shared_devices import GIB, SERVER, at, client, divided, gpu, on, pod, sharer
 

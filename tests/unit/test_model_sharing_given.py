@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from model.activity import DeviceActivity
-from model.allocation import Allocation
-from model.evidence import Evidence
-from model.merging import fleet
-from model.placing import placement
-from model.sharing import Use, sharing_of, sharings
-from model.window import Coverage, OpenCall, Window
+from stalltop.model.activity import DeviceActivity
+from stalltop.model.allocation import Allocation
+from stalltop.model.evidence import Evidence
+from stalltop.model.merging import fleet
+from stalltop.model.placing import placement
+from stalltop.model.sharing import Use, sharing_of, sharings
+from stalltop.model.window import Coverage, OpenCall, Window
 from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, row
 from tests.unit.shared_devices import POD, at, client, divided, gpu, on, pod
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import calls as one_by_one
-from model import moving, packing, sliding
-from model.calls import MOST_KEPT
-from model.chain import Link
-from model.evidence import (
+from stalltop.model import calls as one_by_one
+from stalltop.model import moving, packing, sliding
+from stalltop.model.calls import MOST_KEPT
+from stalltop.model.chain import Link
+from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
     MOST_EVENTS,
@@ -20,9 +20,9 @@ from model.evidence import (
     ProcessUse,
     TenantUse,
 )
-from model.merging import merge
-from model.sliding import Sliding
-from model.window import OpenCall, Window
+from stalltop.model.merging import merge
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import OpenCall, Window
 from tests.unit.full_window import CHAINS, KEPT
 from tests.unit.random_windows import sequences
 from tests.unit.windows import Calls, evidence_table, key, row_table, window

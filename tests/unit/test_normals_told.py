@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from diagnosis.engine import Diagnosis
-from diagnosis.normals import KNOWN_WINDOWS
-from model.merging import merge
-from model.packing import pack
-from model.sliding import Sliding
-from model.window import Window
-from outputs.saved import dump, parse
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.normals import KNOWN_WINDOWS
+from stalltop.model.merging import merge
+from stalltop.model.packing import pack
+from stalltop.model.sliding import Sliding
+from stalltop.model.window import Window
+from stalltop.outputs.saved import dump, parse
 from tests.unit.windows import Calls, key, window
 
 ROW = key()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from model.device import Device, DeviceProcess
-from probes.nvml_readings import throttle_reasons
+from stalltop.model.device import Device, DeviceProcess
+from stalltop.probes.nvml_readings import throttle_reasons
 from tests.unit.nvml_standin import library, look, read, read_each
 
 GIB = 1 << 30

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from model.pivot import pivot
-from model.window import Window
+from stalltop.model.pivot import pivot
+from stalltop.model.window import Window
+from stalltop.tui.commands import once
 from tests.unit.windows import Calls, key, window
-from tui.commands import once
 
 
 class Clock:

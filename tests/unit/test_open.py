@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from store.recording import Recording
-from store.saving import save
+from stalltop.store.recording import Recording
+from stalltop.store.saving import save
+from stalltop.tui import cli
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
-from tui import cli
 
 pytestmark = pytest.mark.usefixtures("utc")
 

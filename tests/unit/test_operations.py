@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from model.kernels import LAUNCHING
-from probes import layout, operations
-from probes.layout import Choosing
-from probes.operations import (
+from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
+from stalltop.model.kernels import LAUNCHING
+from stalltop.probes import layout, operations
+from stalltop.probes.layout import Choosing
+from stalltop.probes.operations import (
     BETWEEN_CALLS,
     FUNCTIONS,
     KINDS,
@@ -124,7 +124,7 @@ def test_an_extent_by_value_is_read_as_the_machine_passes_it(machine: str) -> No
     script = """
 import platform, sys
 platform.machine = lambda: sys.argv[1]
-from probes.operations import match
+from stalltop.probes.operations import match
 for symbol in ("cudaMalloc3D", "cudaMemset3D"):
     function = match(symbol, "runtime")
     print(int(function.size), function.a, function.b, function.c)

@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from model.chain import Chain, Fix, Link
-from model.device import Devices
-from model.evidence import Evidence
-from model.window import Coverage, Window
-from outputs.chain_text import about, branches, step
-from outputs.document import document
-from outputs.explain import SCHEMA, explain_document, explain_text
-from outputs.style import Style
-from store.saving import save
+from stalltop.model.chain import Chain, Fix, Link
+from stalltop.model.device import Devices
+from stalltop.model.evidence import Evidence
+from stalltop.model.window import Coverage, Window
+from stalltop.outputs.chain_text import about, branches, step
+from stalltop.outputs.document import document
+from stalltop.outputs.explain import SCHEMA, explain_document, explain_text
+from stalltop.outputs.style import Style
+from stalltop.store.saving import save
+from stalltop.tui import cli
+from stalltop.tui.commands import once
+from stalltop.tui.commands.whole_file import chains_of
 from tests.unit.full_window import CHAINS, full_window
 from tests.unit.recordings import following, record
 from tests.unit.windows import Calls, key, window
-from tui import cli
-from tui.commands import once
-from tui.commands.whole_file import chains_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "json.md"
 
@@ -225,7 +225,7 @@ class Blind:
     """A monitor of a host that cannot be traced."""
 
     def __init__(self) -> None:
-        from model.errors import CannotTrace
+        from stalltop.model.errors import CannotTrace
 
         self.cannot_trace = CannotTrace("not root", "use sudo")
         self.closed = False
@@ -244,7 +244,7 @@ def test_where_tracing_is_impossible_it_ends_with_3(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monitor = Blind()
-    monkeypatch.setattr("probes.monitor.Monitor", lambda _: monitor)
+    monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: monitor)
     code, out, err = run(["explain", *["--json"] * as_json], capsys)
     assert (code, err) == (3, "stalltop: not root\n  use sudo\n")
     assert monitor.closed
@@ -291,7 +291,7 @@ def test_chains_of_the_whole_run_are_shown(
         assert keep is False
         return Followed()
 
-    monkeypatch.setattr("probes.monitor.Monitor", lambda _: monitor)
+    monkeypatch.setattr("stalltop.probes.monitor.Monitor", lambda _: monitor)
     monkeypatch.setattr(once, "diagnosed", followed)
     code, out, err = run(["explain", "--seconds", "0.3", "--no-state"], capsys)
     assert (code, err) == (0, "")
@@ -307,7 +307,7 @@ def test_a_window_without_chains_is_explained_by_its_own_evidence(monkeypatch: p
         asked.append(one)
         return CHAINS[:1]
 
-    monkeypatch.setattr("diagnosis.engine.explain", explain)
+    monkeypatch.setattr("stalltop.diagnosis.engine.explain", explain)
     one = healthy()
     assert chains_of(one) == CHAINS[:1]
     assert asked == [one]

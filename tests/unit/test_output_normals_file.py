@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.diagnosed import Diagnosed
-from diagnosis.engine import Diagnosis
-from diagnosis.facts import Facts
-from diagnosis.normals import Normals
-from model.window import Window
-from outputs import normals_file, private_file
-from outputs.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
+from stalltop.diagnosis.diagnosed import Diagnosed
+from stalltop.diagnosis.engine import Diagnosis
+from stalltop.diagnosis.facts import Facts
+from stalltop.diagnosis.normals import Normals
+from stalltop.model.window import Window
+from stalltop.outputs import normals_file, private_file
+from stalltop.outputs.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
+from stalltop.tui import normals as keeping
+from stalltop.tui.commands.tracing import diagnosed
+from stalltop.tui.normals import Kept, load
 from tests.unit.windows import Calls, key, window
-from tui import normals as keeping
-from tui.commands.tracing import diagnosed
-from tui.normals import Kept, load
 
 ROOT = Path(__file__).parents[2]
 PLAIN = {"columns": ["a"], "workloads": [["train é", 1, 2.5]]}
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_said_and_left(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from outputs.normals_file import read_normals, write_normals
+from stalltop.outputs.normals_file import read_normals, write_normals
 path, number = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(40):
     write_normals(path, {"columns": [number] * 5_000, "workloads": [turn]})

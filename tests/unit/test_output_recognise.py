@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage
-from outputs.csv_table import csv_table
-from outputs.document import document
-from outputs.explain import explain_document
-from outputs.export import csv_rows, json_lines, trace
-from outputs.export.report import page
-from outputs.html_page import html_page
-from outputs.normals_file import write_normals
-from outputs.picture import svg
-from outputs.recognise import recognised
-from outputs.report import report
-from outputs.saved import dump, load
-from outputs.sheet import sheet
+from stalltop.model.errors import BadUsage
+from stalltop.outputs.csv_table import csv_table
+from stalltop.outputs.document import document
+from stalltop.outputs.explain import explain_document
+from stalltop.outputs.export import csv_rows, json_lines, trace
+from stalltop.outputs.export.report import page
+from stalltop.outputs.html_page import html_page
+from stalltop.outputs.normals_file import write_normals
+from stalltop.outputs.picture import svg
+from stalltop.outputs.recognise import recognised
+from stalltop.outputs.report import report
+from stalltop.outputs.saved import dump, load
+from stalltop.outputs.sheet import sheet
 from tests.unit.full_window import full_window
 
 ONE = full_window()

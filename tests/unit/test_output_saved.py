@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from diagnosis.engine import explain
-from model.errors import BadUsage
-from model.evidence import Evidence
-from model.window import Window
-from outputs import saved
-from outputs.document import document
-from outputs.explain import explain_document, explain_text
-from outputs.saved import dump, load
-from outputs.text import table
+from stalltop.diagnosis.engine import explain
+from stalltop.model.errors import BadUsage
+from stalltop.model.evidence import Evidence
+from stalltop.model.window import Window
+from stalltop.outputs import saved
+from stalltop.outputs.document import document
+from stalltop.outputs.explain import explain_document, explain_text
+from stalltop.outputs.saved import dump, load
+from stalltop.outputs.text import table
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
 from tests.unit.windows import row_table
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from model.activity import DeviceActivity, DeviceOverlap
-from model.allocation import Allocation
-from model.device import Device, MigInstance
-from model.evidence import Evidence
-from model.sharing import Sharer, Sharing, sharing_of
-from model.window import Coverage, Missing, Window
-from outputs import sharing_table, sharing_text
-from outputs.document import document
-from outputs.sharing_lines import sharing_lines
-from outputs.style import Style
+from stalltop.model.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.allocation import Allocation
+from stalltop.model.device import Device, MigInstance
+from stalltop.model.evidence import Evidence
+from stalltop.model.sharing import Sharer, Sharing, sharing_of
+from stalltop.model.window import Coverage, Missing, Window
+from stalltop.outputs import sharing_table, sharing_text
+from stalltop.outputs.document import document
+from stalltop.outputs.sharing_lines import sharing_lines
+from stalltop.outputs.style import Style
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
 from tests.unit.shared_devices import at, client, divided, gpu, on
 from tests.unit.windows import window as empty

@@ -1,25 +1,51 @@
-"""An installed stalltop has every file that the checkout has."""
+"""An installed stalltop is one package to import, and has every file that the checkout has."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = ROOT / "src"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-NOT_INSTALLED = ("bench", "scripts", "tests")
+NOT_INSTALLED = {"bench", "scripts", "tests"}
 
 
-def packages() -> dict[str, Path]:
-    """Folders with Python code that the program is made of, by their import names."""
-    found = {file.parent for file in ROOT.glob("[a-z]*/**/__init__.py")}
-    names = {".".join(folder.relative_to(ROOT).parts): folder for folder in found}
-    return {name: folder for name, folder in names.items() if name.partition(".")[0] not in NOT_INSTALLED}
+def folders() -> set[str]:
+    """Folders at the root with Python code that the program is made of."""
+    found = {file.parent.name for file in ROOT.glob("[a-z]*/__init__.py")}
+    return found - NOT_INSTALLED
 
 
-def test_every_package_is_listed() -> None:
-    # A build leaves copies in build/, which is no package.
-    assert {name for name in packages() if not name.startswith("build.")} == set(SETTINGS["packages"])
+def test_the_package_has_every_folder() -> None:
+    links = {link.name: link.resolve() for link in (CODE / "stalltop").iterdir() if link.is_symlink()}
+    assert links == {name: ROOT / name for name in folders()}
+    assert len(links) >= 10
+
+
+def test_nothing_is_installed_beside_the_package() -> None:
+    assert SETTINGS["packages"]["find"] == {"where": ["src"], "include": ["stalltop*"]}
+    assert {path.name for path in CODE.iterdir() if not path.is_symlink()} - {"stalltop.egg-info"} == {
+        "stalltop"
+    }
+
+
+@pytest.mark.parametrize("name", sorted(folders()))
+def test_no_folder_can_be_imported_a_second_time(name: str) -> None:
+    # Two copies of a module have two of each class.
+    script = f"""
+import importlib.util
+found = importlib.util.find_spec({name!r})
+places = [] if found is None else [found.origin or "", *(found.submodule_search_locations or ())]
+print([place for place in places if place.startswith({str(ROOT)!r})])
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+    assert not any(module == name or module.startswith(f"{name}.") for module in sys.modules)
 
 
 def test_every_file_beside_the_code_is_listed() -> None:
@@ -27,13 +53,12 @@ def test_every_file_beside_the_code_is_listed() -> None:
         file
         for package, patterns in SETTINGS["package-data"].items()
         for pattern in patterns
-        for file in packages()[package].glob(pattern)
+        for file in CODE.joinpath(*package.split(".")).glob(pattern)
     }
     beside = {
         file
-        for name in SETTINGS["packages"]
-        if "." not in name
-        for file in packages()[name].rglob("*")
+        for name in folders()
+        for file in (CODE / "stalltop" / name).rglob("*")
         if file.is_file() and file.suffix not in (".py", ".pyc")
     }
     assert len(beside) > 20

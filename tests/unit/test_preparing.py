@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import CannotTrace
-from probes import compiler, preparing, program_cache
-from probes.compiled import KPROBE, Compiled
-from probes.preparing import prepare
-from probes.recipes import Recipe, ordering
+from stalltop.model.errors import CannotTrace
+from stalltop.probes import compiler, preparing, program_cache
+from stalltop.probes.compiled import KPROBE, Compiled
+from stalltop.probes.preparing import prepare
+from stalltop.probes.recipes import Recipe, ordering
 
 RECIPE = Recipe("int nothing(void *ctx) { return 0; }\n", {"nothing": KPROBE})
 

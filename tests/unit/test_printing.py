@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tui.commands.printing import style
+from stalltop.tui.commands.printing import style
 
 
 class Stdout(io.TextIOWrapper):

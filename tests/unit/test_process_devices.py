@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from model.device import Device, DeviceProcess, Devices, MigInstance
-from probes.cuda_programs import CudaProgram
-from probes.environment import Environments
-from probes.layout import UNKNOWN_DEVICE
-from probes.process_devices import ProcessDevices
+from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.probes.cuda_programs import CudaProgram
+from stalltop.probes.environment import Environments
+from stalltop.probes.layout import UNKNOWN_DEVICE
+from stalltop.probes.process_devices import ProcessDevices
 
 PID = 4711
 NO_CHOICE = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from probes import process_sight
-from probes.environment import Environments
-from probes.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
+from stalltop.probes import process_sight
+from stalltop.probes.environment import Environments
+from stalltop.probes.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import platform
 
 import pytest
 
-from model.errors import CannotTrace
-from probes import programs
-from probes.bpf_calls import Refused
+from stalltop.model.errors import CannotTrace
+from stalltop.probes import programs
+from stalltop.probes.bpf_calls import Refused
 
 
 @pytest.fixture

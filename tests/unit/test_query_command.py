@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from outputs import saved
-from store.query import ready
-from store.query.printing import write
-from store.query.views import VIEWS
+from stalltop.outputs import saved
+from stalltop.store.query import ready
+from stalltop.store.query.printing import write
+from stalltop.store.query.views import VIEWS
+from stalltop.tui import cli
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
-from tui import cli
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_sql_from_stdin(
 def test_sql_in_a_pipe_or_a_file_needs_no_word_for_it(file: str, tmp_path: Path) -> None:
     typed = tmp_path / "query.sql"
     typed.write_text("SELECT 41 + 1 AS it")
-    command = [sys.executable, "-m", "tui", "query", file, "--format", "jsonl"]
+    command = [sys.executable, "-m", "stalltop", "query", file, "--format", "jsonl"]
     with typed.open() as stdin:
         ran = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=120)
     assert json.loads(ran.stdout) == {"it": 42}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.tenant import Tenant
-from model.window import Window
-from store.query.ask import answer
-from store.reading import open_file
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import Window
+from stalltop.store.query.ask import answer
+from stalltop.store.reading import open_file
 from tests.unit.known_calls import write_file
 from tests.unit.windows import Calls, key, window
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from model.activity import DeviceActivity
-from model.device import DeviceProcess, MigInstance
-from model.placing import placement
-from store.query import ready
-from store.query.ask import answer
-from store.reading import open_file
+from stalltop.model.activity import DeviceActivity
+from stalltop.model.device import DeviceProcess, MigInstance
+from stalltop.model.placing import placement
+from stalltop.store.query import ready
+from stalltop.store.query.ask import answer
+from stalltop.store.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.recordings import following, make_earlier, record
 

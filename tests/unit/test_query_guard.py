@@ -15,12 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from model.errors import BadUsage, Told
-from model.window import UNCOUNTED
-from store.query import alike, checking, guard, ready
-from store.query.ask import answer
-from store.query.guard import TooLong
-from store.reading import open_file
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.window import UNCOUNTED
+from stalltop.store.query import alike, checking, guard, ready
+from stalltop.store.query.ask import answer
+from stalltop.store.query.guard import TooLong
+from stalltop.store.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
 

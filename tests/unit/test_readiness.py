@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, cast
 import pytest
 from rich.cells import cell_len
 
-from model.device import Device, Devices
-from model.errors import CannotTrace
-from model.finding import Finding, can_trace
-from outputs.readiness import document, text
-from probes.readiness import BASICS, CHECKS, INITIAL_NAMESPACES, check
-from probes.surroundings import CudaUse, Surroundings, Terminal, this_host
+from stalltop.model.device import Device, Devices
+from stalltop.model.errors import CannotTrace
+from stalltop.model.finding import Finding, can_trace
+from stalltop.outputs.readiness import document, text
+from stalltop.probes.readiness import BASICS, CHECKS, INITIAL_NAMESPACES, check
+from stalltop.probes.surroundings import CudaUse, Surroundings, Terminal, this_host
 from tests.unit.fake_host import FakeHost
 
 ALL_CAPABILITIES = "000001ffffffffff"

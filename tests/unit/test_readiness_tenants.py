@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.grpc_server import listening_at
-from demo.kubelet import EVERY_SOCKET, Node
-from model.finding import Finding
-from probes import container_sockets
-from probes.kubelet.folder import FOLDER, SOCKET
-from probes.node_labels import FILE, node_labels, sharing
-from probes.readiness_tenants import allocations, pods, runtimes
-from probes.surroundings import Surroundings, this_host
+from stalltop.demo.grpc_server import listening_at
+from stalltop.demo.kubelet import EVERY_SOCKET, Node
+from stalltop.model.finding import Finding
+from stalltop.probes import container_sockets
+from stalltop.probes.kubelet.folder import FOLDER, SOCKET
+from stalltop.probes.node_labels import FILE, node_labels, sharing
+from stalltop.probes.readiness_tenants import allocations, pods, runtimes
+from stalltop.probes.surroundings import Surroundings, this_host
 from tests.unit.fake_host import FakeHost
 from tests.unit.patient import be_patient
 

@@ -20,17 +20,17 @@ from typing import cast
 import numpy as np
 import pytest
 
-from demo.simulated import SimulatedSource
-from model.errors import BadUsage
-from model.window import Window
-from outputs.places import recording_path
-from store.reading import load, open_file
-from store.recorder import Recorder
-from store.recording import Recording
+from stalltop.demo.simulated import SimulatedSource
+from stalltop.model.errors import BadUsage
+from stalltop.model.window import Window
+from stalltop.outputs.places import recording_path
+from stalltop.store.reading import load, open_file
+from stalltop.store.recorder import Recorder
+from stalltop.store.recording import Recording
+from stalltop.tui.cli import parsed
+from stalltop.tui.commands import record as command
+from stalltop.tui.commands.record import age, bounds, duration, recorded, size
 from tests.unit.recorded_windows import second
-from tui.cli import parsed
-from tui.commands import record as command
-from tui.commands.record import age, bounds, duration, recorded, size
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "stalltop-record.service"
@@ -147,7 +147,7 @@ def test_the_bounds_that_hold_where_none_are_given_are_those_of_the_documents() 
 def begun(path: Path) -> subprocess.Popen[str]:
     """A recorder of simulated tenants that has written its first window."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tui", "record", "--simulated", "--to", str(path)],
+        [sys.executable, "-P", "-m", "stalltop", "record", "--simulated", "--to", str(path)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -217,7 +217,7 @@ def test_a_second_recorder_and_what_is_no_recording_are_refused(tmp_path: Path) 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "tui", *arguments],
+        [sys.executable, "-P", "-m", "stalltop", *arguments],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

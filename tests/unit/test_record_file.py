@@ -18,17 +18,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import BadUsage, Told
-from model.merging import merge
-from model.window import Window
-from store import moments
-from store import recording as recording_module
-from store.hold import InUse
-from store.reading import open_file
-from store.recording import LEAST_BYTES, Bounds, Recording
-from store.saving import dump, save
-from store.thinning import TIERS, Tier
-from store.trouble import Damaged, Unwritable, put_aside
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.merging import merge
+from stalltop.model.window import Window
+from stalltop.store import moments
+from stalltop.store import recording as recording_module
+from stalltop.store.hold import InUse
+from stalltop.store.reading import open_file
+from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.saving import dump, save
+from stalltop.store.thinning import TIERS, Tier
+from stalltop.store.trouble import Damaged, Unwritable, put_aside
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
@@ -338,7 +338,7 @@ def test_no_damage_ends_in_a_traceback(path: Path) -> None:
 
 
 def test_names_that_nothing_uses_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.recording._FORGET_EVERY", 50)
+    monkeypatch.setattr("stalltop.store.recording._FORGET_EVERY", 50)
     sent = []
     for number in range(400):
         one = second(number, rows=3)
@@ -362,7 +362,7 @@ def test_a_read_only_folder_is_told(path: Path) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from store.recording import Recording, Bounds
+from stalltop.store.recording import Recording, Bounds
 from tests.unit.recorded_windows import second
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
 recording = Recording(Path(sys.argv[1]), Bounds(1 << 30))

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.week import Host, lengths, make
-from store.reading import open_file
-from store.recording import LEAST_BYTES, Bounds, Recording
-from store.thinning import LEFT_ALONE, TIERS, Tier
+from stalltop.store.reading import open_file
+from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.thinning import LEFT_ALONE, TIERS, Tier
 
 END = 1_750_000_000.0
 SECONDS = 4_800

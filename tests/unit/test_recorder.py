@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage
-from model.window import Window
-from store import schema
-from store.clock_watch import Clocks, ClockWatch
-from store.hold import InUse
-from store.reading import open_file
-from store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
-from store.recording import LEAST_BYTES, Bounds, Recording
-from store.trouble import Unwritable
+from stalltop.model.errors import BadUsage
+from stalltop.model.window import Window
+from stalltop.store import schema
+from stalltop.store.clock_watch import Clocks, ClockWatch
+from stalltop.store.hold import InUse
+from stalltop.store.reading import open_file
+from stalltop.store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
+from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.trouble import Unwritable
 from tests.unit.recorded_windows import START, second
 from tests.unit.recordings import changing, make_earlier
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from model.window import Coverage, Missing
+from stalltop.model.window import Coverage, Missing
+from stalltop.tui.status import header_state, window_text
 from tests.unit.windows import window
-from tui.status import header_state, window_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serving.access import Access, host_name, is_loopback, is_same_origin, known_hosts
+from stalltop.serving.access import Access, host_name, is_loopback, is_same_origin, known_hosts
 
 
 def test_a_token_is_random_and_never_shown() -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage
-from serving.server import ServeOptions
-from tui import cli
-from tui.browser import parser
-from tui.commands.screen_options import FLAGS
-from tui.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
+from stalltop.model.errors import BadUsage
+from stalltop.serving.server import ServeOptions
+from stalltop.tui import cli
+from stalltop.tui.browser import parser
+from stalltop.tui.commands.screen_options import FLAGS
+from stalltop.tui.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
 
 
 @pytest.fixture(autouse=True)

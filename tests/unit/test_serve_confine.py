@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from serving.confine import landlock_version
+from stalltop.serving.confine import landlock_version
 
 ROOT = Path(__file__).parents[2]
 
 # Runs confined, tries each line, and prints which of them could be done.
 PROGRAM = """
 import os, resource, signal, socket, subprocess, sys
-from serving.confine import confine
+from stalltop.serving.confine import confine
 folder, port, outsider = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 theirs = os.open(folder + "/open", os.O_WRONLY)
 print("confined", confine(parent=os.getppid()), flush=True)
@@ -107,7 +107,8 @@ def test_a_confined_process_reads_and_no_more(tmp_path: Path) -> None:
 
 def test_a_confined_process_ends_with_the_one_that_started_it() -> None:
     child = (
-        "import os, time; from serving.confine import confine; confine(parent=os.getppid()); time.sleep(600)"
+        "import os, time; from stalltop.serving.confine import confine\n"
+        "confine(parent=os.getppid()); time.sleep(600)"
     )
     parent = (
         "import subprocess, sys, time\n"
@@ -138,7 +139,7 @@ def _status(pid: int) -> str:
 
 def test_a_process_whose_parent_is_gone_already_ends() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from serving.confine import confine; confine(parent=1)"],
+        [sys.executable, "-c", "from stalltop.serving.confine import confine; confine(parent=1)"],
         cwd=ROOT,
         timeout=60,
         capture_output=True,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from model.errors import Told
-from outputs.document import document
-from serving import feed as feeds
-from serving.feed import Feed
-from serving.link import LinkSource, frame
+from stalltop.model.errors import Told
+from stalltop.outputs.document import document
+from stalltop.serving import feed as feeds
+from stalltop.serving.feed import Feed
+from stalltop.serving.link import LinkSource, frame
 from tests.tui.sources import Fed, numbered
 
 

@@ -8,10 +8,10 @@ from typing import cast
 import numpy as np
 import pytest
 
-from model.hdr import COUNTERS
-from probes import layout, slots
-from probes.programs import Programs
-from probes.slots import Slots
+from stalltop.model.hdr import COUNTERS
+from stalltop.probes import layout, slots
+from stalltop.probes.programs import Programs
+from stalltop.probes.slots import Slots
 
 SLOTS = 100
 

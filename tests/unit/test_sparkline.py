@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from widgets.sparkline import sparkline
+from stalltop.widgets.sparkline import sparkline
 
 
 def test_each_value_is_one_character_by_its_height() -> None:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from probes import static_runtime
+from stalltop.probes import static_runtime
 
 
 class Short(io.BytesIO):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage
-from store import schema, versions
-from store.reading import Damaged, load, open_file
-from store.recording import Recording
-from store.versions import FIRST
+from stalltop.model.errors import BadUsage
+from stalltop.store import schema, versions
+from stalltop.store.reading import Damaged, load, open_file
+from stalltop.store.recording import Recording
+from stalltop.store.versions import FIRST
 from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, make_earlier, record
 from tests.unit.windows import same_window

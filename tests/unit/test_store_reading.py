@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.errors import Told
-from model.merging import merge
-from model.packing import Peak
-from model.window import Window
-from store import schema
-from store.moments import Moments
-from store.opening import Opened
-from store.reading import Gone, load, open_file
-from store.saving import save
-from store.writing import Writer, create
+from stalltop.model.errors import Told
+from stalltop.model.merging import merge
+from stalltop.model.packing import Peak
+from stalltop.model.window import Window
+from stalltop.store import schema
+from stalltop.store.moments import Moments
+from stalltop.store.opening import Opened
+from stalltop.store.reading import Gone, load, open_file
+from stalltop.store.saving import save
+from stalltop.store.writing import Writer, create
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
 from tests.unit.recordings import changing, following, record

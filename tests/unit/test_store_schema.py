@@ -15,13 +15,13 @@ from typing import Any, get_type_hints
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from model.allocation import Allocation
-from model.chain import Chain
-from model.device import Device
-from model.evidence import TenantUse
-from model.window import Coverage, Window
-from store import schema
-from store.saving import save
+from stalltop.model.allocation import Allocation
+from stalltop.model.chain import Chain
+from stalltop.model.device import Device
+from stalltop.model.evidence import TenantUse
+from stalltop.model.window import Coverage, Window
+from stalltop.store import schema
+from stalltop.store.saving import save
 from tests.unit.full_window import full_window
 
 ELSEWHERE = {

@@ -11,16 +11,16 @@ from random import Random
 
 import pytest
 
-from model.errors import BadUsage
-from model.merging import merge
-from outputs.document import document
-from outputs.explain import explain_document, explain_text
-from outputs.text import table
-from store import schema
-from store.reading import load
-from store.saving import save
-from store.values import Sql, checksum
-from store.writing import sealed
+from stalltop.model.errors import BadUsage
+from stalltop.model.merging import merge
+from stalltop.outputs.document import document
+from stalltop.outputs.explain import explain_document, explain_text
+from stalltop.outputs.text import table
+from stalltop.store import schema
+from stalltop.store.reading import load
+from stalltop.store.saving import save
+from stalltop.store.values import Sql, checksum
+from stalltop.store.writing import sealed
 from tests.unit.full_window import full_window
 
 VALUES: tuple[Sql, ...] = (

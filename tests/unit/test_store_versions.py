@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import BadUsage, Told
-from outputs import saved
-from outputs.figures import moment
-from store import moments, opening, schema
-from store.reading import Damaged, load, open_file
-from store.saving import save
+from stalltop.model.errors import BadUsage, Told
+from stalltop.outputs import saved
+from stalltop.outputs.figures import moment
+from stalltop.store import moments, opening, schema
+from stalltop.store.reading import Damaged, load, open_file
+from stalltop.store.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
 from tests.unit.windows import same_window

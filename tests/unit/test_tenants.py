@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.tenant import Tenant
-from probes import tenants as tenants_module
-from probes.tenant_names import NameFiles, Names
-from probes.tenants import NAME_TRIES, Tenants, process_name, start_time, user_id
+from stalltop.model.tenant import Tenant
+from stalltop.probes import tenants as tenants_module
+from stalltop.probes.tenant_names import NameFiles, Names
+from stalltop.probes.tenants import NAME_TRIES, Tenants, process_name, start_time, user_id
 from tests.unit.fake_host import FakeHost
 
 A = "a1" * 32

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from widgets.timeline import Cells, Scale, Stretch, Timespan, heights, span_text
+from stalltop.widgets.timeline import Cells, Scale, Stretch, Timespan, heights, span_text
 
 NONE = 5
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from model.device import Device, MigInstance
-from probes.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
+from stalltop.model.device import Device, MigInstance
+from stalltop.probes.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
 
 
 def gpu(index: int, name: str = "NVIDIA H100", instances: int = 0) -> Device:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.evidence import RECORDS, Evidence
-from model.hdr import COUNTERS, index_of
-from model.histograms import Histograms
-from model.tenant import Tenant
-from model.window import SPLITS, Coverage, RowKey, Rows, Window
+from stalltop.model.evidence import RECORDS, Evidence
+from stalltop.model.hdr import COUNTERS, index_of
+from stalltop.model.histograms import Histograms
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
 
 
 class Calls(NamedTuple):

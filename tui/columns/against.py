@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from model.difference import Difference, Side
-from outputs import figures
-from tui.columns.kind import Kind, Look, Values
-from tui.groups import Grouped
-from tui.split import CELLS, bar
-from widgets.table import Cell, Role
+from stalltop.model.difference import Difference, Side
+from stalltop.outputs import figures
+from stalltop.tui.columns.kind import Kind, Look, Values
+from stalltop.tui.groups import Grouped
+from stalltop.tui.split import CELLS, bar
+from stalltop.widgets.table import Cell, Role
 
 MUCH = 0.1
 """From this share of all change on, a row's loss is coloured."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from model.pivot import Dimension
-from tui.columns import against, now
-from tui.columns.kind import Kind, Need
-from widgets.table import Column
+from stalltop.model.pivot import Dimension
+from stalltop.tui.columns import against, now
+from stalltop.tui.columns.kind import Kind, Need
+from stalltop.widgets.table import Column
 
 KINDS: Final = (*now.KINDS, *against.KINDS)
 """All columns besides the name, in the order in which they are offered."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.pivot import Dimension
-from tui.columns.choice import BESIDE, BY_ID
-from tui.columns.now import KINDS
-from widgets.table import Cell, Column, TableData, TableRow
+from stalltop.model.pivot import Dimension
+from stalltop.tui.columns.choice import BESIDE, BY_ID
+from stalltop.tui.columns.now import KINDS
+from stalltop.widgets.table import Cell, Column, TableData, TableRow
 
 HINT = "Space show/hide  < > move  u usual  Enter closes "
 

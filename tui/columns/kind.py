@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from outputs import figures
-from tui.groups import Grouped
-from widgets.table import Cell
+from stalltop.outputs import figures
+from stalltop.tui.groups import Grouped
+from stalltop.widgets.table import Cell
 
 Values = NDArray[np.float64]
 Need = Literal["", "split", "past", "baseline", "normals"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from model.device_label import order_of, text_of
-from outputs import figures
-from tui.columns.kind import BLANK, Kind, Look, Values
-from tui.groups import HUNG_NS, LONG_OPEN_NS, Grouped
-from tui.split import CELLS, bar
-from widgets.table import Cell, Role
+from stalltop.model.device_label import order_of, text_of
+from stalltop.outputs import figures
+from stalltop.tui.columns.kind import BLANK, Kind, Look, Values
+from stalltop.tui.groups import HUNG_NS, LONG_OPEN_NS, Grouped
+from stalltop.tui.split import CELLS, bar
+from stalltop.widgets.table import Cell, Role
 
 TREND_WINDOWS = 10
 """Windows that the trend of a row goes back, one cell each."""

@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.pivot import Groups
-from outputs import figures
-from tui.columns.kind import BLANK, Kind, Look, Values
-from tui.groups import Grouped
-from tui.split import CELLS, bar
-from widgets.table import Cell, Role
+from stalltop.model.pivot import Groups
+from stalltop.outputs import figures
+from stalltop.tui.columns.kind import BLANK, Kind, Look, Values
+from stalltop.tui.groups import Grouped
+from stalltop.tui.split import CELLS, bar
+from stalltop.widgets.table import Cell, Role
 
 Side = Literal["A", "B"]
 FEW = 100

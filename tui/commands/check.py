@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from model.errors import CannotTrace
+from stalltop.model.errors import CannotTrace
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,12 +19,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; 0 where this host can be traced, 3 where it cannot."""
-    from model.finding import can_trace
-    from outputs import call_costs
-    from outputs.readiness import document, text
-    from probes.readiness import check
-    from probes.surroundings import nvml_costs, this_host
-    from tui.commands.printing import style
+    from stalltop.model.finding import can_trace
+    from stalltop.outputs import call_costs
+    from stalltop.outputs.readiness import document, text
+    from stalltop.probes.readiness import check
+    from stalltop.probes.surroundings import nvml_costs, this_host
+    from stalltop.tui.commands.printing import style
 
     findings = check(this_host())
     costs = nvml_costs() if options.verbose else ()

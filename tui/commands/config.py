@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from model.errors import BadUsage
-from tui.commands.tracing import say
-from tui.config import SETTINGS, Settings, toml
-from tui.config_file import config_path, faults_of, load
+from stalltop.model.errors import BadUsage
+from stalltop.tui.commands.tracing import say
+from stalltop.tui.config import SETTINGS, Settings, toml
+from stalltop.tui.config_file import config_path, faults_of, load
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

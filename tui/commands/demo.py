@@ -8,17 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from model.source import Source
-from tui.commands.once import print_window, watch
-from tui.commands.record import add_recording_options, recorded, shown
-from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import (
-    add_state_options,
-    add_tracing_options,
-    begun,
-    diagnosed,
-    number,
-)
+from stalltop.model.source import Source
+from stalltop.tui.commands.once import print_window, watch
+from stalltop.tui.commands.record import add_recording_options, recorded, shown
+from stalltop.tui.commands.screen_options import add_screen_options, run_options
+from stalltop.tui.commands.tracing import add_state_options, add_tracing_options, begun, diagnosed, number
 
 DEFAULT = "trio"
 """The scenario that is shown where none is named."""
@@ -52,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the sample tenants: on the screen, or one window of them on stdout."""
-    from demo.scenario import load_scenario, scenario_names
+    from stalltop.demo.scenario import load_scenario, scenario_names
 
     if options.list:
         for name in scenario_names():
@@ -60,13 +54,13 @@ def run(options: argparse.Namespace) -> int:
         return 0
     scenario = load_scenario(options.scenario or DEFAULT)
 
-    from model.progress import Progress
+    from stalltop.model.progress import Progress
 
     progress = Progress()
 
     def start() -> Source:
-        from demo.simulated import SimulatedSource
-        from demo.source import demo_source, simulated_source
+        from stalltop.demo.simulated import SimulatedSource
+        from stalltop.demo.source import demo_source, simulated_source
 
         if options.simulated:
             return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
@@ -80,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         finally:
             source.close()
         return 0
-    from tui.later import Later
+    from stalltop.tui.later import Later
 
     # Not into the recording of this host: what is shown may be simulated.
     source = recorded(Later(start), options, "demo")

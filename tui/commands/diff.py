@@ -12,20 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from model.chain import Chain
-from model.chain_difference import compare_chains
-from model.condition import FIGURES, Condition, condition
-from model.difference import compare
-from model.errors import BadUsage
-from model.filter import parse
-from model.likeness import alike, tenant_names
-from model.pivot import DIMENSIONS, Dimension
-from model.window import Window
-from outputs.chain_text import name_of
-from outputs.diff_document import Diff, diff_document
-from tui.commands.tracing import say
-from tui.commands.whole_file import whole_file
-from widgets.strips import printable
+from stalltop.model.chain import Chain
+from stalltop.model.chain_difference import compare_chains
+from stalltop.model.condition import FIGURES, Condition, condition
+from stalltop.model.difference import compare
+from stalltop.model.errors import BadUsage
+from stalltop.model.filter import parse
+from stalltop.model.likeness import alike, tenant_names
+from stalltop.model.pivot import DIMENSIONS, Dimension
+from stalltop.model.window import Window
+from stalltop.outputs.chain_text import name_of
+from stalltop.outputs.diff_document import Diff, diff_document
+from stalltop.tui.commands.tracing import say
+from stalltop.tui.commands.whole_file import whole_file
+from stalltop.widgets.strips import printable
 
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
 """Hosts and devices differ between runs."""
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
         json.dump(diff_document(diff), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        from outputs.diff_text import diff_text
-        from tui.commands.printing import style
+        from stalltop.outputs.diff_text import diff_text
+        from stalltop.tui.commands.printing import style
 
         shown = style()
         width = shown.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None

@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from model.chain import Chain
-from model.window import Window
-from tui.commands.once import traced
-from tui.commands.tracing import (
-    add_state_options,
-    add_tracing_options,
-    monitor_options,
-    number,
-)
-from tui.commands.whole_file import chains_of, whole_file
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+from stalltop.tui.commands.once import traced
+from stalltop.tui.commands.tracing import add_state_options, add_tracing_options, monitor_options, number
+from stalltop.tui.commands.whole_file import chains_of, whole_file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None:
         _print(*whole_file(options.file), as_json=options.json)
         return 0
-    from probes.monitor import Monitor
+    from stalltop.probes.monitor import Monitor
 
     return traced(Monitor(monitor_options(options)), options, partial(_print_now, as_json=options.json))
 
@@ -57,8 +52,8 @@ def _print_now(window: Window, *, as_json: bool) -> None:
 
 
 def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
-    from outputs.explain import explain_document, explain_text
-    from tui.commands.printing import style
+    from stalltop.outputs.explain import explain_document, explain_text
+    from stalltop.tui.commands.printing import style
 
     if as_json:
         json.dump(explain_document(window, chains), sys.stdout, indent=1)

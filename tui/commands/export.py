@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from model.errors import BadUsage, Told
-from outputs.places import SUFFIX
-from tui.commands.progress import Progress
-from tui.commands.record import duration
-from tui.commands.tracing import say
-from tui.streams import drop_output
-from tui.when import EXAMPLES, moment
+from stalltop.model.errors import BadUsage, Told
+from stalltop.outputs.places import SUFFIX
+from stalltop.tui.commands.progress import Progress
+from stalltop.tui.commands.record import duration
+from stalltop.tui.commands.tracing import say
+from stalltop.tui.streams import drop_output
+from stalltop.tui.when import EXAMPLES, moment
 
 if TYPE_CHECKING:
-    from model.filter import Filter
-    from model.window import Window
-    from outputs.export.formats import Format
-    from store.reading import Recorded
+    from stalltop.model.filter import Filter
+    from stalltop.model.window import Window
+    from stalltop.outputs.export.formats import Format
+    from stalltop.store.reading import Recorded
 
 FORMATS: Final = ("hlog", "perfetto", "csv", "json", "parquet", "html")
 """Names of ``outputs.export.formats.FORMATS``, which is not imported before it is needed."""
@@ -66,8 +66,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export; 0, or 1 where some windows could not be read: the others are written, and stderr says so."""
-    from outputs.export.formats import FORMATS
-    from store.reading import open_file
+    from stalltop.outputs.export.formats import FORMATS
+    from stalltop.store.reading import open_file
 
     made = FORMATS[options.format]
     rows = _filter(options)
@@ -129,8 +129,8 @@ def _to_stdout(made: Format, reading: _Reading) -> None:
 
 
 def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
-    from outputs.files import opened
-    from outputs.new_folder import filled
+    from stalltop.outputs.files import opened
+    from stalltop.outputs.new_folder import filled
 
     if made.write is not None:
         with opened(path, overwrite=force) as file:
@@ -144,7 +144,7 @@ def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> Non
 
 
 def _filter(options: argparse.Namespace) -> Filter:
-    from model.filter import parse
+    from stalltop.model.filter import parse
 
     terms = [
         _term(name, typed)
@@ -206,7 +206,7 @@ class _Reading:
 
     def windows(self) -> Iterator[Window]:
         """All that are wanted, oldest first. Raises Told where no row passes the filter."""
-        from outputs.export.stretches import stretches
+        from stalltop.outputs.export.stretches import stretches
 
         found = self._read()
         yield from found if self._every is None else stretches(found, self._every)
@@ -216,7 +216,7 @@ class _Reading:
             raise Told("no row passes the filter", "stalltop open FILE shows what there is")
 
     def _read(self) -> Iterator[Window]:
-        from outputs.export.formats import narrowed
+        from stalltop.outputs.export.formats import narrowed
 
         for window in self._recorded.windows(*self._wanted):
             self.count += 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from model.source import Source
-from tui.commands.record import add_recording_options, recorded, shown
-from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import (
+from stalltop.model.source import Source
+from stalltop.tui.commands.record import add_recording_options, recorded, shown
+from stalltop.tui.commands.screen_options import add_screen_options, run_options
+from stalltop.tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
     diagnosed,
@@ -27,14 +27,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
-    from model.progress import Progress
-    from tui.later import Later
+    from stalltop.model.progress import Progress
+    from stalltop.tui.later import Later
 
     progress = Progress()
     told: list[str] = []  # nothing is printed over the screen
 
     def start() -> Source:
-        from probes.monitor import Monitor
+        from stalltop.probes.monitor import Monitor
 
         return diagnosed(
             Monitor(replace(monitor_options(options), progress=progress)),

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from model.clocks import Clock
-from model.errors import BadUsage
-from outputs.figures import moment, printable
-from outputs.files import Taken
-from tui.commands.progress import Progress
-from tui.commands.tracing import say
+from stalltop.model.clocks import Clock
+from stalltop.model.errors import BadUsage
+from stalltop.outputs.figures import moment, printable
+from stalltop.outputs.files import Taken
+from stalltop.tui.commands.progress import Progress
+from stalltop.tui.commands.tracing import say
 
 SCHEMA: Final = "stalltop.merge/1"
 """Name and version of what ``--json`` prints."""
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Merge, and print each host with its clock; 0, or 1 where some windows could not be read."""
-    from store.merging import merge_files
+    from stalltop.store.merging import merge_files
 
     names = dict(options.host_name)
     strange = [path for path in names if path not in options.files]

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from model.source import Source
-from model.window import Window
-from tui.commands.tracing import (
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+from stalltop.tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
     diagnosed,
@@ -21,7 +21,7 @@ from tui.commands.tracing import (
 )
 
 if TYPE_CHECKING:
-    from probes.monitor import Monitor
+    from stalltop.probes.monitor import Monitor
 
 PART_SECONDS = 1.0
 """How often the source is read meanwhile."""
@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trace this host and print; 3 where tracing is impossible, after printing what is known all the same."""
-    from probes.monitor import Monitor
+    from stalltop.probes.monitor import Monitor
 
     return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
 
@@ -72,7 +72,7 @@ def watch(source: Source, seconds: float) -> Window:
     Read about once a second, as by the screen: processes that end meanwhile give back what they hold in the
     kernel and keep their names.
     """
-    from model.sliding import Sliding
+    from stalltop.model.sliding import Sliding
 
     source.read()
     began = time.monotonic()
@@ -89,12 +89,12 @@ def print_window(window: Window, *, as_json: bool) -> None:
     if as_json:
         import json
 
-        from outputs.document import document
+        from stalltop.outputs.document import document
 
         json.dump(document(window), sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    from outputs.text import table
-    from tui.commands.printing import style
+    from stalltop.outputs.text import table
+    from stalltop.tui.commands.printing import style
 
     sys.stdout.write(table(window, **style()._asdict()))

@@ -11,15 +11,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.errors import BadUsage
-from model.window import Window
-from tui.commands.once import print_window
-from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import add_state_options, say
-from tui.when import EXAMPLES, moment, when
+from stalltop.model.errors import BadUsage
+from stalltop.model.window import Window
+from stalltop.tui.commands.once import print_window
+from stalltop.tui.commands.screen_options import add_screen_options, run_options
+from stalltop.tui.commands.tracing import add_state_options, say
+from stalltop.tui.when import EXAMPLES, moment, when
 
 if TYPE_CHECKING:
-    from tui.in_file import InFile
+    from stalltop.tui.in_file import InFile
 
 PRINTED_SECONDS = 10.0
 """Length of the window of a recording that is printed where none is named."""
@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the file, or print a moment of it where stdout is not a terminal."""
-    from store.reading import open_file
-    from tui.recording import Recording
+    from stalltop.store.reading import open_file
+    from stalltop.tui.recording import Recording
 
     file = open_file(options.file)
     shown = not options.json and sys.stdout.isatty()
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if options.at is not None:
             raise BadUsage(f"{options.file} is a saved window: one moment, without a past for --at")
         if shown:
-            from tui.app import run
+            from stalltop.tui.app import run
 
             return run(Still(window), run_options(options, still=True))
         print_window(window, as_json=options.json)
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     except BaseException:
         recording.close()
         raise
-    from tui.app import run
+    from stalltop.tui.app import run
 
     return run(recording, run_options(options, at=at))
 
@@ -90,7 +90,7 @@ def _moment(typed: str | None, kept: InFile) -> float | None:
         at = moment(typed, start=float(kept.stretch.start[0]), end=kept.end)
     except ValueError as error:
         raise BadUsage(f"--at: {error}") from None
-    from tui.recall import named
+    from stalltop.tui.recall import named
 
     return named(kept.stretch, at)
 
@@ -101,7 +101,7 @@ def _print(kept: InFile, at: float, options: argparse.Namespace) -> None:
     window = kept.window_at(at, length)
     assert window is not None, "nothing called it off"
     start, end = float(kept.stretch.start[0]), kept.end
-    from tui.status import length_text
+    from stalltop.tui.status import length_text
 
     of = "all of it" if length is None else f"{length_text(length)} to {when(window.end, end)}"
     say(f"a recording from {when(start, end)} to {when(end, end)}: {of} (--at TIME, --window SECONDS)")

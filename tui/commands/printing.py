@@ -19,7 +19,7 @@ class Style(NamedTuple):
 
 def style() -> Style:
     """Colours on a terminal that has them, unless ``NO_COLOR`` says otherwise (empty says nothing)."""
-    from tui.terminal import speaks_unicode
+    from stalltop.tui.terminal import speaks_unicode
 
     colour = (
         sys.stdout.isatty()

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.errors import BadUsage
-from tui.commands.tracing import number, say
+from stalltop.model.errors import BadUsage
+from stalltop.tui.commands.tracing import number, say
 
 _MOST_SQL = 1 << 20
 """Bytes of a query."""
@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the query finds; 1 where it takes too long or too much, 2 where it is none."""
-    from store.query import ready
+    from stalltop.store.query import ready
 
     if options.list:
         _print_table(
@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
     if options.named is not None and options.sql is not None:
         raise BadUsage("either SQL or --named, not both")
     sql = ready.query(options.named) if options.named is not None else _typed(options.sql)
-    from store.query.ask import answer
-    from store.reading import open_file
+    from stalltop.store.query.ask import answer
+    from stalltop.store.reading import open_file
 
     with open_file(options.file) as recorded:
         found = answer(recorded, sql, options.limit_seconds, check=options.check)
@@ -104,9 +104,9 @@ def _is_piped() -> bool:
 
 
 def _print_tables(options: argparse.Namespace) -> int:
-    from store.query.text import tables_text
-    from store.query.views import VIEWS
-    from tui.commands.printing import style
+    from stalltop.store.query.text import tables_text
+    from stalltop.store.query.views import VIEWS
+    from stalltop.tui.commands.printing import style
 
     if options.format == "table":
         text = tables_text()
@@ -118,8 +118,8 @@ def _print_tables(options: argparse.Namespace) -> int:
 
 
 def _print_table(options: argparse.Namespace, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    from store.query.printing import write
-    from tui.commands.printing import style
+    from stalltop.store.query.printing import write
+    from stalltop.tui.commands.printing import style
 
     shown = style()
     width = shown.width if sys.stdout.isatty() else None

@@ -19,21 +19,21 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from model.source import Source
-from tui.commands.tracing import (
+from stalltop.model.source import Source
+from stalltop.tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
     diagnosed,
     monitor_options,
     say,
 )
-from tui.interrupts import REQUESTS
+from stalltop.tui.interrupts import REQUESTS
 
 if TYPE_CHECKING:
-    from store.recorder import Recorder
-    from store.recording import Bounds
-    from tui.app import RunOptions
-    from tui.recorded_source import RecordedSource
+    from stalltop.store.recorder import Recorder
+    from stalltop.store.recording import Bounds
+    from stalltop.tui.app import RunOptions
+    from stalltop.tui.recorded_source import RecordedSource
 
 CLOSE_SECONDS = 20.0
 """How long leaving waits for the disk."""
@@ -45,7 +45,7 @@ _AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 def size(text: str) -> int:
     """An argparse type: a size in bytes, such as ``500M`` or ``1.5GiB``."""
-    from store.recording import LEAST_BYTES
+    from stalltop.store.recording import LEAST_BYTES
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
@@ -90,7 +90,7 @@ def add_bounds(parser: argparse._ActionsContainer) -> None:
 
 def bounds(options: argparse.Namespace) -> Bounds:
     """The bounds as the recorder takes them."""
-    from store.recording import Bounds
+    from stalltop.store.recording import Bounds
 
     return Bounds(int(options.max_size), float(options.max_age))
 
@@ -110,8 +110,8 @@ def add_recording_options(parser: argparse.ArgumentParser) -> None:
 
 def recorded(source: Source, options: argparse.Namespace, name: str | None = None) -> RecordedSource:
     """``source`` with a recorder beside it; ``name`` is in that of its file, in place of this host's."""
-    from outputs.places import recording_path
-    from tui.recorded_source import RecordedSource
+    from stalltop.outputs.places import recording_path
+    from stalltop.tui.recorded_source import RecordedSource
 
     path = Path(options.record) if options.record else recording_path(name)
     return RecordedSource(source, path, bounds(options))
@@ -120,7 +120,7 @@ def recorded(source: Source, options: argparse.Namespace, name: str | None = Non
 def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
     """Show ``recorded`` until it is left, and return the exit code; it is recorded from the start, or when a
     key asks for it. Raises Told where it cannot be recorded at once."""
-    from tui.app import run
+    from stalltop.tui.app import run
 
     try:
         if at_once:
@@ -154,8 +154,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Record; 3 where this host cannot be traced, 1 where the file cannot be written."""
-    from outputs.places import recording_path
-    from store.recorder import Recorder
+    from stalltop.outputs.places import recording_path
+    from stalltop.store.recorder import Recorder
 
     host = _host(options)
     path = options.to or recording_path(host)
@@ -210,20 +210,20 @@ def _told(recorder: Recorder, written: bool) -> int:
 def _host(options: argparse.Namespace) -> str:
     """The name of the host whose windows are recorded."""
     if options.simulated:
-        from demo.simulated import HOST
+        from stalltop.demo.simulated import HOST
 
         return HOST
-    from probes.text import clean
+    from stalltop.probes.text import clean
 
     return clean(platform.node()) or "localhost"
 
 
 def _source(options: argparse.Namespace) -> Source:
     if options.simulated:
-        from demo.simulated import SimulatedSource
+        from stalltop.demo.simulated import SimulatedSource
 
         return diagnosed(SimulatedSource())
-    from probes.monitor import Monitor
+    from stalltop.probes.monitor import Monitor
 
     monitor = Monitor(monitor_options(options))
     if monitor.cannot_trace is not None:

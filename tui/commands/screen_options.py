@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tui.commands.tracing import number, say
-from tui.config import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START, THEMES
-from tui.config_file import config_path, left_path, load, load_left, save_left
+from stalltop.tui.commands.tracing import number, say
+from stalltop.tui.config import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START, THEMES
+from stalltop.tui.config_file import config_path, left_path, load, load_left, save_left
 
 if TYPE_CHECKING:
-    from tui.app import RunOptions
+    from stalltop.tui.app import RunOptions
 
 LEAVE_SECONDS = 0.15
 """How long leaving waits for the choices to be written. A disk that needs longer costs those of this run."""
@@ -61,8 +61,8 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
 
     Raises BadUsage where the config file is wrong.
     """
-    from tui.app import RunOptions
-    from tui.theme import many_colours
+    from stalltop.tui.app import RunOptions
+    from stalltop.tui.theme import many_colours
 
     fixed = load(config_path()) if options.config else {}
     left, wrong = load_left(left_path()) if options.state else ({}, "")

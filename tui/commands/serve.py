@@ -11,10 +11,10 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.errors import BadUsage, Told
-from model.source import Source
-from tui.commands.screen_options import add_screen_options, run_options
-from tui.commands.tracing import (
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.source import Source
+from stalltop.tui.commands.screen_options import add_screen_options, run_options
+from stalltop.tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
     diagnosed,
@@ -22,12 +22,12 @@ from tui.commands.tracing import (
     number,
     say,
 )
-from tui.config import SINCE_START
-from tui.interrupts import INTERRUPTED, REQUESTS
+from stalltop.tui.config import SINCE_START
+from stalltop.tui.interrupts import INTERRUPTED, REQUESTS
 
 if TYPE_CHECKING:
-    from serving.access import Access
-    from serving.server import ServeOptions
+    from stalltop.serving.access import Access
+    from stalltop.serving.server import ServeOptions
 
 PORT = 8750
 CLOSE_SECONDS = 1.0
@@ -89,9 +89,9 @@ def run(options: argparse.Namespace) -> int:
             f"the browser needs Python packages that are not installed here ({error.name})",
             "./stalltop serve in a checkout installs them; elsewhere: pipx inject stalltop textual-serve",
         ) from None
-    from serving.access import Access, known_hosts
-    from serving.confine import landlock_version
-    from serving.server import ServeOptions
+    from stalltop.serving.access import Access, known_hosts
+    from stalltop.serving.confine import landlock_version
+    from stalltop.serving.server import ServeOptions
 
     screen = run_options(options)  # what is wrong with it is said here, not in every browser
     address = resolved(options.host)
@@ -105,9 +105,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(options: argparse.Namespace, interval: float, access: Access, where: ServeOptions) -> int:
-    from serving.feed import Feed
-    from serving.server import BrowserServer
-    from serving.session import screen_command
+    from stalltop.serving.feed import Feed
+    from stalltop.serving.server import BrowserServer
+    from stalltop.serving.session import screen_command
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -181,7 +181,7 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
 
 def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
     """Raise BadUsage where others could read the token, and what is shown, on the line."""
-    from serving.access import is_loopback
+    from stalltop.serving.access import is_loopback
 
     if not is_loopback(address) and tls is None and not plain:
         raise BadUsage(
@@ -193,17 +193,17 @@ def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool
 
 def source_of(options: argparse.Namespace) -> Source:
     """What the browsers look at: this host or sample tenants, made once it is read."""
-    from tui.later import Later
+    from stalltop.tui.later import Later
 
     def start() -> Source:
         if options.demo is None:
-            from probes.monitor import Monitor
+            from stalltop.probes.monitor import Monitor
 
             monitor = Monitor(monitor_options(options))
             if monitor.cannot_trace is not None:
                 say(str(monitor.cannot_trace))
             return diagnosed(monitor, keep=options.state)
-        from demo.source import demo_source, simulated_source
+        from stalltop.demo.source import demo_source, simulated_source
 
         if options.simulated:
             return diagnosed(simulated_source(scenario))
@@ -212,7 +212,7 @@ def source_of(options: argparse.Namespace) -> Source:
     if options.demo is None and options.simulated:
         raise BadUsage("--simulated goes with --demo")
     if options.demo is not None:
-        from demo.scenario import load_scenario
+        from stalltop.demo.scenario import load_scenario
 
         scenario = load_scenario(options.demo)
     return Later(start)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from model.progress import Progress
-    from model.source import Source
-    from probes.kernel_side import KernelSide
-    from probes.options import MonitorOptions
+    from stalltop.model.progress import Progress
+    from stalltop.model.source import Source
+    from stalltop.probes.kernel_side import KernelSide
+    from stalltop.probes.options import MonitorOptions
 
 
 def number(kind: type[int] | type[float], least: float, most: float) -> type:
@@ -51,8 +51,8 @@ def add_tracing_options(parser: argparse.ArgumentParser) -> None:
 
 def monitor_options(options: argparse.Namespace) -> MonitorOptions:
     """The options as the monitor takes them; what takes seconds is said to a person."""
-    from model.progress import Progress
-    from probes.options import MonitorOptions
+    from stalltop.model.progress import Progress
+    from stalltop.probes.options import MonitorOptions
 
     class Said(Progress):
         def begin(self, text: str, usual_seconds: float = 0.0) -> None:
@@ -65,7 +65,7 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
 
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
     """Begin the kernel's part now, beside other work; gives what a monitor goes on with."""
-    from tui.later import Ahead
+    from stalltop.tui.later import Ahead
 
     def make() -> KernelSide:
         return replace(monitor_options(options), progress=progress).begin()
@@ -95,13 +95,13 @@ def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None]
     With ``keep``, what is normal on this host comes from earlier runs and goes to later ones; ``tell`` gets
     a line where that fails.
     """
-    from diagnosis.diagnosed import Diagnosed
-    from diagnosis.engine import Diagnosis
+    from stalltop.diagnosis.diagnosed import Diagnosed
+    from stalltop.diagnosis.engine import Diagnosis
 
     if not keep:
         return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
-    from outputs.normals_file import normals_path
-    from tui.normals import Kept, load
+    from stalltop.outputs.normals_file import normals_path
+    from stalltop.tui.normals import Kept, load
 
     path = normals_path(socket.gethostname())
     normals, writable = load(path, tell)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.chain import Chain
-from model.chain_difference import ChainTally
-from model.window import Window
-from tui.commands.progress import Progress
-from tui.commands.tracing import say
-from widgets.strips import printable
+from stalltop.model.chain import Chain
+from stalltop.model.chain_difference import ChainTally
+from stalltop.model.window import Window
+from stalltop.tui.commands.progress import Progress
+from stalltop.tui.commands.tracing import say
+from stalltop.widgets.strips import printable
 
 
 def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
@@ -18,7 +18,7 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
     What could not be read is told on stderr. Raises BadUsage where nothing can be.
     """
-    from store.reading import open_file
+    from stalltop.store.reading import open_file
 
     tally = ChainTally()
     progress = Progress("window")
@@ -44,6 +44,6 @@ def whole_file(path: Path) -> tuple[Window, Sequence[Chain]]:
 
 def chains_of(window: Window) -> Sequence[Chain]:
     """The chains of ``window``: those followed while it was traced, else what its own evidence says."""
-    from diagnosis.engine import explain
+    from stalltop.diagnosis.engine import explain
 
     return window.chains or explain(window)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from probes import libraries as discovery
-from probes.kernel_side import KernelSide
+from stalltop.probes import libraries as discovery
+from stalltop.probes.kernel_side import KernelSide
 from tests.kernel.children import compile_library
 from tests.kernel.discovery.tracing import Tracing
 

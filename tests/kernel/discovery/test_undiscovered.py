@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import CannotTrace
-from probes import elf, probed_file
-from probes import libraries as discovery
-from probes.attach import Point
-from probes.libraries import Libraries
-from probes.probed_file import Probes
+from stalltop.model.errors import CannotTrace
+from stalltop.probes import elf, probed_file
+from stalltop.probes import libraries as discovery
+from stalltop.probes.attach import Point
+from stalltop.probes.libraries import Libraries
+from stalltop.probes.probed_file import Probes
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import Fake, Tracing
 

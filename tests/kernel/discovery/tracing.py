@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.window import Missing
-from probes import operations
-from probes.attach import Point
-from probes.kernel_side import KernelSide
-from probes.libraries import Libraries
-from probes.probed_file import Probes
-from probes.processes import Processes
+from stalltop.model.window import Missing
+from stalltop.probes import operations
+from stalltop.probes.attach import Point
+from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.libraries import Libraries
+from stalltop.probes.probed_file import Probes
+from stalltop.probes.processes import Processes
 
 
 class Fake:
