@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from scripts.write_keys import documents
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
+from scripts.write_keys import documents
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.chain_screen import ChainScreen
 from stalltop.tui.column_screen import ColumnScreen

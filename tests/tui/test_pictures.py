@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+
 from scripts.screenshots import PICTURES, Picture, draw
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"

@@ -84,7 +84,7 @@ def test_nothing_of_ours_gets_in_the_way_of_textual_by_chance() -> None:
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     for one in {*_below(MessagePump), *_below(Driver)}:
-        if one.__module__.partition(".")[0] in {package.__name__ for package in PACKAGES}:
+        if one.__module__.startswith(tuple(f"{package.__name__}." for package in PACKAGES)):
             theirs = {name for base in one.__mro__ if _of_textual(base) for name in _own(base)}
             found |= {name for name in _own(one) if _private(name) and name in theirs} - usual
     assert found == OVERRIDDEN
