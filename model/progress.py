@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -23,7 +24,17 @@ class Progress:
     def __init__(self) -> None:
         self.step: Step | None = None
         """None before the first."""
+        self._told = threading.Event()
 
     def begin(self, text: str, usual_seconds: float = 0.0) -> None:
         """From now on it is this."""
         self.step = Step(text, time.monotonic(), usual_seconds)
+        self._told.set()
+
+    def end(self) -> None:
+        """There are no more steps."""
+        self._told.set()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until there is a first step, or will be none; no longer than ``timeout`` seconds."""
+        self._told.wait(timeout)

@@ -27,7 +27,7 @@ _LOAD_64: Final = 0x18
 _MAP_FD: Final = 0x10
 """BPF_PSEUDO_MAP_FD, beside the register that is loaded."""
 Places = Iterable[tuple[int, str]]
-_LOADERS: Final = 4
+_MOST_LOADERS: Final = 4
 """Programs given to the kernel at the same time: it checks each by itself."""
 
 
@@ -158,6 +158,11 @@ class Compiled:
         return loaded
 
 
+def _loaders() -> int:
+    """As many as there are CPUs to spare: the screen is made meanwhile."""
+    return min(_MOST_LOADERS, max(len(os.sched_getaffinity(0)) - 1, 1))
+
+
 def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[CompiledProgram]) -> None:
     """Call ``load`` for some at a time. Raises what the first one raised that failed; then none is under way.
 
@@ -177,7 +182,7 @@ def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[Compil
             except BaseException as error:
                 failed.append(error)
 
-    threads = [threading.Thread(target=work, name="loading", daemon=True) for _ in range(_LOADERS)]
+    threads = [threading.Thread(target=work, name="loading", daemon=True) for _ in range(_loaders())]
     for thread in threads:
         thread.start()
     for thread in threads:

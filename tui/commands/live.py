@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from stalltop.model.source import Source
 from stalltop.tui.commands.record import add_recording_options, recorded, shown
@@ -11,8 +10,8 @@ from stalltop.tui.commands.screen_options import add_screen_options, run_options
 from stalltop.tui.commands.tracing import (
     add_state_options,
     add_tracing_options,
+    begun,
     diagnosed,
-    monitor_options,
     say,
 )
 
@@ -31,13 +30,14 @@ def run(options: argparse.Namespace) -> int:
     from stalltop.tui.later import Later
 
     progress = Progress()
+    tracing = begun(options, progress)
     told: list[str] = []  # nothing is printed over the screen
 
     def start() -> Source:
         from stalltop.probes.monitor import Monitor
 
         return diagnosed(
-            Monitor(replace(monitor_options(options), progress=progress)),
+            Monitor(tracing),
             keep=options.state,
             tell=told.append,
         )

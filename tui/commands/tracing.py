@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from stalltop.probes.kernel_side import KernelSide
     from stalltop.probes.options import MonitorOptions
 
+BEGIN_SECONDS = 1.0
+"""How long a screen waits for tracing to begin before it is made."""
+
 
 def number(kind: type[int] | type[float], least: float, most: float) -> type:
     """An argparse type: a number within bounds, both included."""
@@ -64,13 +67,21 @@ def monitor_options(options: argparse.Namespace) -> MonitorOptions:
 
 
 def begun(options: argparse.Namespace, progress: Progress) -> MonitorOptions:
-    """Begin the kernel's part now, beside other work; gives what a monitor goes on with."""
+    """Begin the kernel's part now, beside other work; gives what a monitor goes on with.
+
+    Returns once the kernel or the compiler has work: until then a second thread of Python would only hinder
+    the first.
+    """
     from stalltop.tui.later import Ahead
 
     def make() -> KernelSide:
-        return replace(monitor_options(options), progress=progress).begin()
+        try:
+            return replace(monitor_options(options), progress=progress).begin()
+        finally:
+            progress.end()
 
     ahead = Ahead(make)
+    progress.wait(BEGIN_SECONDS)
     return replace(monitor_options(options), progress=progress, kernel=ahead.take)
 
 
