@@ -12,9 +12,8 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from stalltop.model.errors import BadUsage, Told, described
@@ -39,8 +38,15 @@ COMMANDS = {
 """Every command with what the help says of it; each is a module of that name in ``tui.commands``."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line as a parser."""
+class _Version(argparse.Action):
+    """``--version``: looked up only when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.exit(message=f"stalltop {program_version()}\n")
+
+
+def parser(commands: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line as a parser. Only ``commands`` get their options, which takes importing them."""
     top = argparse.ArgumentParser(
         prog="stalltop",
         description="Live terminal monitor for GPU stalls: who is slow, in which call, and how much.",
@@ -49,20 +55,24 @@ def parser() -> argparse.ArgumentParser:
         "130 interrupted.",
         allow_abbrev=False,
     )
-    top.add_argument("-V", "--version", action="version", version=f"stalltop {program_version()}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    top.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="show the version of the program and exit"
+    )
+    named = top.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
-        module = importlib.import_module(f"stalltop.tui.commands.{name}")
-        sub = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
-        module.add_options(sub)
-        sub.set_defaults(run=module.run, parser=sub)
+        sub = named.add_parser(name, help=summary, allow_abbrev=False)
+        if name in commands:
+            module = importlib.import_module(f"stalltop.tui.commands.{name}")
+            sub.description = module.__doc__
+            module.add_options(sub)
+            sub.set_defaults(run=module.run, parser=sub)
     return top
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command. What it does not know is told in its own name, with its own usage."""
     arguments = _joined(arguments)
-    options, unknown = parser().parse_known_args(arguments)
+    options, unknown = parser(arguments[:1]).parse_known_args(arguments)
     if unknown:
         # It may be that an option stands between two arguments, which argparse takes as it is only if asked.
         own = options.parser.parse_intermixed_args(arguments[arguments.index(options.command) + 1 :])
@@ -86,6 +96,8 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 def program_version() -> str:
     """The installed version, or that of this checkout."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("stalltop")
     except PackageNotFoundError:
