@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import IO, Final, Literal, Protocol
 
 from stalltop.model.errors import Told
-from stalltop.probes.attach import Attacher, Attachment, MultiAttacher, Point
-from stalltop.probes.attach_perf import PerfAttacher
-from stalltop.probes.bpf_calls import UPROBE_MULTI
-from stalltop.probes.compiled import KPROBE
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.programs import load_prepared
-from stalltop.probes.recipes import Recipe
+from stalltop.probes.programs.bpf_calls import UPROBE_MULTI
+from stalltop.probes.programs.compiled import KPROBE
+from stalltop.probes.programs.loading import load_prepared
+from stalltop.probes.programs.recipes import Recipe
+from stalltop.probes.tracer.attach import Attacher, Attachment, MultiAttacher, Point
+from stalltop.probes.tracer.attach_perf import PerfAttacher
+from stalltop.probes.tracer.kernel_side import KernelSide
 
 READY_SECONDS: Final = 60.0
 """How long a tool may take to begin, or to end, before it counts as hung."""

@@ -34,9 +34,9 @@ from bench.spread import Spread, ratio
 from bench.table import Table
 from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller
-from stalltop.probes.attach import Point
-from stalltop.probes.elf import FoundFunction, read_image
-from stalltop.probes.placement import places
+from stalltop.probes.libraries.elf import FoundFunction, read_image
+from stalltop.probes.libraries.placement import places
+from stalltop.probes.tracer.attach import Point
 
 SUMMARY: Final = "ns that tracing adds to a call, against an empty probe pair, bpftrace and a ring buffer"
 _BURST_SECONDS: Final = 0.1

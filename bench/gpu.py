@@ -22,8 +22,8 @@ from bench.table import Table
 from stalltop.demo.build import Built
 from stalltop.model.errors import Told
 from stalltop.outputs import call_costs
-from stalltop.probes.devices import DeviceReader
-from stalltop.probes.surroundings import nvml_costs
+from stalltop.probes.nvml.reader import DeviceReader
+from stalltop.probes.readiness.surroundings import nvml_costs
 
 SUMMARY: Final = "what a loop of CUDA calls on a real GPU loses to stalltop, and what NVML's calls cost"
 OFF, READ, TRACING = "off", "GPU read each second", "traced"

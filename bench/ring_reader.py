@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stalltop.probes.bpf_calls import UPROBE_MULTI, attach_uprobe_multi
-from stalltop.probes.recipes import SOURCE
+from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, attach_uprobe_multi
+from stalltop.probes.programs.recipes import SOURCE
 
 RING_PAGES = 256
 """1 MiB: room for 16 thousand events."""

@@ -9,7 +9,7 @@
 
 #include <linux/types.h>
 
-#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL", and the number's number: probes/compiler.py looks for it */
+#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL", and the number's number: probes/programs/compiler.py looks for it */
 
 /* Number `n` of those that the loader knows. Volatile: loaded where it is used, else it may lie on the stack meanwhile. */
 #define AT_LOAD(n)                                                                     \

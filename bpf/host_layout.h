@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What host.c and the monitor share: probes/host_layout.py declares the same structs. No struct has padding. */
+/* What host.c and the monitor share: probes/host/layout.py declares the same structs. No struct has padding. */
 #ifndef STALLTOP_HOST_LAYOUT_H
 #define STALLTOP_HOST_LAYOUT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * The maps. SLOTS, THREADS and CPUS stand for sizes that are given when they are made, and RING_PAGES is given then, too:
- * see probes/recipes.py.
+ * see probes/programs/recipes.py.
  */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H

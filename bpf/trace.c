@@ -212,7 +212,7 @@ int call_returns(struct pt_regs *ctx)
 	BARRIER();
 	if (depth == 1)
 		begin_gap(thread, now);
-	/* Parts before the total, which the monitor reads in the other order: see probes/slots.py. */
+	/* Parts before the total, which the monitor reads in the other order: see probes/maps/slots.py. */
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
 	if (slot) {

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from stalltop.model.errors import Told
-from stalltop.probes.cgroups import layout
+from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
 """The attribute: ``own`` (a tenant's cgroup) or ``parent``, and the maker's process id, start time and PID

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stalltop.model.activity import ToldActivity, told_activity
 from stalltop.model.window import Rows
-from stalltop.probes.activity import TICK_NS
+from stalltop.probes.maps.activity import TICK_NS
 from stalltop.probes.operations import FUNCTIONS
 
 _USE_DEVICE: Final = frozenset(function.symbol for function in FUNCTIONS if function.uses_device)

@@ -14,7 +14,7 @@ class CallCost:
     failures: int
     """Of these, those that gave no answer: not supported, not permitted, lost."""
     median_ns: int
-    """Of the latest calls (``probes.nvml_asking.LATEST``), as the two that follow."""
+    """Of the latest calls (``probes.nvml.asking.LATEST``), as the two that follow."""
     p99_ns: int
     max_ns: int
     every_seconds: float | None = None

@@ -13,17 +13,17 @@ from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, T
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
-from stalltop.probes.activity import TICK_NS
-from stalltop.probes.block_io import BlockIoNames
-from stalltop.probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.host.block_io import BlockIoNames
+from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
+from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.host.process_use import ProcessUses, SwapReader, Use
+from stalltop.probes.host.socket_owners import SocketOwners
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_WORK, NESTED
-from stalltop.probes.owners import Owner, Owners
-from stalltop.probes.pressure import Pressed, Pressures
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.process_use import ProcessUses, SwapReader, Use
-from stalltop.probes.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
-from stalltop.probes.socket_owners import SocketOwners
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.maps.activity import TICK_NS
+from stalltop.probes.maps.raw import OTHERS, RawActivities, RawCharge, RawHeld, RawRank
+from stalltop.probes.tenants.owners import Owner, Owners
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants
 
 MOST_CULPRITS: Final = 64
 """Processes that are looked at because they took the time of others: those that took most."""
@@ -45,7 +45,7 @@ PRESSED: Final = tuple(
 
 
 Label = Callable[[int, int], str]
-"""Gives the label of a device of a process, as `probes.process_devices.ProcessDevices.label` does."""
+"""Gives the label of a device of a process, as `ProcessDevices.label` does."""
 
 
 def _nowhere(pid: int, device: int) -> str:

@@ -23,26 +23,32 @@ from stalltop.model.merging import longest_ended
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from stalltop.probes import operations
-from stalltop.probes.cuda_programs import NO_PROGRAM, CudaProgram
-from stalltop.probes.device_owners import OTHER_NUMBERS, holders, listed, numbered_otherwise, with_owners
-from stalltop.probes.devices import DeviceReader
+from stalltop.probes.cuda_devices.owners import (
+    OTHER_NUMBERS,
+    holders,
+    listed,
+    numbered_otherwise,
+    with_owners,
+)
+from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.evidence import EvidenceReader
-from stalltop.probes.host import HostReader
-from stalltop.probes.kernel_names import KernelNames
-from stalltop.probes.kernel_side import Counts, KernelSide, SlotKey
-from stalltop.probes.kernels import RawKernel
+from stalltop.probes.host.host import HostReader
+from stalltop.probes.host.process_watch import ProcessWatch, is_alive
 from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 from stalltop.probes.kubelet.reader import KubeletReader
 from stalltop.probes.layout import HOST_WORK
-from stalltop.probes.libraries import Libraries
-from stalltop.probes.open_calls import RawOpenCall
+from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
+from stalltop.probes.maps.launches import RawKernel
+from stalltop.probes.maps.open_calls import RawOpenCall
+from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.options import MonitorOptions
-from stalltop.probes.process_devices import ProcessDevices
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.process_watch import ProcessWatch, is_alive
-from stalltop.probes.tenants import Tenants, process_name
+from stalltop.probes.symbols.cuda_kernel_names import KernelNames
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants, process_name
 from stalltop.probes.text import clean
 from stalltop.probes.told_calls import told_calls
+from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
 LOOK_SECONDS = 0.2
 """How often new libraries are looked for: a process is traced well within a second of its start."""

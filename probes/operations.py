@@ -135,7 +135,7 @@ class Function:
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
-    """Who is in it gives the device work, or waits for it: see ``probes.activity``."""
+    """Who is in it gives the device work, or waits for it: see ``probes.maps.activity``."""
 
 
 @dataclass(frozen=True, slots=True)

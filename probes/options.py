@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from stalltop.model.progress import Progress
-from stalltop.probes.host_files import host_files
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.tenants.host_files import host_files
+from stalltop.probes.tracer.kernel_side import KernelSide
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from stalltop.model.errors import CannotTrace
-from stalltop.probes import program_cache
-from stalltop.probes.host_events import recipe, value_name
-from stalltop.probes.host_parts import BLOCK_CGROUP, PARTS
-from stalltop.probes.preparing import prepare
-from stalltop.probes.programs import pid_namespace
-from stalltop.probes.recipes import Recipe, tracing
-from stalltop.probes.task_offsets import BTF, TaskOffsets
+from stalltop.probes.host.events import recipe, value_name
+from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS
+from stalltop.probes.programs import cache as program_cache
+from stalltop.probes.programs.loading import pid_namespace
+from stalltop.probes.programs.preparing import prepare
+from stalltop.probes.programs.recipes import Recipe, tracing
+from stalltop.probes.programs.task_offsets import BTF, TaskOffsets
 
 OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")

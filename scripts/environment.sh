@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # The one private environment of this checkout. Sourced by ./stalltop and ./run-tests; `root` is set by them.
 #
-# It need not see BCC: the distribution's own Python runs that, whichever runs the rest (probes/bcc_interpreter.py).
+# It need not see BCC: the distribution's own Python runs that, whichever runs the rest (probes/programs/bcc_interpreter.py).
 # It counts as ready when its stamp holds the expected words; the stamp is written last, so that a set-up that
 # was stopped anywhere is made anew by the next start.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from stalltop.probes import nvml_text  # noqa: E402
+from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.store import format_text  # noqa: E402
 from stalltop.store.query import text as query_text  # noqa: E402
 from stalltop.tui import config, filter_help, keys, page_keys  # noqa: E402

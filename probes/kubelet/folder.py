@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from stalltop.probes.host_files import inside
+from stalltop.probes.tenants.host_files import inside
 
 FOLDER: Final = "var/lib/kubelet"
 """The usual place, below the root of the host's files."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from stalltop.model.allocation import Allocation
 from stalltop.model.tenant import Tenant
 from stalltop.probes.kubelet.pod import Pod, PodContainer
-from stalltop.probes.tenant_patterns import SHORT_ID, USERS
+from stalltop.probes.tenants.patterns import SHORT_ID, USERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stalltop.probes.kubelet.protobuf import messages, text
-from stalltop.probes.labels import Labels, bounded
+from stalltop.probes.tenants.labels import Labels, bounded
 from stalltop.probes.text import clean
 
 MOST_BYTES: Final = 32 << 20

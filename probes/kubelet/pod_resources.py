@@ -16,7 +16,7 @@ from stalltop.probes.kubelet.call import CallFailed, call
 from stalltop.probes.kubelet.folder import SOCKET, kubelet_folder
 from stalltop.probes.kubelet.pod import object_name
 from stalltop.probes.kubelet.protobuf import messages, text, texts
-from stalltop.probes.unix_socket import NOT_THERE, why_no_socket
+from stalltop.probes.tenants.unix_socket import NOT_THERE, why_no_socket
 
 LIST: Final = "/v1.PodResourcesLister/List"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"

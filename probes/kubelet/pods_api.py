@@ -13,8 +13,8 @@ from typing import Final
 from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from stalltop.probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
 from stalltop.probes.kubelet.protobuf import messages, text
+from stalltop.probes.tenants.unix_socket import why_no_socket
 from stalltop.probes.text import clean
-from stalltop.probes.unix_socket import why_no_socket
 
 SOCKET: Final = "pods-api/pods-api.sock"
 """In the kubelet's folder."""

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from stalltop.outputs.call_costs import text
-from stalltop.probes.devices import DeviceReader
-from stalltop.probes.surroundings import nvml_costs
+from stalltop.probes.nvml.reader import DeviceReader
+from stalltop.probes.readiness.surroundings import nvml_costs
 from tests.gpu import smi
 from tests.kernel.harness import wait_until
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.window import Window
-from stalltop.probes.devices import DeviceReader
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.nvml.reader import DeviceReader
 from tests.kernel.harness import wait_until
 from tests.kernel.vendor import CUDART12, CUDART13
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stalltop.demo.build import Built, build
-from stalltop.probes import process_sight
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.cuda_devices import process_sight
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.harness import Workplace, workplace_in
 from tests.kernel.relays import compile_relay, tracing
 from tests.kernel.traced_program import FUNCTIONS, Program, compile_program, points

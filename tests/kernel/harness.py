@@ -16,8 +16,8 @@ from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, Made
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.demo.latencies import Latency, write_table
-from stalltop.probes.kernel_side import KernelSide, Point
 from stalltop.probes.operations import match
+from stalltop.probes.tracer.kernel_side import KernelSide, Point
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Programs that do to the host what `probes.host_events` tells of: run as ``python host_programs.py WHAT …``.
+"""Programs that do to the host what `probes.host.events` tells of: run as ``python host_programs.py WHAT …``.
 
 Each waits for a line on stdin before it begins, and says on stdout what it did.
 """

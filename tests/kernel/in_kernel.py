@@ -8,7 +8,7 @@ import os
 import struct
 from pathlib import Path
 
-from stalltop.probes import bpf_calls
+from stalltop.probes.programs import bpf_calls
 from tests.kernel.harness import wait_until
 
 _GET_FD_BY_ID = {"prog": 13, "link": 30}

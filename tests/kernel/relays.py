@@ -11,9 +11,9 @@ from typing import Self
 
 from stalltop.demo.build import compiler
 from stalltop.model.window import SPLITS
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.maps.raw import RawCharge
 from stalltop.probes.operations import BETWEEN_CALLS, Function
-from stalltop.probes.raw import RawCharge
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import NATIVE, Program, points
 
 FUNCTIONS = tuple(

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
-from stalltop.probes.activity import TICK_NS
-from stalltop.probes.kernel_side import KernelSide
 from stalltop.probes.layout import TICKS
+from stalltop.probes.maps.activity import TICK_NS
 from stalltop.probes.operations import Function
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import NATIVE, lost, points, wait_until
 

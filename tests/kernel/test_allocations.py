@@ -10,10 +10,10 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.latencies import Latency
 from stalltop.probes import layout
-from stalltop.probes.bpf_calls import look_at_all
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.maps.raw import RawHeld
 from stalltop.probes.operations import DRIVER, RUNTIME
-from stalltop.probes.raw import RawHeld
+from stalltop.probes.programs.bpf_calls import look_at_all
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, compile_library
 from tests.kernel.harness import Workplace, probe
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import CannotTrace, UnsafeToTrace
-from stalltop.probes import bpf_calls, calibrating, kernel_side
-from stalltop.probes.calibration import OwnFunction
-from stalltop.probes.kernel_side import KernelSide, Point, Way
+from stalltop.probes.programs import bpf_calls
+from stalltop.probes.tracer import calibrating, kernel_side
+from stalltop.probes.tracer.calibration import OwnFunction
+from stalltop.probes.tracer.kernel_side import KernelSide, Point, Way
 from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, wait_until
 
 WAYS = ["multi", pytest.param("perf", marks=pytest.mark.perf)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from stalltop.probes.bpf_calls import _bpf, delete_all, look_at_all, put
+from stalltop.probes.programs.bpf_calls import _bpf, delete_all, look_at_all, put
 
 KEY = np.dtype([("a", np.uint64), ("b", np.uint64)])
 VALUE = np.dtype([("n", np.uint64)])

@@ -12,9 +12,9 @@ from stalltop.demo.build import Built
 from stalltop.demo.caller import Caller, CallerFailed
 from stalltop.demo.latencies import Latency
 from stalltop.probes import layout
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.maps.raw import RawRank
 from stalltop.probes.operations import NCCL
-from stalltop.probes.raw import RawRank
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe
 

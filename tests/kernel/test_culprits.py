@@ -15,8 +15,8 @@ import pytest
 
 from bench.cpu import cpu_ns
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
-from stalltop.probes.charges import KEEP_SECONDS, Charges
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.maps.charges import KEEP_SECONDS, Charges
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, Told, tracing
 from tests.kernel.traced_program import wait_until
 

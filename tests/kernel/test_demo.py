@@ -23,10 +23,10 @@ from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.model.errors import CannotTrace, Told
 from stalltop.model.evidence import HOST_GAP
-from stalltop.probes.cgroups import membership
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.tenants.cgroups import membership
+from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.harness import Workplace, wait_until
 
 ROOT = Path(__file__).parents[2]

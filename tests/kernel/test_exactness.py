@@ -15,9 +15,9 @@ from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms import Histograms
 from stalltop.model.window import UNCOUNTED, RowKey, Window
 from stalltop.probes import monitor as monitor_module
-from stalltop.probes.kernel_side import Attachment, KernelSide, Point, Way
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions
+from stalltop.probes.tracer.kernel_side import Attachment, KernelSide, Point, Way
 from tests.kernel.harness import Workplace, wait_until
 
 pytestmark = pytest.mark.beside

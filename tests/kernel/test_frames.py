@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from stalltop.probes.open_calls import RawOpenCall
+from stalltop.probes.maps.open_calls import RawOpenCall
 from tests.kernel.conftest import Traced
 from tests.kernel.traced_program import OPERATION, by_function, calls_of, lost, read_calls, wait_until
 

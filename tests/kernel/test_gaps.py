@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.evidence import HOST_GAP
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, Told
 from tests.kernel.traced_program import lost, wait_until
 

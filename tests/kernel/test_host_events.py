@@ -19,14 +19,14 @@ import pytest
 
 from bench.faults.controllers import Limits, disk_of
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
-from stalltop.probes.block_io import BlockIoNames
-from stalltop.probes.host_events import HostEvents, RawBlockIo, RawUse, RawVictim
-from stalltop.probes.host_parts import PARTS, Part
-from stalltop.probes.owners import Owners
-from stalltop.probes.pressure import Pressed, Pressures
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.socket_owners import SocketOwners
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.host.block_io import BlockIoNames
+from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
+from stalltop.probes.host.events import HostEvents, RawBlockIo, RawUse, RawVictim
+from stalltop.probes.host.parts import PARTS, Part
+from stalltop.probes.host.socket_owners import SocketOwners
+from stalltop.probes.tenants.owners import Owners
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.conftest import DISK_FILE_BYTES
 from tests.kernel.harness import wait_until
 from tests.kernel.host_programs import Program

@@ -11,11 +11,11 @@ import pytest
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.model.finding import can_trace
 from stalltop.model.tenant import Tenant
-from stalltop.probes.cgroups import layout
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.readiness import check
-from stalltop.probes.surroundings import this_host
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.readiness.checks import check
+from stalltop.probes.readiness.surroundings import this_host
+from stalltop.probes.tenants.cgroups import layout
+from stalltop.probes.tenants.tenants import Tenants
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import FUNCTIONS, Program, points, read_calls, wait_until
 
 pytestmark = pytest.mark.beside

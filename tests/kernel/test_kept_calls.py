@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from stalltop.model.window import SPLITS
-from stalltop.probes import kept_calls
-from stalltop.probes.kernel_side import KernelSide
 from stalltop.probes.layout import KEPT_CALL
+from stalltop.probes.maps import kept_calls
+from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.operations import Function, Size
-from stalltop.probes.raw import RawKeptCall
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import NATIVE, Program, points, wait_until
 
 pytestmark = pytest.mark.beside

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.progress import Progress
-from stalltop.probes import preparing
-from stalltop.probes.compiled import Compiled, CompiledProgram
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.preparing import Prepared, prepare
-from stalltop.probes.recipes import Recipe, tracing
+from stalltop.probes.programs import preparing
+from stalltop.probes.programs.compiled import Compiled, CompiledProgram
+from stalltop.probes.programs.preparing import Prepared, prepare
+from stalltop.probes.programs.recipes import Recipe, tracing
+from stalltop.probes.tracer.kernel_side import KernelSide
 
 pytestmark = pytest.mark.beside
 
@@ -40,7 +40,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
         seen.append(prepare(recipe, anew=anew, niceness=niceness, progress=progress))
         return seen[-1]
 
-    monkeypatch.setattr("stalltop.probes.programs.prepare", noted)
+    monkeypatch.setattr("stalltop.probes.programs.loading.prepare", noted)
     return seen
 
 

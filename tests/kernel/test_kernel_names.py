@@ -15,8 +15,8 @@ from stalltop.demo.build import NATIVE, Built, compiler
 from stalltop.demo.caller import Caller
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes import layout
-from stalltop.probes.kernel_side import KernelSide
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 from tests.kernel.traced_program import read_calls

@@ -135,7 +135,7 @@ sys.exit(main())
     ("place", "name"),
     [
         ("stalltop.probes.monitor", "Monitor.read"),
-        ("stalltop.probes.libraries", "Libraries.update"),
+        ("stalltop.probes.libraries.discovery", "Libraries.update"),
         ("stalltop.tui.screens", "MainScreen.take"),
     ],
     ids=["reading", "discovery", "screen"],

@@ -11,11 +11,11 @@ import pytest
 from stalltop.demo.latencies import Latency
 from stalltop.model.window import Missing
 from stalltop.probes import monitor as monitor_module
-from stalltop.probes.attach import Point
-from stalltop.probes.attach_perf import PerfAttacher
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.libraries import Libraries
+from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.tracer.attach import Point
+from stalltop.probes.tracer.attach_perf import PerfAttacher
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.harness import Workplace
 from tests.kernel.watched import Watched
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.preparing import prepare
-from stalltop.probes.recipes import tracing
-from stalltop.probes.task_offsets import task_offsets
+from stalltop.probes.programs.preparing import prepare
+from stalltop.probes.programs.recipes import tracing
+from stalltop.probes.programs.task_offsets import task_offsets
+from stalltop.probes.tracer.kernel_side import KernelSide
 
 pytestmark = pytest.mark.beside
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
     FUNCTIONS,

@@ -11,10 +11,10 @@ import pytest
 
 from stalltop.demo.build import Built
 from stalltop.demo.latencies import Latency
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.host.process_watch import is_alive
 from stalltop.probes.layout import UNKNOWN_DEVICE
 from stalltop.probes.operations import DRIVER, NCCL, RUNTIME, operation
-from stalltop.probes.process_watch import is_alive
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import FUNCTIONS, Program, calls_of, lost, points, read_calls, wait_until
 
 pytestmark = pytest.mark.beside

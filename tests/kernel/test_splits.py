@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.window import SPLITS
-from stalltop.probes import bpf_calls, kernel_side
-from stalltop.probes.kernel_side import KernelSide
 from stalltop.probes.operations import BETWEEN_CALLS, Function
-from stalltop.probes.task_offsets import NoTypes
+from stalltop.probes.programs import bpf_calls
+from stalltop.probes.programs.task_offsets import NoTypes
+from stalltop.probes.tracer import kernel_side
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import (
     DEADLINE_SECONDS,
     Program,

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import layout, libraries, operations
-from stalltop.probes.attach import Point
-from stalltop.probes.elf import Image, read_image
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.libraries import Libraries
+from stalltop.probes import layout, operations
+from stalltop.probes.libraries import discovery as libraries
+from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.elf import Image, read_image
+from stalltop.probes.libraries.placement import places
+from stalltop.probes.libraries.probed_file import Attach, Probes
 from stalltop.probes.operations import FUNCTIONS, Direction, Function, Size, match
-from stalltop.probes.placement import places
-from stalltop.probes.probed_file import Attach, Probes
+from stalltop.probes.tracer.attach import Point
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import probe
 from tests.kernel.traced_program import read_calls

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import bpf_calls, layout, programs
-from stalltop.probes.compiled import KPROBE
-from stalltop.probes.preparing import prepare
-from stalltop.probes.recipes import tracing
-from stalltop.probes.task_offsets import task_offsets
+from stalltop.probes import layout
+from stalltop.probes.programs import bpf_calls
+from stalltop.probes.programs import loading as programs
+from stalltop.probes.programs.compiled import KPROBE
+from stalltop.probes.programs.preparing import prepare
+from stalltop.probes.programs.recipes import tracing
+from stalltop.probes.programs.task_offsets import task_offsets
 
 pytestmark = pytest.mark.beside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stalltop.model.evidence import HOST_GAP, HOST_WORK
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.relays import Relay, Told
 from tests.kernel.traced_program import lost
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from stalltop.demo.build import Built
 from stalltop.model.errors import CannotTrace
-from stalltop.probes.kernel_side import KernelSide, Way
-from stalltop.probes.task_offsets import knows_uprobe_multi
+from stalltop.probes.programs.task_offsets import knows_uprobe_multi
+from stalltop.probes.tracer.kernel_side import KernelSide, Way
 from tests.kernels import host_checks, traced
 from tests.kernels.verifier import Verified, watched_loads
 

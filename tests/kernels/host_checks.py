@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
-from stalltop.probes.host_events import HostEvents, RawVictim
+from stalltop.probes.host.events import HostEvents, RawVictim
 
 CHILDREN = 7
 SECONDS = 60.0

@@ -15,12 +15,12 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.cgroups import Cgroups, container_id, container_path
 from stalltop.model.window import SPLITS
 from stalltop.probes import operations
-from stalltop.probes.attach import Attachment, Point
-from stalltop.probes.elf import read_image
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.libraries.elf import read_image
+from stalltop.probes.libraries.placement import places
+from stalltop.probes.maps.raw import RawCharge
 from stalltop.probes.operations import Function
-from stalltop.probes.placement import places
-from stalltop.probes.raw import RawCharge
+from stalltop.probes.tracer.attach import Attachment, Point
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel import traced_program
 from tests.kernel.relays import Relay
 from tests.kernel.traced_program import Program, points

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from stalltop.probes import bpf_calls
+from stalltop.probes.programs import bpf_calls
 
 _PROG_LOAD: Final = 5
 _STATISTICS: Final = 4

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stalltop.probes import bpf_calls
+from stalltop.probes.programs import bpf_calls
 
 _KINDS = {"program": (11, 13), "map": (12, 14), "link": (31, 30)}
 """Commands of bpf() that give the next id, and a file descriptor of one: enum bpf_cmd of linux/bpf.h."""

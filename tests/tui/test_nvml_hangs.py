@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.window import Window
-from stalltop.probes.devices import DeviceReader
+from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.tui.app import RunOptions, StalltopApp
 from tests.unit.nvml_standin import library
 from tests.unit.windows import Calls, key, window

@@ -28,7 +28,7 @@ def show(text):
 READ = (
     BEGIN
     + """
-from stalltop.probes.devices import DeviceReader
+from stalltop.probes.nvml.reader import DeviceReader
 reader = DeviceReader(patience_seconds=60)
 for line in sys.stdin:  # a scenario each
     show(json.loads(line))
@@ -39,7 +39,7 @@ reader.close()
 LOOK = (
     BEGIN
     + """
-from stalltop.probes.nvml import Nvml
+from stalltop.probes.nvml.driver import Nvml
 
 class Clock:
     now = 1000.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.probes import container_sockets
 from stalltop.probes.kubelet import cri, pod_resources, pods_api
+from stalltop.probes.tenants import container_sockets
 
 SECONDS = 60.0
 

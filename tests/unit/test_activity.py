@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stalltop.probes import activity, layout
-from stalltop.probes.activity import MOST_TICKS, TICK_NS, Activities, active_ticks, ticks_between
+from stalltop.probes import layout
 from stalltop.probes.layout import SPAN, TICKS
+from stalltop.probes.maps import activity
+from stalltop.probes.maps.activity import MOST_TICKS, TICK_NS, Activities, active_ticks, ticks_between
 from stalltop.probes.operations import Function
-from stalltop.probes.programs import Programs
+from stalltop.probes.programs.loading import Programs
 
 FUNCTIONS = (
     Function(7, "cuLaunchKernel", 70, "driver", uses_device=True),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import bcc_interpreter as chosen
-from stalltop.probes import compiler
+from stalltop.probes.programs import bcc_interpreter as chosen
+from stalltop.probes.programs import compiler
 
 OLDEST = (3, 8)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.block_io import MOST_DEVICES, MOST_PROCESSES, WRITEBACK, BlockIoNames
-from stalltop.probes.cgroup_files import IoLimit
-from stalltop.probes.host_events import RawBlockIo
-from stalltop.probes.owners import Owners
-from stalltop.probes.pressure import Pressed, Pressures
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.host.block_io import MOST_DEVICES, MOST_PROCESSES, WRITEBACK, BlockIoNames
+from stalltop.probes.host.cgroup_files import IoLimit
+from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
+from stalltop.probes.host.events import RawBlockIo
+from stalltop.probes.tenants.owners import Owners
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants
 
 DISK = 4095 << 20 | 5
 """No host has this device: its number is its name."""

@@ -6,9 +6,9 @@ import pytest
 
 from stalltop.model.window import RowKey
 from stalltop.probes.call_arguments import SYMBOLS, argument_text
+from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import FUNCTIONS
-from stalltop.probes.raw import RawKeptCall
-from stalltop.probes.slots import SlotKey
 from stalltop.probes.told_calls import told_calls
 
 ID = {function.symbol: function.id for function in FUNCTIONS}

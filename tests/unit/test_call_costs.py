@@ -48,7 +48,7 @@ def test_document() -> None:
 
 CHECK = """
 import sys
-from stalltop.probes import surroundings
+from stalltop.probes.readiness import surroundings
 surroundings.COSTING_SECONDS = 0.0
 surroundings.DEVICE_SECONDS = 60.0
 surroundings._trace_for_a_moment = lambda: "left out here"
@@ -76,7 +76,7 @@ def test_a_driver_that_is_slow_to_answer_tells_its_costs() -> None:
     told = run(
         """
 import json
-from stalltop.probes import surroundings
+from stalltop.probes.readiness import surroundings
 surroundings.DEVICE_SECONDS = 0.01
 surroundings.COSTING_SECONDS = 0.0
 surroundings.COSTING_AT_MOST_SECONDS = 90.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import cgroups
-from stalltop.probes.cgroups import CgroupTree, Membership, Mount, layout, membership
+from stalltop.probes.tenants import cgroups
+from stalltop.probes.tenants.cgroups import CgroupTree, Membership, Mount, layout, membership
 from tests.unit.fake_host import FakeHost
 
 

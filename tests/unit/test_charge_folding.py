@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.probes import layout
-from stalltop.probes.charge_folding import LEAST_NS, SHARE, SMALL_NS, fold
-from stalltop.probes.raw import OTHERS
+from stalltop.probes.maps.charge_folding import LEAST_NS, SHARE, SMALL_NS, fold
+from stalltop.probes.maps.raw import OTHERS
 
 MS = 1_000_000
 Given = tuple[int, int, int, int, int, int]

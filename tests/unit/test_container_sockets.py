@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.demo.grpc_server import listening_at
-from stalltop.probes import container_sockets, tenants
-from stalltop.probes.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
-from stalltop.probes.tenant_names import Names
-from stalltop.probes.tenants import Tenants
-from stalltop.probes.unix_socket import connected
+from stalltop.probes.tenants import container_sockets, tenants
+from stalltop.probes.tenants.container_sockets import LEFT_ALONE_SECONDS, ContainerSockets, NoAnswer, asked
+from stalltop.probes.tenants.names import Names
+from stalltop.probes.tenants.tenants import Tenants
+from stalltop.probes.tenants.unix_socket import connected
 from tests.unit.fake_host import FakeHost
 from tests.unit.patient import be_patient
 

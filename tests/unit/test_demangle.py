@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.probes.demangle import demangled
+from stalltop.probes.symbols.demangle import demangled
 
 KNOWN = {
     "_Z5scalePffi": "scale(float*, float, int)",

@@ -15,7 +15,7 @@ from stalltop.demo.scenario import load_scenario, parse_scenario, scenario_names
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.demo.source import NamedSource, why_simulated
 from stalltop.model.errors import BadUsage, Told
-from stalltop.probes.tenant_patterns import parse_best
+from stalltop.probes.tenants.patterns import parse_best
 
 TENANT = """
 about = "one"

@@ -19,7 +19,7 @@ from stalltop.model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from stalltop.model.kernels import kernels_by_row
 from stalltop.model.sharing import sharings
 from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
-from stalltop.probes.nvml_readings import THROTTLE_REASONS
+from stalltop.probes.nvml.readings import THROTTLE_REASONS
 
 
 def clock(step: float = 1.0) -> Callable[[], float]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.probes import host_files
-from stalltop.probes.device_owners import holders, numbered_otherwise, with_owners
-from stalltop.probes.tenants import ENDED, Tenants, process_name
+from stalltop.probes.cuda_devices.owners import holders, numbered_otherwise, with_owners
+from stalltop.probes.tenants import host_files
+from stalltop.probes.tenants.tenants import ENDED, Tenants, process_name
 from tests.unit.fake_host import FakeHost
 
 A = "a1" * 32

@@ -10,8 +10,8 @@ import pytest
 
 from stalltop.model.call_cost import CallCost
 from stalltop.model.device import Device, Devices
-from stalltop.probes import devices
-from stalltop.probes.devices import (
+from stalltop.probes.nvml import reader as devices
+from stalltop.probes.nvml.reader import (
     HANG_SECONDS,
     MOST_HANGING,
     RETRY_SECONDS,

@@ -17,7 +17,7 @@ from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.evidence import HOST_GAP
-from stalltop.probes.nvml_readings import THROTTLE_REASONS
+from stalltop.probes.nvml.readings import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import found
 

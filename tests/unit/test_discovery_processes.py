@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
-from stalltop.probes import process_maps, processes
-from stalltop.probes.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
+from stalltop.probes import process_maps
+from stalltop.probes.libraries import processes
+from stalltop.probes.libraries.mmap_watch import Changes, Mapped, MmapWatch, online_cpus
+from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.process_maps import LAYERS_OF_EXECUTABLE, libraries_of, library_layers, program_of
-from stalltop.probes.processes import Processes
 
 
 @pytest.mark.parametrize(

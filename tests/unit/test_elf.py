@@ -11,9 +11,9 @@ from elftools.elf.sections import SymbolTableSection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.probes import elf as reader
 from stalltop.probes import operations
-from stalltop.probes.elf import Unreadable, read_image
+from stalltop.probes.libraries import elf as reader
+from stalltop.probes.libraries.elf import Unreadable, read_image
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, HEADER, IFUNC, OBJECT, Symbol, elf
 
 LAYERS = ("driver", "runtime", "nccl")
@@ -154,8 +154,8 @@ def test_the_same_symbols_as_another_reader(monkeypatch: pytest.MonkeyPatch) -> 
     if path is None:
         pytest.skip("no system library known by path on this machine")
     some = operations.match("cudaMalloc", "runtime")
-    monkeypatch.setattr("stalltop.probes.elf.match", lambda name, layer: some)
-    monkeypatch.setattr("stalltop.probes.elf._starts", lambda layers: (b"m",))
+    monkeypatch.setattr("stalltop.probes.libraries.elf.match", lambda name, layer: some)
+    monkeypatch.setattr("stalltop.probes.libraries.elf._starts", lambda layers: (b"m",))
     with path.open("rb") as file:
         ours = {found.offset for found in read_image(file.fileno(), ("runtime",)).functions}
         image = ELFFile(file)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.environment import Environments, started_with
+from stalltop.probes.tenants.environment import Environments, started_with
 
 NAMES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NOT_SET")
 STARTED = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

@@ -14,13 +14,13 @@ from stalltop.model import activity
 from stalltop.model.activity import overlap
 from stalltop.model.evidence import HOST_GAP, Evidence
 from stalltop.probes import layout
-from stalltop.probes.activity import TICK_NS
 from stalltop.probes.evidence import KERNEL, SEVERAL, EvidenceReader
-from stalltop.probes.host_events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.host.events import NOTHING, HostEvents, RawHostEvents, RawRetransmits, RawUse, RawVictim
+from stalltop.probes.maps.activity import TICK_NS
+from stalltop.probes.maps.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
 from stalltop.probes.operations import FUNCTIONS
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.raw import OTHERS, RawActivities, RawActivity, RawCharge, RawHeld, RawRank
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants
 
 OWN = os.getpid()
 LAUNCH = next(function.operation for function in FUNCTIONS if function.symbol == "cuLaunchKernel")

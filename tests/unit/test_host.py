@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from stalltop.probes.host import HostReader, busy_percents
+from stalltop.probes.host.host import HostReader, busy_percents
 
 
 def cpu(**seconds: float) -> SimpleNamespace:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import host_files
-from stalltop.probes.host_files import VARIABLE
+from stalltop.probes.tenants import host_files
+from stalltop.probes.tenants.host_files import VARIABLE
 
 INITIAL = "pid:[4026531836]"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stalltop.probes import host_layout
-from stalltop.probes.host_parts import PARTS
-from stalltop.probes.recipes import source_text
+from stalltop.probes.host import layout as host_layout
+from stalltop.probes.host.parts import PARTS
+from stalltop.probes.programs.recipes import source_text
 from tests.unit.test_layout import run_c
 
 STRUCTS = {

@@ -8,7 +8,7 @@ import pytest
 
 from stalltop.model.device import System
 from stalltop.outputs.figures import pressure
-from stalltop.probes.host_pressure import HostPressure
+from stalltop.probes.host.pressure_stall import HostPressure
 
 
 def tell(root: Path, name: str, total_us: int) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import tenants as tenants_module
-from stalltop.probes.jobs import Job, job_of
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.tenants import tenants as tenants_module
+from stalltop.probes.tenants.jobs import Job, job_of
+from stalltop.probes.tenants.tenants import Tenants
 from tests.unit.fake_host import FakeHost
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n"

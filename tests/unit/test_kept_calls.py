@@ -11,10 +11,11 @@ import pytest
 
 from stalltop.model.hdr import COUNTERS, index_of
 from stalltop.model.histograms import Histograms
-from stalltop.probes import layout, ring
-from stalltop.probes.kept_calls import MOST_OF_SLOT, SAMPLES_A_SECOND, SLOW_A_SECOND, KeptCalls
-from stalltop.probes.programs import Programs
-from stalltop.probes.ring import Ring
+from stalltop.probes import layout
+from stalltop.probes.maps.kept_calls import MOST_OF_SLOT, SAMPLES_A_SECOND, SLOW_A_SECOND, KeptCalls
+from stalltop.probes.programs import ring
+from stalltop.probes.programs.loading import Programs
+from stalltop.probes.programs.ring import Ring
 
 SLOTS = 64
 MS = 1_000_000

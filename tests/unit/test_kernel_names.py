@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from stalltop.model.kernels import bucket_lowest_ns, bucket_of
-from stalltop.probes import kernel_names, layout
-from stalltop.probes.code_symbols import CodeSymbols
-from stalltop.probes.kernel_names import MOST_NAME_BYTES, KernelNames
-from stalltop.probes.kernels import RawKernel, _hold_back
+from stalltop.probes import layout
+from stalltop.probes.maps.launches import RawKernel, _hold_back
+from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import match
-from stalltop.probes.slots import SlotKey
+from stalltop.probes.symbols import cuda_kernel_names as kernel_names
+from stalltop.probes.symbols.code_symbols import CodeSymbols
+from stalltop.probes.symbols.cuda_kernel_names import MOST_NAME_BYTES, KernelNames
 from tests.kernel.harness import wait_until
 
 PID = os.getpid()

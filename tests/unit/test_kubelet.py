@@ -21,8 +21,8 @@ from stalltop.probes.kubelet import pod_resources
 from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from stalltop.probes.kubelet.pod_resources import LIST, PodResources, read
 from stalltop.probes.kubelet.protobuf import encoded, fields, messages, text, texts
-from stalltop.probes.readiness_tenants import allocations
-from stalltop.probes.surroundings import this_host
+from stalltop.probes.readiness.surroundings import this_host
+from stalltop.probes.readiness.tenants import allocations
 from tests.unit.patient import be_patient
 
 ONE = """

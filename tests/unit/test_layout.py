@@ -17,7 +17,7 @@ from stalltop.model.window import LOSSES, SPLITS
 from stalltop.probes import layout
 from stalltop.probes.layout import Choosing, MemberState, Naming, Watched, Why
 from stalltop.probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
-from stalltop.probes.recipes import SOURCE, source_text
+from stalltop.probes.programs.recipes import SOURCE, source_text
 
 STRUCTS = {
     "slot": layout.SLOT,

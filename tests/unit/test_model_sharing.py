@@ -12,8 +12,8 @@ from stalltop.model.evidence import Evidence, ProcessUse
 from stalltop.model.sharing import Sharer, sharing_of, sharings, unplaced
 from stalltop.model.ways import LISTS, Way, way_of
 from stalltop.model.window import OpenCall
-from stalltop.probes import nvml_processes
-from stalltop.probes.tenants import ENDED
+from stalltop.probes.nvml import processes as nvml_processes
+from stalltop.probes.tenants.tenants import ENDED
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
 from tests.unit.shared_devices import GIB, SERVER, at, client, divided, gpu, on, pod, sharer
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import name_lookups
-from stalltop.probes import tenants as tenants_module
-from stalltop.probes.jobs import Job
-from stalltop.probes.tenant_names import NameFiles, Names
-from stalltop.probes.tenants import Tenants
+from stalltop.probes.tenants import name_lookups
+from stalltop.probes.tenants import tenants as tenants_module
+from stalltop.probes.tenants.jobs import Job
+from stalltop.probes.tenants.names import NameFiles, Names
+from stalltop.probes.tenants.tenants import Tenants
 from tests.unit.fake_host import FakeHost
 
 MANY = 60

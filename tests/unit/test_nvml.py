@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stalltop.model.device import Device, DeviceProcess
-from stalltop.probes.nvml_readings import throttle_reasons
+from stalltop.probes.nvml.readings import throttle_reasons
 from tests.unit.nvml_standin import library, look, read, read_each
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.nvml import PUT_OFF_LOOKS
+from stalltop.probes.nvml.driver import PUT_OFF_LOOKS
 from tests.unit.nvml_standin import look
 
 BUS = """
@@ -58,7 +58,7 @@ def test_xids_do_not_go_with_the_set_that_they_came_to(tmp_path: Path, looks: in
         tmp_path,
         2,
         f"""
-from stalltop.probes import nvml as module
+from stalltop.probes.nvml import driver as module
 module.PUT_OFF_LOOKS = {looks}
 see("1.lost=1")
 for number in range(3):

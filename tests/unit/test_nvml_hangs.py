@@ -14,7 +14,7 @@ from tests.unit.nvml_standin import BEGIN, library, read, run
 HANGS = (
     BEGIN
     + """
-from stalltop.probes import devices
+from stalltop.probes.nvml import reader as devices
 devices.STALE_SECONDS, devices.HANG_SECONDS, devices.SET_ASIDE_SECONDS = 0.2, 1.0, (2.0, 2.0)
 reader = devices.DeviceReader(patience_seconds=60)
 end = time.monotonic() + 80
@@ -78,7 +78,7 @@ def test_a_reader_that_is_not_closed_leaves_nothing_behind() -> None:
     told = run(
         BEGIN
         + """
-from stalltop.probes.devices import DeviceReader
+from stalltop.probes.nvml.reader import DeviceReader
 reader = DeviceReader(patience_seconds=60)
 assert reader.read().devices
 print(reader._link._process.pid, flush=True)
@@ -111,7 +111,7 @@ SERVED = (
     BEGIN
     + """
 import io, pickle
-from stalltop.probes import nvml_process
+from stalltop.probes.nvml import process as nvml_process
 
 def told(server, out, **request):
     out.seek(0), out.truncate()

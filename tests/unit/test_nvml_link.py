@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.nvml_link import library_there
+from stalltop.probes.nvml.link import library_there
 from tests.unit.nvml_standin import ROOT
 
 NAME = "libnvidia-ml.so.1"
@@ -47,7 +47,7 @@ def test_it_is_not_loaded(tmp_path: Path) -> None:
     command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / NAME), str(source)]
     subprocess.run(command, check=True, timeout=100)
     program = f"""
-from stalltop.probes.devices import DeviceReader
+from stalltop.probes.nvml.reader import DeviceReader
 reader = DeviceReader(patience_seconds=60)
 assert "took the process down" in reader.read().unavailable, reader.read()
 reader.close()

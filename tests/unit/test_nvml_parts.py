@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stalltop.probes.nvml_asking import RHYTHMS, slowed
-from stalltop.probes.nvml_gpu import AGED_SECONDS
-from stalltop.probes.nvml_readings import READINGS, SELDOM, SOON
+from stalltop.probes.nvml.asking import RHYTHMS, slowed
+from stalltop.probes.nvml.gpu import AGED_SECONDS
+from stalltop.probes.nvml.readings import READINGS, SELDOM, SOON
 from tests.unit.nvml_standin import READ, library, look, read, read_each, run
 
 MIG = """
@@ -227,8 +227,8 @@ def test_what_counts_is_not_told_where_it_was_not_asked() -> None:
     """Each window has its part of what flows evenly; one that is not known is not nothing."""
     told = look(
         """
-from stalltop.probes import devices, nvml_gpu
-from stalltop.probes.devices import DEVICE_COUNTERS
+from stalltop.probes.nvml import gpu as nvml_gpu, reader as devices
+from stalltop.probes.nvml.reader import DEVICE_COUNTERS
 
 class Late:
     \"\"\"The process that reads, here, by the clock of this test.\"\"\"
@@ -284,7 +284,7 @@ def test_where_every_call_takes_long_a_look_still_ends() -> None:
     """It asks what it has time for, and goes on with the rest at the next one: all is known at last."""
     told = look(
         """
-from stalltop.probes import nvml_gpu
+from stalltop.probes.nvml import gpu as nvml_gpu
 nvml_gpu.LOOK_NS = 50_000_000
 nvml = Nvml(clock=clock)
 known = []

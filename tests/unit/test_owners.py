@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stalltop.probes.owners import HOST, REMEMBERED_LOOKS, Owner, Owners
-from stalltop.probes.process_names import ProcessNames
-from stalltop.probes.socket_owners import KEEP_LOOKS, PATIENCE_LOOKS, SocketOwners
-from stalltop.probes.tenants import Tenants, process_name
+from stalltop.probes.host.socket_owners import KEEP_LOOKS, PATIENCE_LOOKS, SocketOwners
+from stalltop.probes.tenants.owners import HOST, REMEMBERED_LOOKS, Owner, Owners
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import Tenants, process_name
 
 NOBODY = 5_000_000
 """Above all numbers that the kernel gives."""

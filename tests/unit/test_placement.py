@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from stalltop.probes.elf import read_image
-from stalltop.probes.placement import places, skipped_bytes
+from stalltop.probes.libraries.elf import read_image
+from stalltop.probes.libraries.placement import places, skipped_bytes
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
 CMP_RIP = "813d 00000000 00ba1c32"  # cmpl $imm32, off(%rip): what libcuda's functions begin with

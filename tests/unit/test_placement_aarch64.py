@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from stalltop.probes.elf import read_image
-from stalltop.probes.placement import places
-from stalltop.probes.placement_aarch64 import skipped_bytes
+from stalltop.probes.libraries.elf import read_image
+from stalltop.probes.libraries.placement import places
+from stalltop.probes.libraries.placement_aarch64 import skipped_bytes
 from tests.unit.elf_file import CODE_ADDRESS, CODE_AT, Symbol, elf
 
 PUSH = "a9be7bfd"  # stp x29, x30, [sp, #-32]!: what libcudart's functions begin with

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import CannotTrace
-from stalltop.probes import compiler, preparing, program_cache
-from stalltop.probes.compiled import KPROBE, Compiled
-from stalltop.probes.preparing import prepare
-from stalltop.probes.recipes import Recipe, ordering
+from stalltop.probes.programs import cache as program_cache
+from stalltop.probes.programs import compiler, preparing
+from stalltop.probes.programs.compiled import KPROBE, Compiled
+from stalltop.probes.programs.preparing import prepare
+from stalltop.probes.programs.recipes import Recipe, ordering
 
 RECIPE = Recipe("int nothing(void *ctx) { return 0; }\n", {"nothing": KPROBE})
 

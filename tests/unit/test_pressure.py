@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.cgroup_files import IoLimit
-from stalltop.probes.pressure import Pressed, Pressures
+from stalltop.probes.host.cgroup_files import IoLimit
+from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 
 DISK = 8 << 20
 PIDS = (10, 11)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.probes.cuda_programs import CudaProgram
-from stalltop.probes.environment import Environments
+from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.layout import UNKNOWN_DEVICE
-from stalltop.probes.process_devices import ProcessDevices
+from stalltop.probes.maps.cuda_programs import CudaProgram
+from stalltop.probes.tenants.environment import Environments
 
 PID = 4711
 NO_CHOICE = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import process_sight
-from stalltop.probes.environment import Environments
-from stalltop.probes.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
+from stalltop.probes.cuda_devices import process_sight
+from stalltop.probes.cuda_devices.process_sight import HANG_SECONDS, MOST_HANGING, Sight, Sights, Unseen
+from stalltop.probes.tenants.environment import Environments
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from stalltop.probes.process_use import ProcessUses, SwapReader
+from stalltop.probes.host.process_use import ProcessUses, SwapReader
 
 DEADLINE_SECONDS = 60.0
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stalltop.probes import program_cache
-from stalltop.probes.compiled import KPROBE, Compiled, CompiledMap, CompiledProgram
-from stalltop.probes.program_cache import Unusable, find, keep
-from stalltop.probes.recipes import Recipe, tracing
+from stalltop.probes.programs import cache as program_cache
+from stalltop.probes.programs.cache import Unusable, find, keep
+from stalltop.probes.programs.compiled import KPROBE, Compiled, CompiledMap, CompiledProgram
+from stalltop.probes.programs.recipes import Recipe, tracing
 
 LOADS = bytes.fromhex("18010000000000000000000000000000")
 ENDS = bytes.fromhex("b7000000000000009500000000000000")

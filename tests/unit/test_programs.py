@@ -9,8 +9,8 @@ import platform
 import pytest
 
 from stalltop.model.errors import CannotTrace
-from stalltop.probes import programs
-from stalltop.probes.bpf_calls import Refused
+from stalltop.probes.programs import loading as programs
+from stalltop.probes.programs.bpf_calls import Refused
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from stalltop.model.device import Device, Devices
 from stalltop.model.errors import CannotTrace
 from stalltop.model.finding import Finding, can_trace
 from stalltop.outputs.readiness import document, text
-from stalltop.probes.readiness import BASICS, CHECKS, INITIAL_NAMESPACES, check
-from stalltop.probes.surroundings import CudaUse, Surroundings, Terminal, this_host
+from stalltop.probes.readiness.checks import BASICS, CHECKS, INITIAL_NAMESPACES, check
+from stalltop.probes.readiness.surroundings import CudaUse, Surroundings, Terminal, this_host
 from tests.unit.fake_host import FakeHost
 
 ALL_CAPABILITIES = "000001ffffffffff"

@@ -11,11 +11,11 @@ import pytest
 from stalltop.demo.grpc_server import listening_at
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
 from stalltop.model.finding import Finding
-from stalltop.probes import container_sockets
 from stalltop.probes.kubelet.folder import FOLDER, SOCKET
-from stalltop.probes.node_labels import FILE, node_labels, sharing
-from stalltop.probes.readiness_tenants import allocations, pods, runtimes
-from stalltop.probes.surroundings import Surroundings, this_host
+from stalltop.probes.kubelet.node_labels import FILE, node_labels, sharing
+from stalltop.probes.readiness.surroundings import Surroundings, this_host
+from stalltop.probes.readiness.tenants import allocations, pods, runtimes
+from stalltop.probes.tenants import container_sockets
 from tests.unit.fake_host import FakeHost
 from tests.unit.patient import be_patient
 

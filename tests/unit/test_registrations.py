@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.elf import Unreadable, symbol_name
-from stalltop.probes.registrations import registrations
+from stalltop.probes.libraries.elf import Unreadable, symbol_name
+from stalltop.probes.symbols.registrations import registrations
 
 NAMES = [b"_Z5firstPfi", b"_Z6secondPfi", b"_Z5thirdPfi"]
 SOURCE = """

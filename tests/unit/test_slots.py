@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from stalltop.model.hdr import COUNTERS
-from stalltop.probes import layout, slots
-from stalltop.probes.programs import Programs
-from stalltop.probes.slots import Slots
+from stalltop.probes import layout
+from stalltop.probes.maps import slots
+from stalltop.probes.maps.slots import Slots
+from stalltop.probes.programs.loading import Programs
 
 SLOTS = 100
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from stalltop.probes import static_runtime
+from stalltop.probes.libraries import static_runtime
 
 
 class Short(io.BytesIO):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes.task_offsets import KernelTypes, NoTypes, knows_uprobe_multi, task_offsets
+from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes, knows_uprobe_multi, task_offsets
 
 INTEGER, STRUCT, UNION, FORWARD = 1, 4, 5, 7
 

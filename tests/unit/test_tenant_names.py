@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import tenant_names
-from stalltop.probes.tenant_names import NameFiles, Names, read_regular
+from stalltop.probes.tenants import names as tenant_names
+from stalltop.probes.tenants.names import NameFiles, Names, read_regular
 from tests.unit.fake_host import FakeHost
 
 A = "a1" * 32

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.probes.tenant_patterns import PATTERNS, Identity, parse, parse_best
+from stalltop.probes.tenants.patterns import PATTERNS, Identity, parse, parse_best
 
 A = "a1" * 32
 B = "b2" * 32

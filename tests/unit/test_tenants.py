@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stalltop.model.tenant import Tenant
-from stalltop.probes import tenants as tenants_module
-from stalltop.probes.tenant_names import NameFiles, Names
-from stalltop.probes.tenants import NAME_TRIES, Tenants, process_name, start_time, user_id
+from stalltop.probes.tenants import tenants as tenants_module
+from stalltop.probes.tenants.names import NameFiles, Names
+from stalltop.probes.tenants.tenants import NAME_TRIES, Tenants, process_name, start_time, user_id
 from tests.unit.fake_host import FakeHost
 
 A = "a1" * 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stalltop.model.device import Device, MigInstance
-from stalltop.probes.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
+from stalltop.probes.cuda_devices.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
 
 
 def gpu(index: int, name: str = "NVIDIA H100", instances: int = 0) -> Device:

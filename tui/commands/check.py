@@ -22,8 +22,8 @@ def run(options: argparse.Namespace) -> int:
     from stalltop.model.finding import can_trace
     from stalltop.outputs import call_costs
     from stalltop.outputs.readiness import document, text
-    from stalltop.probes.readiness import check
-    from stalltop.probes.surroundings import nvml_costs, this_host
+    from stalltop.probes.readiness.checks import check
+    from stalltop.probes.readiness.surroundings import nvml_costs, this_host
     from stalltop.tui.commands.printing import style
 
     findings = check(this_host())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stalltop.model.progress import Progress
     from stalltop.model.source import Source
-    from stalltop.probes.kernel_side import KernelSide
     from stalltop.probes.options import MonitorOptions
+    from stalltop.probes.tracer.kernel_side import KernelSide
 
 BEGIN_SECONDS = 1.0
 """How long a screen waits for tracing to begin before it is made."""

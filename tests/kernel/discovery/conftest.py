@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import libraries as discovery
-from stalltop.probes.kernel_side import KernelSide
+from stalltop.probes.libraries import discovery as discovery
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import compile_library
 from tests.kernel.discovery.tracing import Tracing
 

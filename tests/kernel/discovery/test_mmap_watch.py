@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.probes import mmap_watch
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.mmap_watch import MmapWatch
-from stalltop.probes.processes import Processes
+from stalltop.probes.libraries import mmap_watch
+from stalltop.probes.libraries.mmap_watch import MmapWatch
+from stalltop.probes.libraries.processes import Processes
+from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import Tracing
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import CannotTrace
-from stalltop.probes import elf, probed_file
-from stalltop.probes import libraries as discovery
-from stalltop.probes.attach import Point
-from stalltop.probes.libraries import Libraries
-from stalltop.probes.probed_file import Probes
+from stalltop.probes.libraries import discovery as discovery
+from stalltop.probes.libraries import elf, probed_file
+from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.probed_file import Probes
+from stalltop.probes.tracer.attach import Point
 from tests.kernel.children import Child, until
 from tests.kernel.discovery.tracing import Fake, Tracing
 

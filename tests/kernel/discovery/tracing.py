@@ -9,11 +9,11 @@ from pathlib import Path
 
 from stalltop.model.window import Missing
 from stalltop.probes import operations
-from stalltop.probes.attach import Point
-from stalltop.probes.kernel_side import KernelSide
-from stalltop.probes.libraries import Libraries
-from stalltop.probes.probed_file import Probes
-from stalltop.probes.processes import Processes
+from stalltop.probes.libraries.discovery import Libraries
+from stalltop.probes.libraries.probed_file import Probes
+from stalltop.probes.libraries.processes import Processes
+from stalltop.probes.tracer.attach import Point
+from stalltop.probes.tracer.kernel_side import KernelSide
 
 
 class Fake:

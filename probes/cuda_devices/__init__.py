@@ -1,0 +1,1 @@
+"""Which device a CUDA call is for, and whose processes are on which device."""

@@ -1,0 +1,69 @@
+"""Who the processes on the devices are: NVML lists them by process id alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from stalltop.model.device import DeviceProcess, Devices
+from stalltop.model.window import Missing
+from stalltop.probes.tenants.host_files import sees_host_pids
+
+OTHER_NUMBERS: Final = Missing(
+    "processes on GPUs",
+    "the driver numbers them as the host does, and processes have other numbers in this container",
+    "run with --pid=host",
+)
+
+
+def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Callable[[int], str]) -> Devices:
+    """``devices`` with tenant (id) and name of each process on them and on their MIG devices.
+
+    A process whose tenant is not known (``tenant_of`` is empty) has no name either: its number may be another
+    process's here.
+    """
+    known: dict[int, tuple[str, str]] = {}
+
+    def owned(processes: Iterable[DeviceProcess]) -> tuple[DeviceProcess, ...]:
+        found = []
+        for process in processes:
+            if process.pid not in known:
+                owner = tenant_of(process.pid)
+                known[process.pid] = owner, name_of(process.pid) if owner else ""
+            tenant, name = known[process.pid]
+            found.append(replace(process, tenant=tenant, process=name))
+        return tuple(found)
+
+    return replace(
+        devices,
+        devices=tuple(
+            replace(
+                device,
+                processes=owned(device.processes),
+                instances=tuple(replace(one, processes=owned(one.processes)) for one in device.instances),
+            )
+            for device in devices.devices
+        ),
+    )
+
+
+def holders(devices: Devices) -> set[int]:
+    """The processes on the devices and on their MIG devices whose tenants are known."""
+    return {process.pid for process in listed(devices) if process.tenant}
+
+
+def listed(devices: Devices) -> Iterator[DeviceProcess]:
+    """The processes on the devices and on their MIG devices; one may be on both."""
+    for device in devices.devices:
+        yield from device.processes
+        for instance in device.instances:
+            yield from instance.processes
+
+
+def numbered_otherwise() -> bool:
+    """Whether the process ids that a driver lists may be those of other processes here."""
+    try:
+        return not sees_host_pids()
+    except OSError:
+        return False

@@ -1,0 +1,149 @@
+"""What decides which GPUs a process sees, as far as its files tell: its environment, and its device files.
+
+Paths that a process names, and the file systems of containers, are somebody else's: they may lead anywhere,
+and hang. So they are looked at beside the thread that asks, which waits for a moment only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stalltop.probes.aside import Aside
+from stalltop.probes.cuda_devices.visible_devices import GIVEN, JOB_GPUS, ORDER, STEP_GPUS, VISIBLE
+from stalltop.probes.tenants.environment import Environments, started_with
+from stalltop.probes.tenants.host_files import inside
+
+PATIENCE_SECONDS: Final = 1.0
+"""How long one window waits for all that is not known yet. A look takes some ms."""
+HANG_SECONDS: Final = 5.0
+"""A look that takes longer is given up."""
+MOST_HANGING: Final = 4
+"""Looks that may hang before no other is begun."""
+
+_MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
+_MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
+_VARIABLES: Final = (VISIBLE, ORDER, GIVEN, STEP_GPUS, JOB_GPUS, _MPS_PIPES)
+_DEVICE_FILE: Final = re.compile(r"nvidia(\d{1,5})")
+
+Program = tuple[int, int]
+"""A process, and ``CudaProgram.born_ns`` of what it runs."""
+
+
+class Sight(NamedTuple):
+    """What one program has."""
+
+    environments: tuple[Mapping[str, str], ...]
+    """Variables that choose devices: those that it has; where it has changed them, those that it was started
+    with too: nobody knows which of them CUDA read."""
+    files: frozenset[int] = frozenset()
+    """N of each ``/dev/nvidiaN`` in its root folder."""
+    contained: bool = False
+    """It has another root folder than this host."""
+    mps: bool = False
+    """A server of MPS listens where it would look for one."""
+
+
+class Unseen(Exception):
+    """Not known now: the look is under way, or was given up."""
+
+
+class Sights:
+    """Sights of programs, each read once. Used from one thread."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        patience_seconds: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = root
+        self._patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+        self._left = self._patience
+        self._clock = clock
+        self._found: dict[Program, Sight | None] = {}
+        """None: its files cannot be read, as of one that has ended."""
+        self._given_up: set[Program] = set()
+        self._hanging = 0
+        self._looking: tuple[Program, float] | None = None
+        """Whom the latest look is at, and since when."""
+        self._new_aside()
+
+    def begin(self) -> None:
+        """A new window, which waits anew."""
+        self._left = self._patience
+
+    def of(self, program: Program) -> Sight | None:
+        """That of ``program``; None where it cannot be read. Raises Unseen."""
+        if program not in self._found:
+            self._look(program)
+        if program not in self._found:
+            raise Unseen
+        return self._found[program]
+
+    def forget(self, pid: int) -> None:
+        """The process has ended."""
+        self._given_up = {program for program in self._given_up if program[0] != pid}
+        for program in [program for program in self._found if program[0] == pid]:
+            del self._found[program]
+
+    def close(self) -> None:
+        """Look at nothing more; does not wait. May be called twice."""
+        self._aside.close()
+
+    def _look(self, program: Program) -> None:
+        if self._aside.busy:
+            self._give_up()
+        if self._aside.busy or program in self._given_up:
+            return
+        found, root, environments = self._found, self._root, self._environments
+
+        def look() -> None:
+            try:
+                found[program] = sight_of(program[0], root, environments)
+            except OSError:
+                found[program] = None
+
+        now = self._clock()
+        self._looking = program, now
+        self._aside.call(look, max(self._left, 0.0))
+        self._left -= self._clock() - now
+
+    def _give_up(self) -> None:
+        """Leave a look alone that hangs, and go on with the others."""
+        if self._looking is None or self._clock() - self._looking[1] < HANG_SECONDS:
+            return
+        self._given_up.add(self._looking[0])
+        if self._hanging < MOST_HANGING:
+            self._hanging += 1
+            self._aside.close()
+            self._new_aside()
+
+    def _new_aside(self) -> None:
+        self._aside = Aside("environments")
+        self._environments = Environments(self._root)
+
+
+def sight_of(pid: int, root: Path, environments: Environments) -> Sight:
+    """Read that of a process. Raises OSError; may hang."""
+    began = started_with(pid, _VARIABLES, root)
+    now = environments.now(pid, _VARIABLES)
+    chosen = (began,) if now is None or now == began else (began, now)
+    own = root / f"proc/{pid}/root"
+    theirs, ours = os.stat(own), os.stat(root)
+    return Sight(
+        chosen,
+        frozenset(
+            int(found[1]) for name in os.listdir(own / "dev") if (found := _DEVICE_FILE.fullmatch(name))
+        ),
+        (theirs.st_dev, theirs.st_ino) != (ours.st_dev, ours.st_ino),
+        any(_has_mps(own, environment.get(_MPS_PIPES) or _MPS_PIPES_DEFAULT) for environment in chosen),
+    )
+
+
+def _has_mps(own: Path, pipes: str) -> bool:
+    return os.path.lexists(inside(own, f"{pipes.strip('/')}/control"))

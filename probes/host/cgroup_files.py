@@ -1,0 +1,246 @@
+"""Cgroup directories and what their files say, of cgroup v1 and v2 alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from stalltop.probes.tenants.cgroups import Mount
+
+UNLIMITED_BYTES: Final = 1 << 62
+"""From here on a limit of cgroup v1 says that there is none."""
+OPEN_AGAIN: Final = 10
+"""After so many looks, files that were not there are looked for again."""
+_FILE_BYTES: Final = 4096
+
+
+class IoLimit(NamedTuple):
+    """What a cgroup may do to one device in one direction. None where that is not limited."""
+
+    bytes_per_s: int | None
+    requests_per_s: int | None
+    cgroup: str = ""
+    """Path of the cgroup that has this limit."""
+
+    def least_ns(self, bytes_moved: int, requests: int) -> int:
+        """The least time in which the limit lets that much pass."""
+        times = [
+            amount * 1_000_000_000 // limit
+            for amount, limit in ((bytes_moved, self.bytes_per_s), (requests, self.requests_per_s))
+            if limit
+        ]
+        return max(times, default=0)
+
+
+@dataclass(slots=True)
+class Figures:
+    """One directory. Counters are since it was made."""
+
+    usage_ns: int | None = None
+    periods: int = 0
+    throttled_periods: int = 0
+    throttled_ns: int = 0
+    quota: float | None = None
+    used_bytes: int | None = None
+    limit_bytes: int | None = None
+    oom_kills: int = 0
+    """Of processes below it too with cgroup v2, of its own with v1."""
+    refaults: int | None = None
+    """Of the cgroups below it too."""
+    limit_hits: int = 0
+    """Of its own limit: by whoever is in it or below it."""
+    limit_failures: int = 0
+    """Of these, those in which nothing could be freed: somebody is killed. With v1 all ``limit_hits``."""
+    cpuset: str = ""
+    io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
+
+
+class Directory:
+    """Reads one cgroup's directory. Its files stay open; what cannot be opened is left out for a while."""
+
+    def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
+        self.path = path
+        self.place = place
+        self.version = 1 if any(controllers) else 2
+        try:
+            self.inode = os.stat(place).st_ino
+        except OSError:
+            self.inode = 0
+        self.before = Figures()
+        self.now = Figures()
+        self._controllers = controllers
+        self._fds: dict[str, int] = {}
+        self._looks = 0
+
+    def look(self) -> None:
+        """Read all figures."""
+        self._looks += 1
+        if self._looks % OPEN_AGAIN == 0:  # a controller may have been enabled since
+            self._fds = {name: fd for name, fd in self._fds.items() if fd >= 0}
+        figures = Figures()
+        for controller in self._controllers:
+            READERS[controller](self, figures)
+        self.before = self.now if self._looks > 1 else figures
+        self.now = figures
+
+    def rise(self, name: str) -> int:
+        """How much the counter rose between the last two looks."""
+        return max((getattr(self.now, name) or 0) - (getattr(self.before, name) or 0), 0)
+
+    def has(self, name: str) -> bool:
+        """Whether the file was there at the last look."""
+        return self._fds.get(name, -1) >= 0
+
+    def text(self, name: str) -> str:
+        """Content of a small file; empty where it is not there, or the cgroup is gone."""
+        fd = self._fds.get(name)
+        if fd is None:
+            try:
+                fd = os.open(f"{self.place}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                fd = -1
+            self._fds[name] = fd
+        if fd < 0:
+            return ""
+        try:
+            return os.pread(fd, _FILE_BYTES, 0).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def number(self, name: str) -> int | None:
+        """The file's only number; None where it has none (``max``)."""
+        text = self.text(name).strip()
+        return int(text) if text.isdecimal() else None
+
+    def counters(self, name: str) -> dict[str, int]:
+        """A file of lines of a name and a number."""
+        pairs = (line.split() for line in self.text(name).splitlines())
+        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+    def close(self) -> None:
+        """Let go of the files. They are opened again by the next look."""
+        for fd in self._fds.values():
+            if fd >= 0:
+                os.close(fd)
+        self._fds.clear()
+
+
+def _v1_cpu(directory: Directory, into: Figures) -> None:
+    counters = directory.counters("cpu.stat")
+    into.periods, into.throttled_periods = counters.get("nr_periods", 0), counters.get("nr_throttled", 0)
+    into.throttled_ns = counters.get("throttled_time", 0)
+    quota, period = directory.number("cpu.cfs_quota_us"), directory.number("cpu.cfs_period_us")
+    into.quota = quota / period if quota and period else None
+
+
+def _v1_cpuacct(directory: Directory, into: Figures) -> None:
+    into.usage_ns = directory.number("cpuacct.usage")
+
+
+def _v1_memory(directory: Directory, into: Figures) -> None:
+    limit = directory.number("memory.limit_in_bytes")
+    into.limit_bytes = limit if limit is not None and limit < UNLIMITED_BYTES else None
+    into.used_bytes = directory.number("memory.usage_in_bytes")
+    into.oom_kills = directory.counters("memory.oom_control").get("oom_kill", 0)
+    into.refaults = directory.counters("memory.stat").get("total_workingset_refault_file")
+    into.limit_hits = into.limit_failures = directory.number("memory.failcnt") or 0
+
+
+def _v1_cpuset(directory: Directory, into: Figures) -> None:
+    into.cpuset = directory.text("cpuset.effective_cpus").strip()
+
+
+def _v1_blkio(directory: Directory, into: Figures) -> None:
+    for write, word in ((False, "read"), (True, "write")):
+        limits: dict[int, list[int | None]] = {}
+        for place, unit in enumerate(("bps", "iops")):
+            for line in directory.text(f"blkio.throttle.{word}_{unit}_device").splitlines():
+                name, _, limit = line.partition(" ")
+                device = _device(name)
+                if device is not None and limit.isdecimal():
+                    limits.setdefault(device, [None, None])[place] = int(limit)
+        for device, (bytes_per_s, requests_per_s) in limits.items():
+            into.io_limits[device, write] = IoLimit(bytes_per_s, requests_per_s, directory.path)
+
+
+def _v2(directory: Directory, into: Figures) -> None:
+    counters = directory.counters("cpu.stat")
+    if "usage_usec" in counters:
+        into.usage_ns = counters["usage_usec"] * 1000
+    into.periods, into.throttled_periods = counters.get("nr_periods", 0), counters.get("nr_throttled", 0)
+    into.throttled_ns = counters.get("throttled_usec", 0) * 1000
+    quota = directory.text("cpu.max").split()
+    if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
+        into.quota = int(quota[0]) / int(quota[1])
+    into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
+    events = directory.counters("memory.events")
+    into.oom_kills = events.get("oom_kill", 0)
+    own = directory.counters("memory.events.local") or events  # before Linux 5.2 there are the sums only
+    into.limit_hits, into.limit_failures = own.get("max", 0), own.get("oom", 0)
+    pages = directory.counters("memory.stat")
+    # Before Linux 5.9 only those of files were counted, and the name did not say so.
+    into.refaults = pages.get("workingset_refault_file", pages.get("workingset_refault"))
+    into.cpuset = directory.text("cpuset.cpus.effective").strip()
+    for line in directory.text("io.max").splitlines():
+        name, _, words = line.partition(" ")
+        device = _device(name)
+        limits = {key: int(limit) for key, _, limit in _assigned(words) if limit.isdecimal()}
+        for write, letter in ((False, "r"), (True, "w")):
+            found = IoLimit(limits.get(f"{letter}bps"), limits.get(f"{letter}iops"), directory.path)
+            if device is not None and (found.bytes_per_s or found.requests_per_s):
+                into.io_limits[device, write] = found
+
+
+def _assigned(words: str) -> list[tuple[str, str, str]]:
+    return [word.partition("=") for word in words.split()]
+
+
+def _device(name: str) -> int | None:
+    major, _, minor = name.partition(":")
+    return int(major) << 20 | int(minor) if major.isdecimal() and minor.isdecimal() else None
+
+
+READERS: Final = {
+    "cpu": _v1_cpu,
+    "cpuacct": _v1_cpuacct,
+    "memory": _v1_memory,
+    "cpuset": _v1_cpuset,
+    "blkio": _v1_blkio,
+    "": _v2,
+}
+"""By v1 controller; cgroup v2 has none in its name."""
+
+
+class Hierarchy:
+    """One tree of cgroups."""
+
+    def __init__(self, mount: Mount, controllers: Collection[str]) -> None:
+        self._mount = mount
+        self._controllers = controllers
+        self.directories: dict[str, Directory] = {}
+
+    def chain(self, path: str) -> list[Directory]:
+        """The cgroup at ``path`` and its ancestors, the root left out: it limits nothing."""
+        names = path.strip("/").split("/")
+        paths = ["/" + "/".join(names[:depth]) for depth in range(len(names), 0, -1)]
+        root = self._mount.root.rstrip("/")
+        return [self._directory(path) for path in paths if f"{path}/".startswith(f"{root}/") and path != "/"]
+
+    def _directory(self, path: str) -> Directory:
+        found = self.directories.get(path)
+        if found is None:
+            below = path if self._mount.root == "/" else path.removeprefix(self._mount.root)
+            found = Directory(f"{self._mount.point}{below}", path, self._controllers)
+            self.directories[path] = found
+        return found
+
+    def look(self, used: set[int]) -> None:
+        """Read the directories whose ``id()`` is in ``used``, and forget the others."""
+        for path, directory in list(self.directories.items()):
+            if id(directory) in used:
+                directory.look()
+            else:
+                directory.close()
+                del self.directories[path]

@@ -1,0 +1,323 @@
+"""What the host does to its processes, told by the kernel: block I/O, reclaim, kills, retransmits, lives.
+
+The programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some tracepoints;
+where the kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.errors import CannotTrace
+from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
+from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, take_all
+from stalltop.probes.programs.compiled import RAW_TRACEPOINT
+from stalltop.probes.programs.loading import load_prepared, pid_namespace
+from stalltop.probes.programs.recipes import Recipe, source_text
+from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes
+from stalltop.probes.text import clean
+from stalltop.probes.tracer.attach import close_together
+
+_DROPPED: Final = "dropped"
+"""The array with the only count of what did not fit."""
+_COMPILER_NICENESS: Final = 10
+"""The programs are compiled while others work already: they go first."""
+
+
+class RawBlockIo(NamedTuple):
+    """Requests to one device, since the previous read."""
+
+    tgid: int
+    """0 where a kernel thread submitted them."""
+    cgroup_id: int
+    """v2 id of the process's cgroup; with tgid 0, that of the block controller, v1 or v2 (0: none)."""
+    device: int
+    """major << 20 | minor, of the whole disk."""
+    write: bool
+    requests: int
+    bytes: int
+    queued_ns: int
+    service_ns: int
+    max_ns: int
+    idle_ns: int
+    """With tgid 0: how long the cgroup had no request under way before these were passed on."""
+
+
+class RawUse(NamedTuple):
+    """What a process did, or what was done to it, since the previous read."""
+
+    tgid: int
+    """Of the process itself for reclaims and forks; for execs and exits, of its parent in the root cgroup and
+    0 in others."""
+    cgroup_id: int
+    reclaims: int
+    reclaim_ns: int
+    forks: int
+    execs: int
+    exits: int
+
+
+class RawRetransmits(NamedTuple):
+    """TCP segments sent again, since the previous read."""
+
+    inode: int
+    """Of the socket; 0 where no process has it any more."""
+    family: int
+    """4 or 6."""
+    segments: int
+
+
+class RawVictim(NamedTuple):
+    """A process that the kernel chose to kill for lack of memory."""
+
+    pid: int
+    """0 where its number is not known here."""
+    name: str
+    """Empty where the kernel does not tell."""
+    cgroup_id: int
+    time_ns: int
+    """CLOCK_MONOTONIC."""
+
+
+class RawHostEvents(NamedTuple):
+    """All of it, since the previous read."""
+
+    block_io: list[RawBlockIo]
+    uses: list[RawUse]
+    retransmits: list[RawRetransmits]
+    victims: list[RawVictim]
+    dropped: int
+    """How often something could not be counted since the kernel had no room for it."""
+
+
+NOTHING: Final = RawHostEvents([], [], [], [], 0)
+
+
+class HostEvents:
+    """Loads the programs beside the program's own work, and reads what they tell. Used from one thread."""
+
+    def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
+        self._parts = parts
+        self._loader: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._loaded: list[_Loaded] = []
+        self._unknown: tuple[str, ...] = ()
+        self._done = False
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What is not told and why, one line each."""
+        if self._done:
+            return self._unknown
+        if self._loader is None:
+            return ("what the kernel tells of the host: measured from the first process that uses CUDA on",)
+        return tuple(f"{part.what}: not yet, the programs are being loaded" for part in self._parts)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the attempt to load is over, with or without success."""
+        return self._done
+
+    def begin(self) -> None:
+        """Load in the background. Further calls do nothing."""
+        if self._loader is None:
+            self._loader = threading.Thread(target=self._load, name="host events", daemon=True)
+            self._loader.start()
+
+    def read(self) -> RawHostEvents:
+        """What happened since the previous read; nothing before the programs are loaded. Raises OSError."""
+        found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
+        with self._lock:
+            taken = [loaded.take() for loaded in self._loaded]
+            dropped = sum(loaded.dropped() for loaded in self._loaded)
+        for name in {name for maps in taken for name in maps}:
+            pairs = [maps[name] for maps in taken if name in maps]
+            found[name] = (np.concatenate([keys for keys, _ in pairs]), np.concatenate([v for _, v in pairs]))
+        return RawHostEvents(
+            [
+                RawBlockIo(tgid, cgroup_id, device, bool(write), *io)
+                for (cgroup_id, tgid, device, write, _), io in _elements(found, "io_of")
+            ],
+            [RawUse(tgid, cgroup_id, *use) for (cgroup_id, tgid, _), use in _elements(found, "use_of")],
+            [
+                RawRetransmits(inode, family, segments)
+                for (inode, family, _), (segments,) in _elements(found, "retransmits_of")
+            ],
+            [
+                RawVictim(pid, clean(name), cgroup_id, time_ns)
+                for (pid, _), (time_ns, cgroup_id, name) in _elements(found, "victims")
+            ],
+            dropped,
+        )
+
+    def close(self) -> None:
+        """Stop, and give everything back. Does not wait for a compiler. May be called twice."""
+        with self._lock:
+            self._closed = True
+            loaded, self._loaded = self._loaded, []
+        for programs in loaded:
+            programs.close()
+
+    def _load(self) -> None:
+        unknown: list[str] = []
+        try:
+            self._load_parts(unknown)
+        except Exception as error:  # whatever it is, it costs these figures and nothing else
+            unknown.append(f"what the host does to its processes: {error}")
+        self._unknown = tuple(unknown)
+        self._done = True
+
+    def _load_parts(self, unknown: list[str]) -> None:
+        known, offsets = _known(self._parts, unknown)
+        for parts in _attempts(known):
+            if self._closed:
+                return
+            try:
+                loaded = _Loaded.load(parts, offsets, unknown)
+            except CannotTrace as reason:
+                if len(parts) == 1 or reason.remedy:
+                    unknown += [f"{part.what}: {reason.reason}" for part in parts]
+                if reason.remedy:
+                    return  # the same for every part
+                continue
+            if not self._keep(loaded) or len(parts) > 1:
+                return
+
+    def _keep(self, loaded: _Loaded) -> bool:
+        with self._lock:
+            if not self._closed:
+                self._loaded.append(loaded)
+                return True
+        loaded.close()
+        return False
+
+
+def _attempts(parts: list[Part]) -> list[list[Part]]:
+    """All parts together; where the kernel refuses that, each by itself."""
+    return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
+
+
+def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
+    """The parts whose members the kernel knows, and all offsets by definition."""
+    try:
+        types = KernelTypes.of_kernel()
+    except NoTypes as reason:
+        without = [part for part in parts if not part.members]
+        unknown += [f"{part.what}: {reason}" for part in parts if part.members]
+        return without, {}
+    known: list[Part] = []
+    offsets: dict[str, int] = {}
+    for part in parts:
+        try:
+            offsets |= _offsets(types, part.members)
+        except NoTypes as reason:
+            unknown.append(f"{part.what}: {reason}")
+        else:
+            known.append(part)
+    try:
+        offsets |= _offsets(types, BLOCK_CGROUP)
+    except NoTypes as reason:
+        unknown.append(f"whose data is written back: {reason}")
+    return known, offsets
+
+
+def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    return {
+        value_name(name, member): offset
+        for name, wanted in members.items()
+        for member, offset in types.offsets(name, wanted).items()
+    }
+
+
+def value_name(struct: str, member: str) -> str:
+    """What the source calls the offset of a member."""
+    return f"{struct}_{member}".upper()
+
+
+def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
+    """The programs of ``parts``; ``values`` names the numbers that are known where they are loaded."""
+    # Sorted: kernels have the members of a struct in different orders, and one compiled file serves them all.
+    return Recipe(
+        source_text("host.c"),
+        {name: RAW_TRACEPOINT for part in parts for name in part.programs},
+        tuple(f"-D{part.flag}" for part in parts),
+        tuple(sorted(values)),
+    )
+
+
+class _Loaded:
+    """Programs in the kernel, attached."""
+
+    def __init__(
+        self,
+        maps: Mapping[str, tuple[int, np.dtype[np.void], np.dtype[np.void]]],
+        dropped: int,
+        links: list[int],
+    ) -> None:
+        self._maps = maps
+        self._dropped = dropped
+        self._dropped_before = 0
+        self._links = links
+
+    @classmethod
+    def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
+        """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
+        maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
+        values = {**pid_namespace(), **offsets}
+        fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
+        links: list[int] = []
+        try:
+            for part in parts:
+                links += _attached(part, fds, unknown)
+        finally:
+            # A link keeps its program, and a program its maps.
+            for name in fds.keys() - {*maps, _DROPPED}:
+                os.close(fds.pop(name))
+        return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
+
+    def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
+        """Keys and values of every hash, which is empty then. Raises OSError."""
+        return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
+
+    def dropped(self) -> int:
+        """How often there was no room, since the previous call. Raises OSError."""
+        before = self._dropped_before
+        self._dropped_before = int.from_bytes(get(self._dropped, bytes(4), 8), sys.byteorder)
+        return self._dropped_before - before
+
+    def close(self) -> None:
+        """Take the programs out of the kernel."""
+        close_together(self._links)
+        os.close(self._dropped)
+        for fd, _, _ in self._maps.values():
+            os.close(fd)
+
+
+def _attached(part: Part, fds: Mapping[str, int], unknown: list[str]) -> list[int]:
+    links: list[int] = []
+    for program, tracepoints in part.programs.items():
+        for tracepoint in tracepoints:
+            try:
+                links.append(attach_raw_tracepoint(fds[program], tracepoint))
+            except OSError as error:
+                unknown.append(
+                    f"{part.what}: the kernel refused its tracepoint {tracepoint}: {error.strerror}"
+                )
+    return links
+
+
+def _elements(
+    found: Mapping[str, tuple[NDArray[np.void], NDArray[np.void]]], name: str
+) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    if name not in found:
+        return []
+    keys, values = found[name]
+    return list(zip(keys.tolist(), values.tolist(), strict=True))

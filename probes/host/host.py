@@ -1,0 +1,82 @@
+"""CPU, memory and load of the whole host, through psutil."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import psutil
+
+from stalltop.model.device import System
+from stalltop.probes.host.clock import clock_error_ns
+from stalltop.probes.host.pressure_stall import HostPressure
+
+
+class HostReader:
+    """Reads the host's figures; CPU shares are of the time since the previous read."""
+
+    def __init__(self) -> None:
+        self._before = psutil.cpu_times(percpu=True)
+        self._pressure = HostPressure()
+
+    def read(self) -> System:
+        """The host now. Two reads less than a clock tick apart may give no CPU share: 0."""
+        now = psutil.cpu_times(percpu=True)
+        before, self._before = self._before, now
+        each = busy_percents(before, now)
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        pressure = self._pressure.read()
+        return System(
+            cpus=len(now),
+            cpu_percent=each.total,
+            cpu_each_percent=each.each,
+            memory_total_bytes=memory.total,
+            memory_used_bytes=max(memory.total - memory.available, 0),
+            swap_total_bytes=swap.total,
+            swap_used_bytes=swap.used,
+            load=os.getloadavg(),
+            uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
+            clock_error_ns=clock_error_ns(),
+            cpu_pressure_percent=pressure.get("cpu"),
+            memory_pressure_percent=pressure.get("memory"),
+            io_pressure_percent=pressure.get("io"),
+        )
+
+
+class BusyShares(NamedTuple):
+    """Busy shares in percent."""
+
+    total: float
+    """Of all CPUs together."""
+    each: tuple[float, ...]
+
+
+def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares:
+    """How busy each CPU was between two looks (psutil's times of each CPU, in seconds).
+
+    Waiting for I/O is idle time, as in ``top``. Where CPUs came or went in between, nothing can be said
+    and all shares are 0.
+    """
+    if len(before) != len(now):
+        return BusyShares(0.0, (0.0,) * len(now))
+    spent = [_busy_and_all(old, new) for old, new in zip(before, now, strict=True)]
+    return BusyShares(
+        _percent(sum(busy for busy, _ in spent), sum(total for _, total in spent)),
+        tuple(_percent(busy, total) for busy, total in spent),
+    )
+
+
+def _busy_and_all(before: object, now: object) -> tuple[float, float]:
+    # user and nice include guest and guest_nice. Counters of idle time may step back a little: never below 0.
+    busy_fields = ("user", "nice", "system", "irq", "softirq", "steal")
+    busy, idle = (
+        sum(max(getattr(now, name, 0.0) - getattr(before, name, 0.0), 0.0) for name in names)
+        for names in (busy_fields, ("idle", "iowait"))
+    )
+    return busy, busy + idle
+
+
+def _percent(part: float, whole: float) -> float:
+    return min(100.0 * part / whole, 100.0) if whole > 0 else 0.0

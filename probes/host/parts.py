@@ -1,0 +1,100 @@
+"""The parts of ``bpf/host.c``: what each tells of, and what it needs of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from stalltop.probes.host import layout as host_layout
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of ``bpf/host.c``."""
+
+    what: str
+    """What is not known without it."""
+    flag: str
+    """The definition that compiles it in."""
+    members: Mapping[str, tuple[str, ...]]
+    """Members of kernel structs that it reads, by struct."""
+    programs: Mapping[str, tuple[str, ...]]
+    """Its programs, each with the tracepoints that it runs at."""
+    maps: Mapping[str, tuple[np.dtype[np.void], np.dtype[np.void]]] = field(default_factory=dict)
+    """Its hashes that are read, with what keys and values are."""
+
+
+_USES: Final = {"use_of": (host_layout.USER, host_layout.USE)}
+_TO_CGROUP_ID: Final = {"cgroup": ("kn",), "kernfs_node": ("id",)}
+
+PARTS: Final = (
+    Part(
+        "block I/O",
+        "WITH_BLOCK",
+        {
+            "request": ("q", "bio", "__data_len", "cmd_flags"),
+            "request_queue": ("disk",),
+            "gendisk": ("major", "first_minor"),
+            "bio": ("bi_private",),
+            "task_struct": ("flags",),
+        },
+        {
+            "bio_queued": ("block_bio_queue",),
+            "request_issued": ("block_rq_issue",),
+            "request_done": ("block_rq_complete",),
+        },
+        {"io_of": (host_layout.IO_KEY, host_layout.IO)},
+    ),
+    Part(
+        "direct reclaim of memory",
+        "WITH_RECLAIM",
+        {},
+        {
+            "reclaim_begins": ("mm_vmscan_direct_reclaim_begin", "mm_vmscan_memcg_reclaim_begin"),
+            "reclaim_ends": ("mm_vmscan_direct_reclaim_end", "mm_vmscan_memcg_reclaim_end"),
+        },
+        _USES,
+    ),
+    Part(
+        "kills for lack of memory",
+        "WITH_VICTIMS",
+        {"task_struct": ("tgid", "comm", "cgroups"), "css_set": ("dfl_cgrp",), **_TO_CGROUP_ID},
+        {"victim_marked": ("mark_victim",)},
+        {"victims": (host_layout.VICTIM_KEY, host_layout.VICTIM)},
+    ),
+    Part(
+        "TCP segments sent again",
+        "WITH_SOCKETS",
+        {
+            "sock": ("__sk_common", "sk_socket"),
+            "sock_common": ("skc_family", "skc_v6_daddr"),
+            "socket_alloc": ("vfs_inode",),
+            "inode": ("i_ino",),
+        },
+        {"segment_sent_again": ("tcp_retransmit_skb",)},
+        {"retransmits_of": (host_layout.SOCKET_KEY, host_layout.COUNT)},
+    ),
+    Part(
+        "beginnings and ends of processes",
+        "WITH_LIVES",
+        {"task_struct": ("pid", "tgid", "real_parent")},
+        {
+            "process_forked": ("sched_process_fork",),
+            "program_started": ("sched_process_exec",),
+            "process_ended": ("sched_process_exit",),
+        },
+        _USES,
+    ),
+)
+
+BLOCK_CGROUP: Final = {
+    "bio": ("bi_blkg",),
+    "blkcg_gq": ("blkcg",),
+    "blkcg": ("css",),
+    "cgroup_subsys_state": ("cgroup",),
+    **_TO_CGROUP_ID,
+}
+"""Members to tell the cgroup of what kernel threads submit; block I/O is measured without them too."""

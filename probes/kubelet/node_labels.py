@@ -1,0 +1,37 @@
+"""How an administrator has a node's GPUs shared, as gpu-feature-discovery wrote it down for its labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from stalltop.probes.tenants.names import read_regular
+from stalltop.probes.text import clean
+
+FILE: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
+"""Below the root of the host's files: ``nvidia.com/…=…`` a line."""
+_MOST_BYTES: Final = 64 << 10
+
+
+def node_labels(root: Path = Path("/")) -> dict[str, str]:
+    """Labels of this node that are of GPUs, by name without ``nvidia.com/``; empty where nothing tells."""
+    content = (read_regular(root / FILE, _MOST_BYTES) or b"").decode("utf-8", "replace")
+    found = {}
+    for line in content.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.startswith("nvidia.com/"):
+            found[clean(name.removeprefix("nvidia.com/"))] = clean(value)
+    return found
+
+
+def sharing(labels: dict[str, str]) -> str:
+    """How GPUs are to be shared, in a few words; empty where that is not told."""
+    found = []
+    strategy, replicas = labels.get("gpu.sharing-strategy", ""), labels.get("gpu.replicas", "")
+    if strategy == "none":
+        found.append("not shared")
+    elif strategy:
+        found.append(f"{strategy}, {replicas} replicas of each" if replicas else strategy)
+    if (mig := labels.get("mig.strategy", "none")) != "none" and labels.get("mig.capable") == "true":
+        found.append(f"MIG strategy {mig}")
+    return "; ".join(found)

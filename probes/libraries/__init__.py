@@ -1,0 +1,1 @@
+"""The files that hold traced functions: which processes map them, what they define, where probes are put."""

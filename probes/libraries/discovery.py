@@ -1,0 +1,376 @@
+"""Finds the files that hold traced functions, in every mount namespace, and has each probed once.
+
+A file is opened through the mapping of a process that uses it (``/proc/PID/map_files``): that is the very
+file, also where it was deleted, replaced, or lies in a container's own mounts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from stalltop.model.window import Library, Missing
+from stalltop.probes.libraries.file_identity import FileIdentity
+from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
+from stalltop.probes.libraries.processes import Processes
+from stalltop.probes.libraries.static_runtime import has_static_runtime
+from stalltop.probes.operations import DRIVER, RUNTIME
+from stalltop.probes.process_maps import Mapping, libraries_of, program_of
+from stalltop.probes.text import clean
+
+LINGER_SECONDS: Final = 5.0
+"""How long a file keeps its probes when nobody uses it. They hold its file system, and break programs that
+map the file after it was written anew in place; but a job that starts again and again should not cost a look
+at its libraries each time."""
+RECHECK_SECONDS: Final = 20.0
+"""How often processes that use a probed file are looked at anew: nothing tells when they unload it."""
+START_SECONDS: Final = 1.0
+"""How long the first look may take."""
+BUDGET_SECONDS: Final = 0.25
+"""How long one update may take before it leaves the remaining processes to the next one."""
+CLOSE_SECONDS: Final = 0.5
+"""How long leaving waits for an update to end."""
+_PLAIN_FILES: Final = 8192
+"""Programs known to hold nothing to probe; the oldest are forgotten, and looked at again when they run."""
+_TRIES: Final = 5
+"""How often a process is looked at whose mappings change while they are read."""
+
+
+class Libraries:
+    """Keeps probes on every CUDA and NCCL file in use.
+
+    ``update`` is called often, from one thread; the other methods may be called from any.
+    """
+
+    def __init__(self, attach: Attach, processes: Processes | None = None) -> None:
+        self._attach = attach
+        self._processes = processes or Processes()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._files: dict[Version, ProbedFile] = {}
+        """Several versions may lead to one file: those that different mounts show."""
+        self._plain: dict[Version, None] = {}
+        self._users: dict[int, dict[ProbedFile, Mapping]] = {}
+        self._programs: dict[int, Version] = {}
+        """Processes whose own program is probed."""
+        self._unplaced: dict[int, Missing] = {}
+        self._unopened: dict[int, Missing] = {}
+        self._waiting: dict[int, int] = {}
+        """Processes to look at again, with the number of tries left."""
+        self._watched: set[int] = set()
+        """Processes that were seen with a probed runtime, before they had a driver."""
+        self._unseen_programs: set[int] = set()
+        self._rechecked = time.monotonic()
+        self._rows: tuple[Library, ...] = ()
+        self._missing: tuple[Missing, ...] = ()
+        self._traced: frozenset[int] = frozenset()
+
+    def start(self) -> None:
+        """Probe what is in use now. On a host of many thousand processes the first updates do the rest."""
+        self._update(START_SECONDS)
+
+    def update(self) -> None:
+        """Probe what came into use since, and let go of what nobody uses any more.
+
+        Costs next to nothing where nothing changed.
+        """
+        self._update(BUDGET_SECONDS)
+
+    def library_rows(self) -> tuple[Library, ...]:
+        """The probed files, a row for each layer in them."""
+        return self._rows
+
+    def missing(self) -> tuple[Missing, ...]:
+        """What should be traced and is not, or not wholly."""
+        return self._missing
+
+    def traced_pids(self) -> set[int]:
+        """Processes whose calls are counted."""
+        return set(self._traced)
+
+    def watched_from_begin(self, pid: int) -> bool:
+        """Whether the process had CUDA's runtime, with probes, before it had CUDA's driver.
+
+        So it had not made CUDA ready yet: the runtime loads the driver for that. May say no where it is so.
+        """
+        return pid in self._watched
+
+    def close(self) -> None:
+        """Remove all probes. May be called twice, and while ``update`` runs.
+
+        An update that hangs (a file system that does not answer) is not waited for: its file's probes are
+        then left to whoever made them.
+        """
+        self._closed = True
+        if not self._lock.acquire(timeout=CLOSE_SECONDS):
+            return
+        try:
+            self._processes.close()
+            for file in set(self._files.values()):
+                file.close()
+            self._files.clear()
+        finally:
+            self._lock.release()
+
+    def _update(self, budget_seconds: float) -> None:
+        with self._lock:
+            if self._closed:
+                return  # nothing may be probed that nobody removes
+            now = time.monotonic()
+            looks = self._processes.looks()
+            changed = False
+            for pid in looks.gone:
+                changed |= self._forget(pid)
+            if now - self._rechecked >= RECHECK_SECONDS:
+                self._rechecked = now
+                looks.libraries |= self._users.keys() | self._unopened.keys()
+            # A traced process that runs another program has lost its libraries.
+            looks.libraries |= looks.programs & self._users.keys()
+            self._watched -= looks.programs
+            for pid in looks.libraries:
+                self._waiting[pid] = _TRIES
+            self._unseen_programs |= looks.programs - looks.gone
+            changed |= self._let_go(now)
+            changed |= self._look(now + budget_seconds)
+            if changed:
+                self._publish()
+
+    def _look(self, until: float) -> bool:
+        changed = False
+        for pid in list(self._unseen_programs):
+            if time.monotonic() >= until:
+                return changed
+            self._unseen_programs.discard(pid)
+            if self._look_at_program(pid):
+                self._waiting.setdefault(pid, _TRIES)
+                changed = True
+        for pid, tries in list(self._waiting.items()):
+            if time.monotonic() >= until:
+                return changed
+            del self._waiting[pid]
+            known = pid in self._users or pid in self._unopened
+            try:
+                complete = self._look_at(pid)
+            except OSError:
+                changed |= self._forget(pid)
+                continue
+            if not complete and tries > 1:
+                self._waiting[pid] = tries - 1
+            changed |= known or pid in self._users or pid in self._unopened
+        return changed
+
+    def _look_at_program(self, pid: int) -> bool:
+        """Whether the program of ``pid`` is to be probed, or was and is not any more."""
+        before = self._programs.pop(pid, None)
+        try:
+            version = _version(os.stat(f"/proc/{pid}/exe"))
+            if version in self._plain:
+                return before is not None
+            mapping = next(iter(program_of(pid)), None)
+            file = self._file(_source(mapping), mapping) if mapping is not None else None
+        except OSError:  # it has ended, or is a thread of the kernel
+            return before is not None
+        if file is not None:
+            self._programs[pid] = version
+        return file is not None or before is not None
+
+    def _look_at(self, pid: int) -> bool:
+        """Note which files ``pid`` uses, probing new ones; False where one of them could not be opened.
+
+        Raises OSError where the process has ended.
+        """
+        mappings = libraries_of(pid)
+        if pid in self._programs:
+            mappings += program_of(pid)
+        users: dict[ProbedFile, Mapping] = {}
+        self._unopened.pop(pid, None)
+        for mapping in mappings:
+            try:
+                file = self._file(_source(mapping), mapping)
+            except OSError as error:
+                self._unopened[pid] = Missing(
+                    clean(mapping.path),
+                    f"cannot be opened: {error.strerror or error}",
+                    "its file system must let this user read it",
+                    pid,
+                )
+                continue
+            if file is not None:
+                users[file] = mapping
+        self._set_users(pid, users)
+        self._check_placed(pid, users)
+        if _has_runtime_only(pid, users):
+            self._watched.add(pid)
+        return pid not in self._unopened
+
+    def _set_users(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
+        before = self._users.pop(pid, {})
+        for file in before.keys() - users.keys():
+            self._remove_user(file, pid)
+        for file in users:
+            file.users.add(pid)
+        if users:
+            self._users[pid] = users
+
+    def _check_placed(self, pid: int, users: dict[ProbedFile, Mapping]) -> None:
+        self._unplaced.pop(pid, None)
+        for file, mapping in users.items():
+            if file.probed and not file.is_in_place(mapping):
+                self._unplaced[pid] = Missing(
+                    file.path,
+                    "the kernel put no probe into this process's memory",
+                    "it may have the file mapped writable, or have changed it: restart it",
+                    pid,
+                )
+
+    def _file(self, source: str, mapping: Mapping) -> ProbedFile | None:
+        """The file at ``source``, probed now if it is new; None where there is nothing in it to probe.
+
+        Raises OSError where it cannot be opened (any more).
+        """
+        version = _version(os.stat(source))
+        if version in self._plain:
+            return None
+        if version in self._files:
+            return self._files[version]
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            version = _version(os.fstat(fd))
+            file = self._same(fd, version) or ProbedFile(fd, version, mapping, self._attach)
+        finally:
+            os.close(fd)
+        if file.probed or file.problem is not None:
+            file.idle_since = time.monotonic()
+            self._files[version] = file
+            return file
+        self._plain[version] = None
+        while len(self._plain) > _PLAIN_FILES:
+            del self._plain[next(iter(self._plain))]
+        return None
+
+    def _same(self, fd: int, version: Version) -> ProbedFile | None:
+        """The probed file that ``fd`` is too, seen through another mount."""
+        known = {file for file in self._files.values() if file.identity is not None}
+        if not known:
+            return None
+        identity = FileIdentity(fd)
+        try:
+            for file in known:
+                if file.identity is not None and identity.same(file.identity):
+                    if file.version[2:] == version[2:]:
+                        return file
+                    # Written anew in place: what was known of it says nothing any more.
+                    self._drop(file)
+        finally:
+            identity.close()
+        return None
+
+    def _forget(self, pid: int) -> bool:
+        """Whether anything was known of ``pid``."""
+        known = pid in self._users or pid in self._unopened
+        self._set_users(pid, {})
+        self._programs.pop(pid, None)
+        self._watched.discard(pid)
+        self._unplaced.pop(pid, None)
+        self._unopened.pop(pid, None)
+        self._waiting.pop(pid, None)
+        self._unseen_programs.discard(pid)
+        return known
+
+    @staticmethod
+    def _remove_user(file: ProbedFile, pid: int) -> None:
+        file.users.discard(pid)
+        if not file.users:
+            file.idle_since = time.monotonic()
+
+    def _let_go(self, now: float) -> bool:
+        dropped = {
+            file
+            for file in self._files.values()
+            if (not file.users and now - file.idle_since >= LINGER_SECONDS) or file.is_rewritten()
+        }
+        for file in dropped:
+            self._drop(file)
+        return bool(dropped)
+
+    def _drop(self, file: ProbedFile) -> None:
+        file.close()
+        for version in [version for version, other in self._files.items() if other is file]:
+            del self._files[version]
+        for pid in file.users:
+            self._users.get(pid, {}).pop(file, None)
+            self._waiting[pid] = _TRIES
+
+    def _publish(self) -> None:
+        files = sorted(set(self._files.values()), key=lambda file: file.path)
+        self._rows = tuple(
+            Library(file.path, layer, functions, len(file.users))
+            for file in files
+            if file.probed
+            for layer, functions in sorted(file.functions.items())
+        )
+        self._traced = frozenset(
+            pid
+            for pid, users in self._users.items()
+            if pid not in self._unplaced and any(file.probed for file in users)
+        )
+        self._missing = (
+            *(
+                replace(file.problem, pid=min(file.users))
+                for file in files
+                if file.problem is not None and file.users
+            ),
+            *self._unplaced.values(),
+            *(missing for pid, missing in self._unopened.items() if pid not in self._waiting),
+            *self._without_runtime(),
+        )
+
+    def _without_runtime(self) -> Iterable[Missing]:
+        stripped: dict[str, list[int]] = {}
+        for pid, users in sorted(self._users.items()):
+            layers = {layer for file in users if file.probed for layer in file.functions}
+            if "driver" in layers and "runtime" not in layers and has_static_runtime(pid):
+                with contextlib.suppress(OSError):
+                    stripped.setdefault(os.readlink(f"/proc/{pid}/exe"), []).append(pid)
+        for program, pids in stripped.items():
+            processes = f" ({len(pids)} processes)" if len(pids) > 1 else ""
+            yield Missing(
+                clean(program),
+                f"holds the CUDA runtime without symbols{processes}: its driver calls alone are counted",
+                "keep the program's symbols, or link it with -cudart shared",
+                pids[0],
+            )
+
+
+def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
+    """Whether the process has one of these files with CUDA's runtime, which is probed, and no driver yet.
+
+    What it has mapped is looked at once more: it may have changed since its files were.
+    """
+    if not any(file.probed and RUNTIME in file.functions for file in users):
+        return False
+    try:
+        return not any(DRIVER in mapping.layers for mapping in libraries_of(pid))
+    except OSError:
+        return False
+
+
+def _version(status: os.stat_result) -> Version:
+    return Version(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _source(mapping: Mapping) -> str:
+    """A path that leads to the mapped file. Raises OSError where there is none."""
+    if not mapping.library:
+        return f"/proc/{mapping.thread}/exe"
+    exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
+    with contextlib.suppress(PermissionError):
+        os.stat(exact)
+        return exact
+    # Without CAP_SYS_ADMIN in the first user namespace only the path is left, if it still leads there.
+    return f"/proc/{mapping.thread}/root{mapping.path}"

@@ -1,0 +1,105 @@
+"""Where in an aarch64 function to put its probe: as in ``placement``, by what an arm64 kernel does.
+
+The kernel simulates branches, adr and adrp, and from 6.13 on nop (arch/arm64/kernel/probes/decode-insn.c).
+Anything else it steps out of line. The return address is in x30 when a function begins, and a return probe
+puts another one there. So the probe has to be before x30 is saved (``stp x29, x30, …``, with which the
+functions of libcudart and libnccl begin: these are stepped) or signed (``paciasp``: what is put in later
+would not pass the check). The functions of libcuda begin with adrp.
+
+A load relative to the program counter is never probed. Kernels before 6.12, unless mended, read for it what
+lies at the user's address as if it were theirs; later ones refuse it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_WORD: Final = 4
+_MAX_INSTRUCTIONS: Final = 8
+"""A beginning that is longer without a simulated instruction gains nothing: the first byte is as good."""
+_LOOP_BYTES: Final = 4096
+"""As in ``placement``."""
+
+# Instruction words by mask and value: Arm Architecture Reference Manual, C4.1, "A64 instruction set".
+_NEAR_JUMPS: Final = (
+    (0xFC000000, 0x14000000),  # b
+    (0xFF000010, 0x54000000),  # b.cond
+    (0x7E000000, 0x34000000),  # cbz, cbnz
+    (0x7E000000, 0x36000000),  # tbz, tbnz
+)
+_SIMULATED: Final = (
+    *_NEAR_JUMPS,
+    (0x1F000000, 0x10000000),  # adr, adrp
+    (0xFFFFFC1F, 0xD61F0000),  # br
+    (0xFFFFFC1F, 0xD65F0000),  # ret
+)
+"""Without bl and blr, which write x30 themselves."""
+_LITERAL_LOADS: Final = ((0x3B000000, 0x18000000),)
+_NOTHING_DONE: Final = frozenset({0xD503201F, 0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
+"""nop and the landing pads of indirect branches: bti, bti c, bti j, bti jc."""
+_COMPUTING: Final = (
+    (0x1C000000, 0x10000000),  # data processing with an immediate
+    (0x0E000000, 0x0A000000),  # the same with registers
+    (0xBFC00000, 0xB9400000),  # ldr with an offset
+    (0xBF000000, 0x18000000),  # ldr relative to the program counter
+)
+"""Instructions that write the one register in their lowest bits, and perhaps flags."""
+_SETTING_FLAGS: Final = ((0x3F000000, 0x31000000), (0x3F000000, 0x2B000000))
+"""adds and subs: without a register to write they are cmn and cmp. Others write the stack pointer then."""
+_FREE: Final = range(8, 30)
+"""Registers that hold neither arguments nor the return address."""
+_RETURN: Final = 30
+_NO_REGISTER: Final = 31
+
+
+def skipped_bytes(code: bytes, size_bytes: int = 0) -> int | None:
+    """Bytes between the start of an aarch64 function and its probe; None where it has no place for one.
+
+    ``code`` begins with the function (and may go on behind it); ``size_bytes`` is its length, 0 where the
+    symbol does not say.
+    """
+    code = code[: min(size_bytes or len(code), _LOOP_BYTES)]
+    words = [int.from_bytes(code[at : at + _WORD], "little") for at in range(0, len(code) - _WORD + 1, _WORD)]
+    place = None if words else 0
+    for number, word in enumerate(words[:_MAX_INSTRUCTIONS]):
+        if place is None and not _is(word, _LITERAL_LOADS):
+            place = number
+        if _is(word, _SIMULATED):
+            if not number or not _jumps_into(words, number):
+                place = number
+            break
+        if not _leaves_arguments_alone(word):
+            break
+    return None if place is None else place * _WORD
+
+
+def _is(word: int, kinds: tuple[tuple[int, int], ...]) -> bool:
+    return any(word & mask == value for mask, value in kinds)
+
+
+def _leaves_arguments_alone(word: int) -> bool:
+    """Whether the arguments, the stack and the return address are after it as before. When in doubt, not."""
+    if word in _NOTHING_DONE:
+        return True
+    written, read = word & 31, (word >> 5 & 31, word >> 16 & 31)
+    harmless = written in _FREE or (written == _NO_REGISTER and _is(word, _SETTING_FLAGS))
+    return harmless and _is(word, _COMPUTING) and _RETURN not in read
+
+
+def _jumps_into(words: list[int], place: int) -> bool:
+    """Whether a jump leads behind the function's first instruction and no further than number ``place``."""
+    return any(
+        _is(word, _NEAR_JUMPS) and 0 < number + _distance(word) <= place for number, word in enumerate(words)
+    )
+
+
+def _distance(word: int) -> int:
+    """Of a near jump, in instructions."""
+    if _is(word, _NEAR_JUMPS[:1]):
+        bits, at = 26, 0
+    elif _is(word, _NEAR_JUMPS[3:]):
+        bits, at = 14, 5
+    else:
+        bits, at = 19, 5
+    field = word >> at & (1 << bits) - 1
+    return field - (1 << bits) if field >> bits - 1 else field

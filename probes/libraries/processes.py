@@ -1,0 +1,82 @@
+"""Which processes are worth a look: those that mapped a library or a program since the last time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
+from stalltop.probes.process_maps import library_layers, pids
+
+LIST_SECONDS: Final = 1.0
+"""How often processes are listed: forks are found so (a child has its parent's libraries and maps none)."""
+
+
+@dataclass(slots=True)
+class Looks:
+    """What to look at."""
+
+    libraries: set[int] = field(default_factory=set)
+    """Processes whose libraries may have changed."""
+    programs: set[int] = field(default_factory=set)
+    """Processes that may run another program."""
+    gone: set[int] = field(default_factory=set)
+    """Processes that have ended."""
+
+
+class Processes:
+    """Follows the processes of this host.
+
+    Where the kernel tells of mappings, only processes that did something are named; else (``watching`` is
+    False) every process is, once a second.
+    """
+
+    def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
+        self._watch: MmapWatch | None = None
+        self._listed: set[int] = set()
+        self._listed_at = float("-inf")
+        self._lost = False
+        self._named: set[int] = set()
+        """Named since the list was made; they may end before they are ever listed."""
+        if watch is not None:
+            with contextlib.suppress(OSError):
+                self._watch = watch()
+
+    @property
+    def watching(self) -> bool:
+        """Whether the kernel tells of mappings."""
+        return self._watch is not None
+
+    def looks(self) -> Looks:
+        """What changed since the previous call; the first one names every process."""
+        looks = Looks()
+        changes = self._watch.read() if self._watch is not None else Changes()
+        for mapped in changes.mapped:
+            name = mapped.name.rpartition(b"/")[2]
+            if library_layers(name):
+                looks.libraries.add(mapped.pid)
+            elif name and b".so" not in name:
+                looks.programs.add(mapped.pid)
+        self._named |= looks.libraries | looks.programs
+        now = time.monotonic()
+        self._lost |= changes.lost
+        if now - self._listed_at >= LIST_SECONDS:
+            self._listed_at = now
+            present = pids()
+            new = present if self._lost or self._watch is None else present - self._listed
+            self._lost = False
+            looks.libraries |= new
+            looks.programs |= new
+            looks.gone = (self._listed | self._named) - present
+            self._listed = present
+            self._named = set()
+        return looks
+
+    def close(self) -> None:
+        """Stop watching. May be called twice."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()

@@ -1,0 +1,184 @@
+"""When processes were active on devices: in a call that gives a device work, or that waits for it.
+
+Time is told by ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n stands
+for the nth tick. The programs write the ticks of a call when it returns (``bpf/activity.h``) and remember the
+last 4.3 seconds of them; those of calls that are open are found here. Every tick is told once: looks go up to
+the last tick that is over, and the next one begins there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.layout import (
+    DEPTH,
+    DEVICE_SHIFT,
+    FUNCTIONS,
+    LAP,
+    PROCESS_DEVICE,
+    SPAN,
+    TICK_SHIFT,
+    TICKS,
+)
+from stalltop.probes.maps.raw import RawActivities, RawActivity
+from stalltop.probes.operations import Function
+from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+from stalltop.probes.programs.loading import Programs
+
+TICK_NS: Final = 1 << TICK_SHIFT
+LOOK_NS: Final = 2_000_000_000
+"""How old the last look may be: well below what the programs remember."""
+MOST_TICKS: Final = 128 << 10
+"""Kept until they are told: two minutes. Of a longer time, the end is told."""
+FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
+"""How often what is long over is taken out of the records: an hour. Laps are counted to 2^15, in 39 hours:
+after that, ticks that nothing was written over would be taken for new ones."""
+_MARGIN: Final = 1
+"""Ticks that are over but not looked at yet: a call may have begun in them that is not to be seen yet."""
+
+
+class _Call(NamedTuple):
+    """A call that has not returned, or never will."""
+
+    tgid: int
+    cgroup_id: int
+    device: int
+    start_ns: int
+    end_ns: int | None
+    """When its thread ended inside of it; None while it is open."""
+
+
+class Activities:
+    """The records of ``bpf/activity.h``. Used from one thread at a time."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        functions: Sequence[Function],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._records = programs.activities
+        self._threads = programs.threads
+        self._activity_of = programs.activity_of
+        self._queue = programs.free_activities
+        self._clock = clock
+        self._uses_device = np.zeros(FUNCTIONS, np.bool_)
+        self._uses_device[[function.id for function in functions if function.uses_device]] = True
+        self._first = self._upto = clock() >> TICK_SHIFT
+        """The first tick that is not told yet, and the first that is not looked at."""
+        self._found: dict[tuple[int, int, int], int] = {}
+        """By process, cgroup and device: ticks, counted from ``_first``."""
+        self._late = 0
+        self._forgotten = self._upto
+        """When old ticks were last taken out."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a look, if nobody reads."""
+        return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
+
+    def look(self) -> None:
+        """Take in what the programs remember."""
+        first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
+        if upto <= first:
+            return
+        # In this order: a call that is over by now and not seen here has its ticks in the records.
+        calls = list(self._open_calls())
+        used = np.flatnonzero(self._records["tgid"])
+        records = self._records[used]
+        # What may have been written over while it was copied is not told: it would be too little.
+        sure = min(max(first, (self._clock() >> TICK_SHIFT) - TICKS + 1), upto)
+        self._late += sure - first
+        shift = sure - self._first
+        for record, ticks in zip(records, active_ticks(records, sure, upto), strict=True):
+            if ticks and record["tgid"]:
+                key = (int(record["tgid"]), int(record["cgroup_id"]), int(record["device"]))
+                self._found[key] = self._found.get(key, 0) | ticks << shift
+        for call in calls:
+            end = upto if call.end_ns is None else min((call.end_ns >> TICK_SHIFT) + 1, upto)
+            ticks = ticks_between(max(call.start_ns >> TICK_SHIFT, sure) - sure, end - sure)
+            if ticks:
+                self._found[call[:3]] = self._found.get(call[:3], 0) | ticks << shift
+        self._upto = upto
+        self._drop_oldest()
+        if upto - self._forgotten >= FORGET_TICKS:
+            self._forgotten = upto
+            for number in used:
+                forget_before(self._records[number : number + 1], upto)
+
+    def read(self) -> RawActivities:
+        """What was found since the previous read."""
+        self.look()
+        active = [RawActivity(*key, ticks) for key, ticks in self._found.items() if ticks]
+        told = RawActivities(self._first, self._upto, active, self._late * TICK_NS)
+        self._found, self._late, self._first = {}, 0, self._upto
+        return told
+
+    def release(self, tgid: int) -> None:
+        """Take back the records of a process that has ended and whose last ticks were read."""
+        own = np.flatnonzero(self._records["tgid"] == tgid)
+        keys = np.zeros(len(own), PROCESS_DEVICE)
+        keys["tgid"], keys["device"] = tgid, self._records["device"][own]
+        delete_all(self._activity_of, keys)
+        self._records[own] = np.zeros(1, self._records.dtype)
+        fill_queue(self._queue, own.tolist())
+
+    def _drop_oldest(self) -> None:
+        excess = self._upto - self._first - MOST_TICKS
+        if excess > 0:
+            self._found = {key: ticks >> excess for key, ticks in self._found.items()}
+            self._first += excess
+            self._late += excess
+
+    def _open_calls(self) -> Iterator[_Call]:
+        """Those that use a device, and are open or were when their thread ended."""
+        threads = self._threads
+        busy = np.flatnonzero(threads["depth"])
+        first, second = threads[busy], threads[busy]
+        # What both copies show was there all the time between them; what is half written differs.
+        kept = (first["frames"] == second["frames"]) & (first["tid"] == second["tid"])[:, None]
+        kept &= np.arange(DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
+        kept &= self._uses_device[np.minimum(first["frames"]["function"], FUNCTIONS - 1)]
+        for row, level in zip(*np.nonzero(kept), strict=True):
+            thread = first[row]
+            frame = thread["frames"][level]
+            over = thread["tid"] == 0
+            if over and thread != second[row]:
+                continue  # another thread takes the record
+            yield _Call(
+                int(thread["ended_tgid"] if over else thread["tgid"]),
+                int(thread["cgroup_id"]),
+                int(frame["operation"]) >> DEVICE_SHIFT,
+                int(frame["start_ns"]),
+                int(thread["ended_ns"]) if over else None,
+            )
+
+
+def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[int]:
+    """The ticks from ``first`` to before ``end`` in which each of ``records`` (dtype ``layout.ACTIVITY``) was
+    active, counted from ``first``; not more than ``TICKS`` of them."""
+    ticks = np.arange(first, end)
+    laps = (LAP | ticks // TICKS % LAP).astype(np.uint16)
+    active = records["laps"][:, ticks % TICKS] == laps
+    active |= records["spans"][:, ticks // SPAN % (TICKS // SPAN)] == laps
+    packed = np.packbits(active, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def forget_before(records: NDArray[np.void], tick: int) -> None:
+    """Take out of ``records`` what was written more than a lap before ``tick``. Of what is written meanwhile,
+    a tick may go with it."""
+    laps = tick // TICKS
+    recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]  # they go on being written
+    for name in ("laps", "spans"):
+        records[name][~np.isin(records[name], recent)] = 0
+
+
+def ticks_between(first: int, end: int) -> int:
+    """The ticks from ``first`` to before ``end``; none where that is not above it."""
+    return (1 << end) - (1 << first) if 0 <= first < end else 0

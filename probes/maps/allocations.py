@@ -1,0 +1,83 @@
+"""Reads the device memory that processes hold, and forgets that of processes that have ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.layout import HEAPS, PIECE, PIECE_BYTES
+from stalltop.probes.maps.raw import RawHeld
+from stalltop.probes.programs.bpf_calls import delete, fill_queue, look_at_all
+from stalltop.probes.programs.loading import Programs
+
+_COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
+
+
+class Allocations:
+    """The heaps of ``bpf/allocations.h``. Used from one thread at a time.
+
+    A heap is one program that a process runs: it ends with the process (``release``) or with its next
+    program, which the kernel tells. Then the pieces it still held are forgotten and the record is used again.
+    """
+
+    def __init__(self, programs: Programs) -> None:
+        self._heaps = programs.heaps
+        self._threads = programs.threads
+        self._heap_of = programs.heap_of
+        self._pieces = programs.pieces
+        self._queue = programs.free_heaps
+        self._seen = np.zeros((HEAPS, len(_COUNTS)), np.uint64)
+        self._released = np.zeros(HEAPS, np.bool_)
+
+    def read(self) -> list[RawHeld]:
+        """What processes did since the previous read, and hold now; only those with anything to tell."""
+        used = np.flatnonzero(self._heaps["tgid"])
+        # Before the copy: what had ended by now has all its counts in it.
+        over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
+        heaps = self._heaps[used]
+        counts = np.stack([heaps[name] for name in _COUNTS], axis=1) if len(used) else self._seen[:0]
+        added = counts - self._seen[used]
+        self._seen[used] = counts
+        gone = np.isin(used, over) | self._released[used]
+        # Two counters of one piece are not changed together: a moment's -1 is nothing.
+        held = np.where(gone, 0, np.maximum(heaps["held"].astype(np.int64), 0))
+        held_bytes = np.where(held > 0, np.maximum(heaps["held_bytes"].astype(np.int64), 0), 0)
+        told = np.flatnonzero(added.any(axis=1) | (held != 0))
+        columns = (heaps["tgid"], heaps["cgroup_id"], *added.T, held, held_bytes)
+        found = [RawHeld(*row) for row in zip(*(column[told].tolist() for column in columns), strict=True)]
+        for index in over.tolist():
+            self._free(index)
+        return found
+
+    def tgids(self) -> set[int]:
+        """Processes whose device memory is followed and that were not released."""
+        return set(self._heaps["tgid"][~self._released].tolist()) - {0}
+
+    def release(self, tgid: int) -> None:
+        """Forget the memory of a process that has ended; the next read tells its last counts."""
+        for index in np.flatnonzero(self._heaps["tgid"] == tgid).tolist():
+            if not self._heaps["over"][index]:
+                delete(self._heap_of, np.uint32(tgid).tobytes())
+            self._released[index] = True
+
+    def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these were released and have no thread left that could write to them."""
+        released = self._released[used]
+        if not released.any():
+            return released
+        return released & ~np.isin(self._heaps["tgid"][used], self._threads["tgid"])
+
+    def _free(self, index: int) -> None:
+        if self._heaps["held"][index]:
+            self._forget_pieces(index)
+        self._heaps[index] = np.zeros(1, self._heaps.dtype)[0]
+        self._seen[index] = 0
+        self._released[index] = False
+        fill_queue(self._queue, [index])
+
+    def _forget_pieces(self, heap: int) -> None:
+        pieces, _ = look_at_all(self._pieces, PIECE, PIECE_BYTES)
+        for piece in pieces[pieces["heap"] == heap]:
+            delete(self._pieces, piece.tobytes())

@@ -1,0 +1,63 @@
+"""Of very many charges, those that tell something: many threads on few CPUs make thousands of pairs."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.maps.raw import OTHERS
+
+LEAST_NS: Final = 100_000
+"""Less time than this, of one operation and one part of its split, is told of nobody."""
+SMALL_NS: Final = 1_000_000
+"""Less than this is told as a whole."""
+SHARE: Final = 0.02
+"""Culprits with a smaller share of the time are told together: those of one cgroup, or all that are left."""
+_ANYWHERE: Final = 0
+"""The cgroup of culprits that are told together although they are in several."""
+
+
+class Folded(NamedTuple):
+    """Charges by column."""
+
+    victims: NDArray[np.void]
+    """Dtype ``layout.CHARGE_KEY``: whose time it was. Their culprits are told by what follows."""
+    culprits: NDArray[np.int64]
+    cgroups: NDArray[np.uint64]
+    ns: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+
+def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
+    """Charges of equal keys added up, and small ones told together. ``keys`` may be empty."""
+    spent = ns.astype(np.float64)
+    victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
+    victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | keys["part"].astype(np.uint64)
+    _, row = np.unique(victim, return_inverse=True)
+    cgroups, cgroup = np.unique(keys["culprit_cgroup_id"], return_inverse=True)
+    in_cgroup = row * len(cgroups) + cgroup
+
+    of_row = np.bincount(row, spent)[row] if len(row) else spent
+    of_cgroup = np.bincount(in_cgroup, spent)[in_cgroup] if len(row) else spent
+    anywhere = (of_row < SMALL_NS) | (of_cgroup < SHARE * of_row)
+    together = anywhere | (spent < SHARE * of_row)
+    culprit = np.where(together, OTHERS, keys["culprit_tgid"].astype(np.int64))
+    place = np.where(anywhere, -1, cgroup)
+
+    kept = np.flatnonzero(of_row >= LEAST_NS)
+    identity = np.stack((row, place, culprit), axis=1)[kept]
+    _, first, group = np.unique(identity, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)  # numpy 2.0 gives it another shape
+    first = kept[first]
+    sums = np.zeros((2, len(first)), np.int64)
+    np.add.at(sums[0], group, ns[kept].astype(np.int64))
+    np.add.at(sums[1], group, times[kept].astype(np.int64))
+    return Folded(
+        keys[first],
+        culprit[first],
+        np.where(anywhere[first], _ANYWHERE, keys["culprit_cgroup_id"][first]).astype(np.uint64),
+        sums[0],
+        sums[1],
+    )

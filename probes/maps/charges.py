@@ -1,0 +1,95 @@
+"""Reads who is charged with time off the CPU, and gives what nobody adds to any more back to the kernel.
+
+An element of ``charges`` goes through these stages: free (its number is in the kernel's queue), used (the
+programs took it for a new pair of victim and culprit), retired (no program can find it any more), free
+again. Processes come and go: elements that did not change for a while are retired, and so are those of a
+process that is released.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.maps.charge_folding import fold
+from stalltop.probes.maps.raw import RawCharge
+from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+
+KEEP_SECONDS: Final = 10.0
+"""How long an element is kept that nothing is added to."""
+_GRACE_SECONDS: Final = 0.1
+"""After being retired: a program that has found an element is done with it long before."""
+
+
+class Charges:
+    """The charges in the kernel. Used from one thread at a time.
+
+    ``charges`` is the mapped array (``layout.CHARGE``), the descriptors are of ``charge_of`` and of
+    ``free_charges``.
+    """
+
+    def __init__(
+        self,
+        charges: NDArray[np.void],
+        charge_of: int,
+        free_charges: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._charges = charges
+        self._charge_of = charge_of
+        self._queue = free_charges
+        self._clock = clock
+        n = len(charges)
+        self._times = np.zeros(n, np.uint64)
+        self._ns = np.zeros(n, np.uint64)
+        self._changed_at = np.zeros(n)
+        """When an element was last seen to change."""
+        self._retired_at = np.full(n, np.inf)
+
+    def read(self) -> list[RawCharge]:
+        """What was charged since the previous read, small charges together (see `charge_folding`)."""
+        now = self._clock()
+        # Times before ns: the programs add in the other order, so what is counted has its time added.
+        times = self._charges["times"].copy()
+        changed = np.flatnonzero(times != self._times)
+        ns = self._charges["ns"][changed]
+        keys = self._charges["key"][changed]
+        found = fold(keys, ns - self._ns[changed], times[changed] - self._times[changed])
+        self._times = times
+        self._ns[changed] = ns
+        self._changed_at[changed] = now
+        self._free(np.flatnonzero((now - self._retired_at > _GRACE_SECONDS) & (self._changed_at < now)))
+        used = (times != 0) & np.isinf(self._retired_at)
+        self._retire(np.flatnonzero(used & (now - self._changed_at > KEEP_SECONDS)))
+        return [
+            RawCharge(tgid, cgroup_id, operation, part, *culprit)
+            for (cgroup_id, _, tgid, _, operation, part), *culprit in zip(
+                found.victims.tolist(),
+                found.culprits.tolist(),
+                found.cgroups.tolist(),
+                found.ns.tolist(),
+                found.times.tolist(),
+                strict=True,
+            )
+        ]
+
+    def release(self, tgid: int) -> None:
+        """Let the charges of a process and against it go; the next read still tells what is not read."""
+        keys = self._charges["key"]
+        own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
+        self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))
+
+    def _retire(self, elements: NDArray[np.intp]) -> None:
+        delete_all(self._charge_of, self._charges["key"][elements])
+        self._retired_at[elements] = self._clock()
+
+    def _free(self, elements: NDArray[np.intp]) -> None:
+        self._charges[elements] = np.zeros(1, self._charges.dtype)
+        self._times[elements] = 0
+        self._ns[elements] = 0
+        self._retired_at[elements] = np.inf
+        fill_queue(self._queue, elements.tolist())

@@ -1,0 +1,134 @@
+"""Compares the ranks of NCCL communicators on this host: who enters a collective late, and who not at all.
+
+The nth collective of a communicator is the same one in all its ranks. Each rank keeps when it entered the
+last ones; a collective is compared once all local ranks have entered it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.window import U64
+from stalltop.probes.layout import ENTRIES, HANDLE, MEMBERS, MemberState
+from stalltop.probes.maps.raw import RawRank
+from stalltop.probes.programs.bpf_calls import delete, fill_queue
+from stalltop.probes.programs.loading import Programs
+
+_OLDEST_FROM_END: Final = ENTRIES - 1
+"""Entries of a rank that can be relied on: the one before them may be written over this moment."""
+
+
+class Communicators:
+    """The members of ``bpf/communicators.h``. Used from one thread at a time."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._members = programs.members
+        self._heaps = programs.heaps
+        self._member_of = programs.member_of
+        self._queue = programs.free_members
+        self._seen = np.zeros(MEMBERS, np.uint64)
+        """Collectives told of each record."""
+        self._compared = dict[int, int]()
+        """By communicator: its first collective that was not compared yet."""
+
+    def read(self) -> list[RawRank]:
+        """How the ranks kept up with each other since the previous read."""
+        states = self._members["state"].copy()
+        used = np.flatnonzero((states == MemberState.LIVE) | (states == MemberState.OVER))
+        gone = used[(states[used] == MemberState.OVER) | self._another_program(used)]
+        ids = self._members["id"][used]
+        known = np.unique(ids[ids != 0]).tolist()
+        found = [rank for each in known for rank in self._read_one(each, used[ids == each], gone)]
+        for index in gone.tolist():
+            self._free(index)
+        self._compared = {each: upto for each, upto in self._compared.items() if each in known}
+        return found
+
+    def unknown(self) -> set[int]:
+        """Processes that have collectives of communicators made before the probes were there."""
+        old = (self._members["state"] == MemberState.LIVE) & (self._members["id"] == 0)
+        return set(self._members["tgid"][old].tolist())
+
+    def tgids(self) -> set[int]:
+        """Processes with a rank."""
+        return set(self._members["tgid"][self._members["state"] != MemberState.FREE].tolist()) - {0}
+
+    def release(self, tgid: int) -> None:
+        """Forget the ranks of a process that has ended."""
+        states = self._members["state"]
+        for index in np.flatnonzero((self._members["tgid"] == tgid) & (states != MemberState.FREE)).tolist():
+            self._free(index)
+
+    def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these belong to a program that its process has replaced."""
+        heap = self._members["heap"][used]
+        followed = heap < len(self._heaps)
+        heaps = self._heaps[np.where(followed, heap, 0)]
+        other: NDArray[np.bool_] = (heaps["over"] != 0) | (heaps["tgid"] != self._members["tgid"][used])
+        return followed & other
+
+    def _read_one(self, communicator: int, places: NDArray[np.intp], gone: NDArray[np.intp]) -> list[RawRank]:
+        # An entry's time is written before the entry is counted, so all these are in the copy made after it.
+        entered = self._members["entered"][places]
+        members = self._members[places]
+        now_ns = time.monotonic_ns()
+        after = self._members["entered"][places]
+        joined, late_ns, last = self._compare(communicator, members["entries_ns"], entered, after)
+        added = entered - self._seen[places]
+        self._seen[places] = entered
+        most = int(entered.max())
+        ranks = []
+        for row, place in enumerate(places.tolist()):
+            count = int(entered[row])
+            newest = members["entries_ns"][row, (count - 1) % ENTRIES] if count else members["made_ns"][row]
+            over = place in gone
+            ranks.append(
+                RawRank(
+                    communicator,
+                    int(members["tgid"][row]),
+                    int(members["cgroup_id"][row]),
+                    int(members["rank"][row]),
+                    int(members["ranks"][row]),
+                    len(places),
+                    int(added[row]),
+                    joined,
+                    int(late_ns[row]),
+                    int(last[row]),
+                    0 if over else most - count,
+                    max(now_ns - int(newest), 0),
+                    count,
+                )
+            )
+        return ranks
+
+    def _compare(
+        self, communicator: int, entries_ns: U64, entered: U64, after: U64
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+        """Collectives compared; for each member: how late it was in all of them, and how often the last."""
+        nothing = np.zeros(len(entered), np.int64)
+        if len(entered) < 2:
+            return 0, nothing, nothing
+        upto = int(np.min(entered))
+        first = max(self._compared.get(communicator, 0), int(np.max(after)) - _OLDEST_FROM_END)
+        if first >= upto:
+            return 0, nothing, nothing
+        self._compared[communicator] = upto
+        times = entries_ns[:, np.arange(first, upto) % ENTRIES].astype(np.int64)
+        late = times - times.min(axis=0)
+        last = np.bincount(times.argmax(axis=0), minlength=len(entered))
+        return upto - first, late.sum(axis=1), last.astype(np.int64)
+
+    def _free(self, index: int) -> None:
+        member = self._members[index]
+        key = np.zeros(1, HANDLE)
+        key["handle"], key["tgid"] = member["handle"], member["tgid"]
+        if member["state"] == MemberState.LIVE:
+            delete(self._member_of, key.tobytes())
+        self._members["state"][index] = MemberState.FREE
+        self._members["tgid"][index] = 0
+        self._seen[index] = 0
+        fill_queue(self._queue, [index])

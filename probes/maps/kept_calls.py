@@ -1,0 +1,180 @@
+"""Calls kept one by one: takes them from the kernel's ring, and tells the kernel which ones to keep.
+
+**Slow** are those of a slot that take as long as a threshold or longer. After each read it is set so that, by
+what the slot counted lately (older calls count less: e-fold in ``MEMORY_SECONDS``), not more than
+``SHARE`` of its calls are above it, nor more a second than its part of ``SLOW_A_SECOND``; but one a second
+may be. A slot that nothing is known of begins with a rule of the kernel's own, which also keeps to the limits
+a second when calls become slow all of a sudden: see ``bpf/kept.h``.
+
+**Samples** are taken at random from all calls that are not slow, as many a second from each slot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.hdr import COUNTERS, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
+from stalltop.probes.maps.raw import RawKeptCall
+from stalltop.probes.maps.slots import split_up
+from stalltop.probes.programs.loading import Programs
+
+SLOW_A_SECOND: Final = 160
+"""Slow calls that are kept at most, of all slots."""
+SAMPLES_A_SECOND: Final = 40
+"""Calls taken at random, the same."""
+MOST_OF_SLOT: Final = 32
+"""Slow calls of one slot that are kept in a second at most: twice what its threshold should let through."""
+SHARE: Final = 0.05
+"""Of a slot's calls, that are slow at most; one a second may be all the same."""
+MEMORY_SECONDS: Final = 15.0
+"""After so long, a call counts 1/e for the threshold."""
+
+_FINE: Final = 4
+"""2 to this power neighbouring counters are one step of the threshold: 8 steps an octave."""
+_STEPS: Final = COUNTERS >> _FINE
+_LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
+"""Duration (ns) at which each step begins; beyond the last one, no call is slow."""
+_LEAST_SECONDS: Final = 0.05
+
+
+class KeptCalls:
+    """The calls in the kernel's ring. Used from one thread at a time."""
+
+    def __init__(
+        self, programs: Programs, *, splits: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ring = programs.kept_calls
+        self._slots = programs.slots
+        self._owners = programs.owners
+        self._splits = splits
+        self._clock = clock
+        keeping = programs.keeping
+        keeping["most_slow"], keeping["most_samples"] = SLOW_A_SECOND, SAMPLES_A_SECOND
+        keeping["most_of_slot"] = MOST_OF_SLOT
+        n = len(self._slots)
+        # Calls of each slot by step, as they are remembered. Pages of unused slots stay untouched.
+        self._calls = np.zeros((n, _STEPS), np.float32)
+        self._began = np.zeros(n)
+        self._updated = np.zeros(n)
+        self._last = clock()
+        self._early = np.empty(0, KEPT_CALL)
+        """What was over after the latest read."""
+
+    def leave_splits_out(self) -> None:
+        """The programs cannot tell where time goes after all."""
+        self._splits = False
+
+    def read(self, end_ns: int) -> list[RawKeptCall]:
+        """Calls that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told yet."""
+        found = self._ring.take()
+        if len(self._early):
+            found = np.concatenate([self._early, found])
+        early = found["start_ns"] + found["duration_ns"] > end_ns
+        self._early = found[early]
+        return self._told(found[~early] if len(self._early) else found)
+
+    def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
+        """Set what is slow from now on, by what each of these slots has counted since the previous call."""
+        now = self._clock()
+        parts = [self._of_calls(*part) for part in risen]
+        active = max(sum(len(slots) for slots, _ in parts), 1)
+        slow_a_second = min(SLOW_A_SECOND / active, MOST_OF_SLOT / 2)
+        samples_a_second = min(SAMPLES_A_SECOND / active, 1.0)
+        for slots, histograms in parts:
+            calls = self._remembered(slots, histograms, now)
+            seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
+            seconds = np.maximum(seconds, _LEAST_SECONDS)
+            # How many calls are at each step or above it, from the highest step down.
+            above = np.cumsum(calls[:, ::-1], axis=1)
+            n = above[:, -1]
+            # One a second is one more than the seconds there were: the first comes at their very beginning.
+            may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
+            steps = (above <= may_be[:, None]).sum(axis=1)
+            self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
+            self._slots["sample_every"][slots] = np.maximum(n / (seconds * samples_a_second), 1)
+        self._last = now
+
+    def _of_calls(
+        self, slots: NDArray[np.intp], histograms: Histograms
+    ) -> tuple[NDArray[np.intp], Histograms]:
+        """Without slots that count no calls, or that are free by now."""
+        operation = self._owners["operation"][slots] & (NESTED - 1)
+        rows = np.flatnonzero((operation != 0) & (operation != HOST_GAP) & (operation != HOST_WORK))
+        return (slots, histograms) if len(rows) == len(slots) else (slots[rows], histograms.take(rows))
+
+    def _remembered(self, slots: NDArray[np.intp], histograms: Histograms, now: float) -> NDArray[np.float32]:
+        new = slots[self._slots["slow_ns"][slots] == 0]
+        self._calls[new] = 0
+        self._began[new] = self._updated[new] = self._last
+        fading = np.exp((self._updated[slots] - now) / MEMORY_SECONDS).astype(np.float32)
+        steps = histograms.row_of_entry() * _STEPS + (histograms.index >> _FINE)
+        added = np.bincount(steps, weights=histograms.count, minlength=len(slots) * _STEPS)
+        calls = self._calls[slots] * fading[:, None]
+        calls += added.reshape(len(slots), _STEPS)
+        self._calls[slots] = calls
+        self._updated[slots] = now
+        return np.asarray(calls)
+
+    def _told(self, found: NDArray[np.void]) -> list[RawKeptCall]:
+        if not len(found):
+            return []
+        splits: list[list[int]] | None = None
+        if self._splits:
+            splits = split_up(found["duration_ns"], found["split_ns"][:, 1:]).tolist()
+        operations = found["operation"].tolist()
+        return [
+            RawKeptCall(
+                tgid,
+                tid,
+                cgroup_id,
+                operation & (NESTED - 1),
+                operation & NESTED != 0,
+                function,
+                start_ns,
+                duration_ns,
+                moved,
+                returned,
+                why == Why.SLOW,
+                None if splits is None else tuple(splits[row]),
+                tuple(arguments),
+                born_ns,
+                operation >> DEVICE_SHIFT,
+            )
+            for row, (
+                tgid,
+                tid,
+                cgroup_id,
+                operation,
+                function,
+                start_ns,
+                duration_ns,
+                moved,
+                returned,
+                why,
+                arguments,
+                born_ns,
+            ) in enumerate(
+                zip(
+                    found["tgid"].tolist(),
+                    found["tid"].tolist(),
+                    found["cgroup_id"].tolist(),
+                    operations,
+                    found["function"].tolist(),
+                    found["start_ns"].tolist(),
+                    found["duration_ns"].tolist(),
+                    found["bytes"].tolist(),
+                    found["returned"].tolist(),
+                    found["why"].tolist(),
+                    found["arguments"].tolist(),
+                    found["born_ns"].tolist(),
+                    strict=True,
+                )
+            )
+        ]

@@ -1,0 +1,232 @@
+"""Reads the launches that the kernel counts by what is launched.
+
+A record belongs to a slot, the one in which its launches are counted too, and is given back with it. The
+programs count a launch here before they count it in the slot; what is here without being there yet is left
+for the next read, so that no window has more launches of kernels than launches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.histograms import Histograms
+from stalltop.model.kernels import BUCKETS as KNOWN_BUCKETS
+from stalltop.model.kernels import bucket_highest_ns, bucket_lowest_ns
+from stalltop.probes.layout import (
+    BUCKETS,
+    DEVICE_SHIFT,
+    FUNCTION_KEY,
+    KERNELS,
+    NAME_BYTES,
+    NESTED,
+    REGISTERED,
+    TOLD_PROGRAM,
+)
+from stalltop.probes.maps.slots import SlotKey
+from stalltop.probes.programs.bpf_calls import delete_all, fill_queue, get
+from stalltop.probes.programs.loading import Programs, pid_namespace
+
+_LOWEST: Final = np.array([bucket_lowest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
+_HIGHEST: Final = np.array([bucket_highest_ns(bucket) for bucket in range(KNOWN_BUCKETS)], np.int64)
+
+
+class RawKernel(NamedTuple):
+    """Launches of one function by one operation of a process, since the previous read."""
+
+    key: SlotKey
+    function: int
+    """What the launching call got: a function of the program, or a handle."""
+    born_ns: int
+    """When its program was first seen (CLOCK_MONOTONIC): a process may have run others before, by exec or
+    because its id was taken again."""
+    generation: int
+    """Tells it from other kernels that had the same function of the program before."""
+    name: bytes
+    """As the program told it, mangled; empty where it did not, or its memory could not be read."""
+    cut: bool
+    """Whether ``name`` is only the beginning."""
+    name_at: int
+    """Where the name lies in the process's memory; 0 where the program has not told it."""
+    calls: int
+    errors: int
+    total_ns: int
+    max_ns: int
+    buckets: tuple[tuple[int, int], ...]
+    """As in ``model.kernels.KernelCount``."""
+
+
+class Kernels:
+    """The kernels of ``bpf/kernels.h``. Used from one thread at a time."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._kernels = programs.kernels
+        self._launched = programs.launched
+        self._owners = programs.owners
+        self._kernel_of = programs.kernel_of
+        self._queue = programs.free_kernels
+        # What was told so far of what the records hold now.
+        self._calls = np.zeros(KERNELS, np.uint64)
+        self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
+        self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
+        self._left: list[RawKernel] = []
+        """What records held that were given back since the latest read."""
+
+    def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
+        """What was launched since the previous read. ``risen``: what the slots rose by, read just before."""
+        found, self._left = self._left, []
+        changed = self._changed()
+        if not len(changed):
+            return found
+        counted = np.zeros(len(self._owners), np.int64)
+        for slots, histograms in risen:
+            counted[slots] = histograms.totals()
+        return found + self._read(changed, counted)
+
+    def in_use(self) -> int:
+        """Records that belong to a slot."""
+        return int(np.count_nonzero(self._launched["slot"]))
+
+    def let_go(self, slots: NDArray[np.intp]) -> None:
+        """These slots are about to be given back, and nobody counts any more in them or in their kernels."""
+        used = np.flatnonzero(self._launched["slot"])
+        gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
+        if not len(gone):
+            return
+        late = gone[self._kernels["calls"][gone] != self._calls[gone]]
+        if len(late):
+            self._left += self._read(late, None)
+        delete_all(self._kernel_of, self._launched[gone])
+        self._kernels["calls"][gone] = 0
+        for name in ("total_ns", "errors", "max_ns", "counters"):
+            self._kernels[name][gone] = 0
+        self._calls[gone] = 0
+        self._totals[gone] = 0
+        self._counters[gone] = 0
+        self._launched[gone] = np.zeros(1, self._launched.dtype)
+        fill_queue(self._queue, gone.tolist())
+
+    def _changed(self) -> NDArray[np.intp]:
+        used = np.flatnonzero(self._launched["slot"])
+        changed: NDArray[np.intp] = used[self._kernels["calls"][used] != self._calls[used]]
+        return changed
+
+    def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
+        """What ``records`` rose by; no more of each slot than was ``counted`` in it, where that is given."""
+        # Counters before totals, as in probes/maps/slots.py.
+        now = self._kernels["counters"][records]
+        rise = (now - self._counters[records]).astype(np.int64)  # modulo 2^32, as the counters
+        totals = np.stack([self._kernels[name][records] for name in ("errors", "total_ns")], axis=1)
+        highest = self._kernels["max_ns"][records].astype(np.int64)
+        self._kernels["max_ns"][records] = 0
+        owners = self._launched[records]
+        added = (totals - self._totals[records]).astype(np.int64)
+        if counted is not None:
+            added[:, 1] -= _hold_back(rise, owners["slot"].astype(np.int64) - 1, counted)
+        calls = rise.sum(axis=1)
+        added[:, 0] = np.minimum(added[:, 0], calls)
+        added[:, 1] = np.maximum(added[:, 1], 0)
+        seen = np.flatnonzero(calls)
+        found = []
+        for row in seen.tolist():
+            record = records[row]
+            buckets = np.flatnonzero(rise[row])
+            top = int(buckets[-1])
+            kernel, launched = self._kernels[record], owners[row]
+            known = int(kernel["name_bytes"])
+            longest = max(min(int(highest[row]), int(_HIGHEST[top])), int(_LOWEST[top]))
+            found.append(
+                RawKernel(
+                    _key(self._owners[int(launched["slot"]) - 1]),
+                    int(launched["function"]),
+                    int(launched["born_ns"]),
+                    int(launched["generation"]),
+                    bytes(kernel["name"])[: max(known - 1, 0)],
+                    known >= NAME_BYTES,
+                    int(kernel["name_at"]),
+                    int(calls[row]),
+                    int(added[row, 0]),
+                    int(added[row, 1]),
+                    longest,
+                    tuple(zip(buckets.tolist(), rise[row, buckets].tolist(), strict=True)),
+                )
+            )
+        told = records[seen]
+        self._calls[told] += calls[seen].astype(np.uint64)
+        self._totals[told] += added[seen].astype(np.uint64)
+        self._counters[told] += rise[seen].astype(np.uint32)
+        return found
+
+
+def inherited_name(programs: Programs, tgid: int, function: int) -> int:
+    """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it; else 0.
+
+    A program that forks first and launches then has told its kernels' names before. In a PID namespace of our
+    own parents have other numbers than in the kernel: there it is not known.
+    """
+    if pid_namespace():
+        return 0
+    try:
+        with open(f"/proc/{tgid}/stat", "rb") as file:
+            parent = int(file.read().rpartition(b")")[2].split()[1])
+        # One that runs another program has other names at these addresses.
+        if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
+            return 0
+        key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)
+        found = np.frombuffer(get(programs.registered, key.tobytes(), REGISTERED.itemsize), REGISTERED)
+        return int(found["name_at"][0])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
+    """Whether process ``tgid`` still runs the program that was first seen at ``born_ns``.
+
+    In a PID namespace of our own, where the kernel has other numbers, this is taken for granted.
+    """
+    if pid_namespace():
+        return True
+    try:
+        return _born_ns(programs, tgid) == born_ns
+    except OSError:
+        return False
+
+
+def _born_ns(programs: Programs, tgid: int) -> int:
+    """Raises OSError where the process has told of no kernel and launched none, or has ended."""
+    told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
+    return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
+
+
+def _key(owner: np.void) -> SlotKey:
+    operation = int(owner["operation"])
+    return SlotKey(
+        int(owner["cgroup_id"]),
+        int(owner["tgid"]),
+        operation & (NESTED - 1),
+        operation & NESTED != 0,
+        operation >> DEVICE_SHIFT,
+    )
+
+
+def _hold_back(
+    rise: NDArray[np.int64], slots: NDArray[np.int64], counted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Take from ``rise`` what is more, in a slot, than was counted in it; the least time that this took."""
+    calls = rise.sum(axis=1)
+    sums = np.zeros(len(counted), np.int64)
+    np.add.at(sums, slots, calls)
+    held_ns = np.zeros(len(rise), np.int64)
+    for slot in np.flatnonzero(sums > counted).tolist():
+        excess = int(sums[slot] - counted[slot])
+        for row in np.flatnonzero(slots == slot).tolist():
+            for bucket in np.flatnonzero(rise[row]).tolist():
+                some = min(excess, int(rise[row, bucket]))
+                rise[row, bucket] -= some
+                held_ns[row] += some * int(_LOWEST[bucket])
+                excess -= some
+    return held_ns

@@ -1,0 +1,84 @@
+"""Calls that have not returned, from the records of threads in the kernel: still open, or never to return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes import layout
+
+
+class RawOpenCall(NamedTuple):
+    """A call that has not returned yet, or never will."""
+
+    tgid: int
+    tid: int
+    cgroup_id: int
+    operation: int
+    nested: bool
+    start_ns: int
+    """CLOCK_MONOTONIC."""
+    ended_ns: int = 0
+    """When its thread ended inside of it, by the same clock; 0 while it is open."""
+    device: int = 0
+    """As in ``probes.maps.slots.SlotKey``."""
+
+
+class OpenCalls:
+    """Reads ``threads``, the kernel's records (dtype ``layout.THREAD``), which change while they are read."""
+
+    def __init__(self, threads: NDArray[np.void]) -> None:
+        self._threads = threads
+        self._ended_told: dict[int, int] = {}
+        """By record: when the thread ended whose calls were told."""
+
+    def open(self) -> list[RawOpenCall]:
+        """Calls that have not returned yet, the outer before the inner ones of a thread."""
+        threads = self._threads
+        busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
+        first, second = threads[busy], threads[busy]
+        # A frame that both copies show was there all the time between them; what is half written differs.
+        stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
+        same = (first["frames"] == second["frames"]) & stable[:, None]
+        same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
+        return [
+            _raw_call(first[row], int(level), int(first["tgid"][row]))
+            for row, level in zip(*np.nonzero(same), strict=True)
+        ]
+
+    def ended(self) -> list[RawOpenCall]:
+        """Calls that threads were inside of when they ended, since the previous call of this.
+
+        None is told twice. One is not told where another thread has taken the record meanwhile: the record
+        that has been free for longest is taken first, so that takes as many new threads as were free.
+        """
+        threads = self._threads
+        over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
+        ended = zip(over.tolist(), threads["ended_ns"][over].tolist(), strict=True)
+        told, self._ended_told = self._ended_told, dict(ended)
+        new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
+        first, second = threads[new], threads[new]
+        calls = []
+        # A record that another thread takes meanwhile says so first, by its depth: both copies differ.
+        for thread in first[(first == second) & (first["tid"] == 0)]:
+            tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
+            calls += [_raw_call(thread, level, tgid, ended_ns) for level in range(int(thread["depth"]))]
+        return calls
+
+
+def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawOpenCall:
+    """The call in one frame of a thread's record."""
+    frame = thread["frames"][level]
+    operation = int(frame["operation"])
+    return RawOpenCall(
+        tgid,
+        int(thread["shown_tid"]),
+        int(thread["cgroup_id"]),
+        operation & (layout.NESTED - 1),
+        operation & layout.NESTED != 0,
+        int(frame["start_ns"]),
+        ended_ns,
+        operation >> layout.DEVICE_SHIFT or int(thread["device"]),
+    )

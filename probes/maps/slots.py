@@ -1,0 +1,277 @@
+"""Reads the histograms that the kernel fills, and gives those of ended processes back to it.
+
+A slot goes through these stages: free (its number is in the kernel's queue), used (the programs took it at
+the first call of an operation of a process; ``owners`` tells whose it is), released (its process is gone, no
+new thread can find it), free again. A thread remembers the slots it uses, so a released slot is not handed
+out again while the kernel has a record of any thread with that process id: a process that got the number of
+an ended one keeps counting into the slots it found, and nothing is lost or given to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.histograms import Histograms
+from stalltop.model.window import U64
+from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
+from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
+from stalltop.probes.programs.loading import Programs
+
+_ROWS_AT_ONCE = 32
+"""Histograms worked on together: half a megabyte, so that it stays in the CPU's cache."""
+
+
+class SlotKey(NamedTuple):
+    """Whose counts they are."""
+
+    cgroup_id: int
+    tgid: int
+    operation: int
+    """``OperationInfo.id``."""
+    nested: bool
+    """Made inside another traced call of the same thread, be it of another layer (a driver call inside a
+    runtime call) or an alias of the function itself that is traced too. Totals leave nested calls out, since
+    their time is part of the outer call's."""
+    device: int = 0
+    """The ordinal + 1 of the device that the calls ran on, as the process counts its devices; 0: its thread
+    never chose one while it was watched; ``layout.UNKNOWN_DEVICE``: it did, but it is not known which."""
+
+    @property
+    def between_calls(self) -> bool:
+        """No call of a function, but the time of a thread between such."""
+        return self.operation in (HOST_GAP, HOST_WORK)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """What was counted since the previous read: element i of every array is of ``keys[i]``; each key once."""
+
+    keys: tuple[SlotKey, ...]
+    calls: U64
+    """Always the sum of the histogram."""
+    errors: U64
+    bytes: U64
+    """Of the calls that succeeded."""
+    total_ns: U64
+    max_ns: U64
+    histograms: Histograms
+    split_ns: U64 | None = None
+    """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
+    passed_over: int = 0
+    """Slow calls, of all keys, that were not kept one by one."""
+
+    def take(self, keep: Callable[[SlotKey], bool]) -> Counts:
+        """Only what is counted under keys that ``keep`` says yes to."""
+        rows = np.flatnonzero([keep(key) for key in self.keys])
+        return Counts(
+            tuple(self.keys[row] for row in rows),
+            self.calls[rows],
+            self.errors[rows],
+            self.bytes[rows],
+            self.total_ns[rows],
+            self.max_ns[rows],
+            self.histograms.take(rows),
+            None if self.split_ns is None else self.split_ns[rows],
+            self.passed_over,
+        )
+
+
+class Slots:
+    """The histograms in the kernel. Used from one thread at a time.
+
+    ``splits`` tells whether the programs count where the time of calls goes.
+    """
+
+    def __init__(self, programs: Programs, *, splits: bool) -> None:
+        self._owners = programs.owners
+        self._slots = programs.slots
+        self._memory = self._slots.view(np.uint8).reshape(len(self._slots), self._slots.dtype.itemsize)
+        self._threads = programs.threads
+        self._slot_of = programs.slot_of
+        self._queue = programs.free_slots
+        n = len(self._slots)
+        # What was read so far of what the slots hold now. Pages of slots that were never used stay untouched.
+        self._calls = np.zeros(n, np.uint64)
+        self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
+        # All parts but the first, running.
+        self._off = np.zeros((n, SPLITS - 1), np.uint64) if splits else None
+        self._counters = np.zeros((n, COUNTERS), np.uint32)
+        self._released = np.zeros(n, np.bool_)
+        self._passed_over = np.zeros(n, np.uint64)
+        self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
+        """What the latest read found, by slot."""
+        self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
+        """Called with slots in which nobody counts any more, before they are given back."""
+
+    def read(self) -> Counts:
+        """What was counted since the previous read."""
+        released = np.flatnonzero(self._released)
+        # Who has no thread any more by now has counted all there is to count, and this read sees it.
+        threads = self._threads["tgid"].copy() if len(released) else None
+        # The operation first: the programs write it last, so the rest is complete in a copy made after it.
+        used = np.flatnonzero(self._owners["operation"])
+        owners = self._owners.copy()
+        changed = used[self._slots["calls"][used] != self._calls[used]]
+        parts = [
+            self._read_part(changed[first : first + _ROWS_AT_ONCE])
+            for first in range(0, len(changed), _ROWS_AT_ONCE)
+        ]
+        passed_over = self._slots["passed_over"][used]
+        newly = int((passed_over - self._passed_over[used]).sum())
+        self._passed_over[used] = passed_over
+        self.risen = [(part.slots, part.histograms) for part in parts]
+        if threads is not None:
+            self._free(released[~np.isin(owners["tgid"][released], threads)])
+        return replace(_joined(owners, parts), passed_over=newly)
+
+    def leave_splits_out(self) -> None:
+        """The programs cannot count where time goes after all."""
+        self._off = None
+
+    def tgids(self) -> set[int]:
+        """Processes that own slots and were not released."""
+        used = np.flatnonzero((self._owners["operation"] != 0) & ~self._released)
+        return set(self._owners["tgid"][used].tolist())
+
+    def release(self, tgid: int) -> None:
+        """Let the slots of a process go that has ended, once what they still hold is read."""
+        slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
+        delete_all(self._slot_of, self._owners[slots])
+        self._released[slots] = True
+        if not (self._threads["tgid"] == tgid).any():
+            self._free(slots[self._slots["calls"][slots] == self._calls[slots]])
+
+    def _free(self, slots: NDArray[np.intp]) -> None:
+        self.before_free(slots)
+        for slot in slots:
+            self._memory[slot] = 0
+            self._counters[slot] = 0
+        self._calls[slots] = 0
+        self._passed_over[slots] = 0
+        self._totals[slots] = 0
+        if self._off is not None:
+            self._off[slots] = 0
+        self._released[slots] = False
+        self._owners[slots] = np.zeros(1, self._owners.dtype)
+        fill_queue(self._queue, slots.tolist())
+
+    def _read_part(self, slots: NDArray[np.intp]) -> _Part:
+        # Counters before totals: the programs count in the other order, so no call is in a histogram without
+        # being in the totals. What is in the totals too early stays for the next read where it would show.
+        # Parts after their total, for the same reason: no time is said to have been running that was not.
+        histograms, counters = self._risen(slots)
+        calls = histograms.totals()
+        totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
+        off = None if self._off is None else self._slots["split_ns"][slots][:, 1:]
+        highest = self._slots["max_ns"][slots]
+        self._slots["max_ns"][slots] = 0
+
+        seen = np.flatnonzero(calls)
+        if len(seen) < len(slots):
+            slots, histograms, calls = slots[seen], histograms.take(seen), calls[seen]
+            totals, highest = totals[seen], highest[seen]
+            off = None if off is None else off[seen]
+        added = totals - self._totals[slots]
+        added[:, 0] = np.minimum(added[:, 0], calls)
+        self._calls[slots] += calls
+        self._counters[np.repeat(slots, np.diff(histograms.start)), histograms.index] = counters
+        self._totals[slots] += added
+        splits = None
+        if self._off is not None and off is not None:
+            splits = split_up(added[:, 2], off - self._off[slots])
+            self._off[slots] += splits[:, 1:]
+
+        # Two CPUs may have raced for the maximum, or one with its reset: the histogram knows it within 0.8 %.
+        top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
+        least = lowest_ns(top).astype(np.uint64)
+        most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
+        return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits)
+
+    def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
+        """What the counters of ``slots`` rose by, and what those that did are now."""
+        first, end = slots[0], slots[-1] + 1
+        # The programs go on counting: what is compared is a copy. What was seen before needs none where slots
+        # follow each other, as most do, and that is half the work.
+        if end - first == len(slots):
+            now, before = self._slots["counters"][first:end].copy(), self._counters[first:end]
+        else:
+            now, before = self._slots["counters"][slots], self._counters[slots]
+        place = np.flatnonzero(now != before)
+        row, index = np.divmod(place, COUNTERS)
+        risen = now.reshape(-1)[place]
+        start = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=len(slots)), out=start[1:])
+        rise = risen - before[row, index]  # modulo 2^32, as the counters
+        return Histograms(start, index.astype(np.uint16), rise.astype(np.uint64)), risen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    slots: NDArray[np.intp]
+    calls: U64
+    totals: U64
+    """Shape (n, 3): errors, bytes, total_ns."""
+    max_ns: U64
+    histograms: Histograms
+    split_ns: U64 | None
+
+
+def _nothing(slots: NDArray[np.intp]) -> None:
+    """Nobody else keeps anything of these slots."""
+
+
+def split_up(total_ns: U64, off_ns: U64) -> U64:
+    """``total_ns`` (n,) as parts: first what is left of it by the others, ``off_ns`` (n, SPLITS - 1).
+
+    Where calls that are not in the total yet have parts already, only as much of these as fits in it.
+    """
+    upto = np.minimum(np.cumsum(off_ns, axis=1), total_ns[:, None])
+    return np.diff(np.column_stack([upto, total_ns]), axis=1, prepend=np.uint64(0))[
+        :, [SPLITS - 1, *range(SPLITS - 1)]
+    ]
+
+
+def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
+    if not parts:
+        nothing = np.zeros(0, np.uint64)
+        return Counts((), nothing, nothing, nothing, nothing, nothing, Histograms.empty())
+    slots = np.concatenate([part.slots for part in parts])
+    calls = np.concatenate([part.calls for part in parts])
+    totals = np.concatenate([part.totals for part in parts])
+    max_ns = np.concatenate([part.max_ns for part in parts])
+    histograms = Histograms.concatenate([part.histograms for part in parts])
+    measured = [part.split_ns for part in parts if part.split_ns is not None]
+    splits = np.concatenate(measured) if measured else None
+    owner = owners[slots]
+    operation = owner["operation"]
+    keys = [
+        SlotKey(*key)
+        for key in zip(
+            owner["cgroup_id"].tolist(),
+            owner["tgid"].tolist(),
+            (operation & (NESTED - 1)).tolist(),
+            ((operation & NESTED) != 0).tolist(),
+            (operation >> DEVICE_SHIFT).tolist(),
+            strict=True,
+        )
+    ]
+    place: dict[SlotKey, int] = {}
+    group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
+    if len(place) < len(keys):  # a released slot that is still written, and the one that followed it
+        summed = np.zeros((len(place), 4), np.uint64)
+        np.add.at(summed, group, np.column_stack([calls, totals]))
+        highest = np.zeros(len(place), np.uint64)
+        np.maximum.at(highest, group, max_ns)
+        calls, totals, max_ns = summed[:, 0], summed[:, 1:], highest
+        histograms = histograms.grouped(group, len(place))
+        if splits is not None:
+            parts_ns = np.zeros((len(place), SPLITS), np.uint64)
+            np.add.at(parts_ns, group, splits)
+            splits = parts_ns
+    return Counts(tuple(place), calls, totals[:, 0], totals[:, 1], totals[:, 2], max_ns, histograms, splits)

@@ -1,0 +1,166 @@
+"""What the NVIDIA driver says about its GPUs, through NVML (the nvidia-ml-py bindings, module `pynvml`).
+
+Every call may fail on its own: a board that cannot tell its power still tells its clocks. A call that fails
+costs its own figure and leaves a note; only where the driver itself is gone is there nothing to show.
+
+Counters (replays, ECC errors, time that clocks were held down) are the driver's own totals here;
+``reader`` makes differences of them. Any call may hang with the driver: ``process`` runs this in a process of
+its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any, Final
+
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import Device
+from stalltop.probes.nvml.asking import Asking, GpuGone, NoAnswer, NvmlUnavailable
+from stalltop.probes.nvml.events import XidWatch
+from stalltop.probes.nvml.gpu import Gpu
+from stalltop.probes.text import clean
+
+MOST_GPUS: Final = 256
+"""No more than this are looked at, whatever the driver says."""
+GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
+"""One entry for each GPU that the driver has taken: NVML knows only those there were when it was opened."""
+LOST_SECONDS: Final = 30.0
+"""How often NVML is opened anew while a GPU is lost: only that finds one that was reset."""
+PUT_OFF_LOOKS: Final = 10
+"""For how many looks NVML stays open as it is while XIDs come: those of a GPU that is about to go are told on
+its own row. One that reports them without end does not put it off for ever."""
+MOST_XIDS: Final = 256
+"""Kept of a GPU that is not asked for long; the newest."""
+
+__all__ = ["Nvml", "NvmlUnavailable"]
+
+
+class Nvml:
+    """An open NVML. All calls are made from one thread, and any of them may hang with the driver.
+
+    Raises NvmlUnavailable where there is no driver or no GPU.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        gpus_folder: str = GPUS_FOLDER,
+    ) -> None:
+        self._clock, self._wall_clock = clock, wall_clock
+        self._gpus_folder = gpus_folder
+        try:
+            import pynvml
+        except ImportError as error:
+            raise NvmlUnavailable("the Python package nvidia-ml-py is not installed") from error
+        self._nvml: Any = pynvml
+        self._ask = Asking(pynvml)
+        self._xids = XidWatch(pynvml)
+        self._gpus: list[Gpu] = []
+        self._came: dict[str, tuple[int, ...]] = {}
+        """XIDs that were not told yet, by what the GPU is known by."""
+        self._put_off = 0
+        self._lost_since: float | None = None
+        self._open = False
+        self._bus: tuple[str, ...] = ()
+        self.driver = ""
+        self._start()
+
+    @property
+    def indexes(self) -> range:
+        """Of the GPUs."""
+        return range(len(self._gpus))
+
+    def devices(self, without: Collection[int] = ()) -> tuple[Device, ...]:
+        """All GPUs now but those of these indexes, with the XIDs since the previous call.
+
+        Raises NvmlUnavailable where the driver was unloaded; open anew then.
+        """
+        self.begin()
+        return tuple(self.device(index) for index in self.indexes if index not in without)
+
+    def begin(self) -> None:
+        """Begin a look: see which GPUs there are, and what they reported. Raises NvmlUnavailable."""
+        lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
+        came = self._xids.read()  # before it is closed, which drops what nobody took
+        for index, xids in came.items():
+            who = _key(self._gpus[index])
+            self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]
+        if self._on_bus() == self._bus and lost_for < LOST_SECONDS:
+            return
+        if came and self._put_off < PUT_OFF_LOOKS:
+            self._put_off += 1
+            return
+        self.close()
+        self._start()
+
+    def device(self, index: int) -> Device:
+        """One GPU now. Raises NvmlUnavailable."""
+        gpu = self._gpus[index]
+        try:
+            handle = self._ask("nvmlDeviceGetHandleByIndex", index)
+            found = gpu.look(handle, lambda: self._xids.watch(self._ask, index, handle))
+        except GpuGone as reason:
+            if self._lost_since is None:
+                self._lost_since = self._clock()
+            found = Device(index, gpu.uuid, gpu.name, lost=True, notes=(str(reason),))
+        except NoAnswer as reason:
+            found = Device(index, gpu.uuid, gpu.name, notes=(str(reason),))
+        return replace(found, xids=self._came.pop(_key(gpu), ()))
+
+    def costs(self) -> tuple[CallCost, ...]:
+        """What its calls took, the dearest first."""
+        return self._ask.costs()
+
+    def close(self) -> None:
+        """Shut NVML down. A failure to do so leaves nothing to be done about it. May be called twice."""
+        for gpu in self._gpus:
+            gpu.close()
+        self._xids.close()
+        if self._open:
+            self._open = False
+            with contextlib.suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()
+
+    def _start(self) -> None:
+        self._lost_since, self._put_off = None, 0
+        bus_before, self._bus = self._bus, self._on_bus()
+        try:
+            self._ask("nvmlInit")
+            self._open = True
+            with contextlib.suppress(NoAnswer):
+                self.driver = clean(self._ask("nvmlSystemGetDriverVersion"))
+            count = min(int(self._ask("nvmlDeviceGetCount")), MOST_GPUS)
+        except NoAnswer as none:
+            self.close()
+            raise NvmlUnavailable(none.of_all or f"NVML: {none}") from none
+        except (GpuGone, NvmlUnavailable) as reason:
+            self.close()
+            raise NvmlUnavailable(str(reason)) from reason
+        if not count:
+            self.close()
+            raise NvmlUnavailable(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
+        # Where GPUs came or went, the others may have other numbers than before.
+        as_before = self._bus == bus_before and count == len(self._gpus)
+        known = {gpu.index: gpu for gpu in self._gpus if as_before}
+        self._gpus = [
+            Gpu(index, self._ask, clock=self._clock, wall_clock=self._wall_clock, known=known.get(index))
+            for index in range(count)
+        ]
+
+    def _on_bus(self) -> tuple[str, ...]:
+        """What shows that GPUs came or went."""
+        try:
+            return tuple(sorted(os.listdir(self._gpus_folder)))
+        except OSError:
+            return ()
+
+
+def _key(gpu: Gpu) -> str:
+    """What a GPU is known by, also one that cannot say who it is."""
+    return gpu.uuid or str(gpu.index)

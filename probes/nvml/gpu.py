@@ -1,0 +1,260 @@
+"""One GPU as NVML shows it: what was read of it, when, and how soon each part is asked for again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stalltop.model.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
+from stalltop.probes.nvml import mig as nvml_mig
+from stalltop.probes.nvml.asking import Asking, NoAnswer, slowed
+from stalltop.probes.nvml.gpm import METRICS, Gpm
+from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
+from stalltop.probes.nvml.questions import NOT_GIVEN
+from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
+from stalltop.probes.text import clean
+
+AGED_SECONDS: Final = 3.0
+"""Figures older than this, and than the rhythm of their reading, are told with their age."""
+LOOK_NS: Final = 2_000_000_000
+"""In one look, nothing more is asked of a GPU after so long: it is left to the next look."""
+ASKED_AGAIN_SECONDS: Final = 60.0
+"""When a question is put again that was not supported or not permitted."""
+_EARLY_SECONDS: Final = 0.3
+"""Looks do not come to the millisecond: what is due so soon is asked now."""
+_DURATIONS: Final = 15
+"""Latest durations of a question, whose median decides how often it is put."""
+_WRONG: Final = ""
+"""In place of a field: what is wrong with an answer."""
+_AGING: Final = (
+    frozenset(
+        figure.field
+        for reading in READINGS
+        if reading.every_seconds < STEADY
+        for figure in reading.figures
+        if figure.make in (int, float) or figure.field.endswith("_watts")
+    )
+    | {"processes", *(metric[1] for metric in METRICS)}
+) - set(DEVICE_COUNTERS)
+"""Fields that may be told with their age."""
+
+Question = Callable[[], dict[str, Any] | None]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a question was answered last."""
+
+    answer: dict[str, Any] = field(default_factory=dict)
+    """By the field that it tells."""
+    problems: tuple[str, ...] = ()
+    """Why there is no answer, or a part of it is missing; empty where that is nothing to tell."""
+    at: float = float("-inf")
+    asked_now: bool = False
+    """In the latest look."""
+    every_seconds: float = EACH_LOOK
+    """As its reading has it, whatever it costs."""
+    again: float = float("-inf")
+    """Not asked before, by the clock."""
+    took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
+
+
+class Gpu:
+    """Asks one GPU, each part at its rhythm. Used from one thread."""
+
+    def __init__(
+        self,
+        index: int,
+        ask: Asking,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        known: Gpu | None = None,
+    ) -> None:
+        """``known``: what had this index before NVML was opened anew; one that no longer says who it is keeps
+        its name."""
+        self.index = index
+        self.uuid: str = known.uuid if known else ""
+        self.name: str = known.name if known else f"GPU {index}"
+        self._ask = ask
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+        self._samples = Samples(clock=wall_clock)
+        self._gpm: Gpm | None = None
+        self._named = False
+        self._mig: bool | None = None
+        self._asked: list[tuple[str, _Kept]] = []
+        """What the latest look is put together from."""
+        self._spent_ns = 0
+        """In calls, when the latest look began."""
+        self._first = 0
+        """The reading with which a look begins: what the look before had no time for."""
+        self._late = ""
+
+    def look(self, handle: Any, watch: Callable[[], None]) -> Device:
+        """The GPU now, but for its XIDs: ``watch`` has them reported. Raises what ``Asking`` does."""
+        ask = self._ask
+        self._asked.clear()
+        self._first = next((at for at, reading in enumerate(READINGS) if reading.name == self._late), 0)
+        self._late, self._spent_ns = "", ask.spent_ns
+        if not self._named:
+            self.uuid = clean(ask("nvmlDeviceGetUUID", handle))
+            self.name = clean(ask("nvmlDeviceGetName", handle)) or self.name
+            self._named = True
+        self._take("XIDs", ONCE, watch, optional=False)
+        told: dict[str, Any] = {}
+        told |= self._take(
+            "bus", ONCE, lambda: {"pci_bus_id": clean(ask("nvmlDeviceGetPciInfo", handle).busId)}
+        )
+        instances = self._instances(handle)
+        told |= self._take("GPM", EACH_LOOK, lambda: self._performance(handle))
+        for reading in (*READINGS[self._first :], *READINGS[: self._first]):
+            if reading.given not in told:
+                told |= self._of_now(
+                    reading,
+                    self._take(
+                        reading.name, reading.every_seconds, self._question(reading, handle), reading.optional
+                    ),
+                )
+        processes = self._processes(handle, instances)
+        instances = nvml_mig.with_processes(instances, processes)
+        return Device(
+            index=self.index,
+            uuid=self.uuid,
+            name=self.name,
+            mig=self._mig,
+            processes=processes,
+            instances=instances,
+            notes=tuple(self._notes()),
+            ages=tuple(self._ages()),
+            **told,
+        )
+
+    def close(self) -> None:
+        """Give back what the driver holds for it."""
+        if self._gpm is not None:
+            self._gpm.close()
+            self._gpm = None
+
+    def _take(self, name: str, every: float, question: Question, optional: bool = True) -> dict[str, Any]:
+        """What is known of this, asked for now where that is due."""
+        ask = self._ask
+        kept = self._kept.setdefault(name, _Kept())
+        kept.every_seconds, kept.asked_now = every, False
+        self._asked.append((name, kept))
+        now = self._clock()
+        if now < kept.again:
+            return kept.answer
+        if ask.spent_ns - self._spent_ns > LOOK_NS:
+            self._late = self._late or name
+            return kept.answer
+        kept.asked_now = True
+        before = ask.spent_ns
+        kept.answer, kept.problems = {}, ()
+        ask.begin()
+        rhythm = every
+        try:
+            kept.answer = question() or {}
+            kept.problems = kept.answer.pop(_WRONG, ())
+        except NoAnswer as none:
+            if not (none.unsupported and (optional or self._mig)):
+                kept.problems = (str(none),)
+            rhythm = max(ASKED_AGAIN_SECONDS, 0.0 if every == ONCE else every) if none.lasting else EACH_LOOK
+        finally:
+            kept.took_ns.append(ask.spent_ns - before)
+        rhythm = max(rhythm, slowed(kept.took_ns))
+        ask.rhythm(f"{self.index} {name}", None if rhythm == ONCE else rhythm)
+        kept.at = self._clock()
+        kept.again = now + rhythm - _EARLY_SECONDS
+        return kept.answer
+
+    def _of_now(self, reading: Reading, answer: dict[str, Any]) -> dict[str, Any]:
+        """``answer`` without totals of before: nobody knows what came since, so they are not told as if it
+        were nothing."""
+        if self._kept[reading.name].asked_now:
+            return answer
+        return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
+
+    def _question(self, reading: Reading, handle: Any) -> Question:
+        """``reading`` as fields of ``Device``."""
+
+        def question() -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for figure, value in zip(reading.figures, reading.ask(self._ask, handle), strict=True):
+                if value is None or value in NOT_GIVEN:
+                    continue
+                if 0 <= value <= figure.most:
+                    found[figure.field] = figure.make(value)
+                else:
+                    found[_WRONG] = ("an answer that cannot be true",)
+            return found
+
+        return question
+
+    def _performance(self, handle: Any) -> dict[str, Any]:
+        if self._gpm is None:
+            self._gpm = Gpm(self._ask, handle)
+        return dict(self._gpm.read(handle))
+
+    def _instances(self, handle: Any) -> tuple[MigInstance, ...]:
+        """The MIG devices now."""
+        ask = self._ask
+        mode = self._take("MIG mode", SELDOM, lambda: {"on": bool(ask("nvmlDeviceGetMigMode", handle)[0])})
+        self._mig = mode.get("on")
+        if not self._mig:
+            return ()
+        there = self._take(
+            "MIG devices", SELDOM, lambda: {"all": nvml_mig.instances(ask, handle)}, optional=False
+        )
+        found: list[MigInstance] = []
+        for one in there.get("all", ()):
+            told = self._take(
+                f"MIG device {one.index}",
+                EACH_LOOK,
+                lambda one=one: {"now": nvml_mig.read(ask, self.index, one)},  # type: ignore[misc]
+            )
+            found += told.values()
+        return tuple(found)
+
+    def _processes(self, handle: Any, instances: tuple[MigInstance, ...]) -> tuple[DeviceProcess, ...]:
+        """All processes on it, those of its MIG devices too."""
+        lists: dict[str, Any] = {}
+        for name, what, kind in LISTS:
+            told = self._take(
+                name,
+                EACH_LOOK,
+                lambda what=what: {"processes": listed(self._ask, handle, what)},  # type: ignore[misc]
+                optional=False,
+            )
+            lists[kind] = told.get("processes", ())
+        found = {process.pid: process for process in together(lists)}
+        for instance in instances:
+            found |= {process.pid: process for process in instance.processes}
+        if found and not self._mig:
+            self._take("process samples", EACH_LOOK, lambda: self._samples.look(self._ask, handle))
+            found = {pid: self._samples.of(process) for pid, process in found.items()}
+        return tuple(found[pid] for pid in sorted(found))
+
+    def _ages(self) -> Iterator[tuple[str, float]]:
+        """Figures that are older than now, and totals that were not asked for now, with their age in s."""
+        now = self._clock()
+        old: dict[str, float] = {}
+        for _, kept in self._asked:
+            age = round(now - kept.at, 1)
+            if not kept.asked_now:
+                old |= {name: age for name in kept.answer if name in DEVICE_COUNTERS}
+            if age >= max(AGED_SECONDS, kept.every_seconds + SOON):
+                old |= {name: age for name in kept.answer if name in _AGING}
+        yield from old.items()
+
+    def _notes(self) -> Iterator[str]:
+        """What could not be read, by reason."""
+        reasons: dict[str, list[str]] = {}
+        for name, kept in self._asked:
+            for reason in kept.problems:
+                reasons.setdefault(reason, []).append(name)
+        for reason, names in reasons.items():
+            yield f"{', '.join(names)}: {reason}"

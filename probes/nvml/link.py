@@ -1,0 +1,113 @@
+"""The process that reads NVML (``probes.nvml.process``), as the one that asks it sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_READ_BYTES: Final = 1 << 16
+_LIBRARY: Final = "libnvidia-ml.so.1"
+NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
+
+
+_FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
+"""Where the loader looks for what ld.so.cache does not list."""
+_DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
+"""What is there with a driver (the last one in WSL), wherever its library is."""
+
+
+def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the driver's library may be there: where it is not, no process is needed to say so.
+
+    It is not loaded, which would run its code in this process.
+    """
+    if any(os.path.lexists(root / path) for path in _DRIVER):
+        return True
+    own = [Path(path) for path in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if path]
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    usual = [root / folder.format(multiarch=multiarch) for folder in _FOLDERS]
+    if any((folder / _LIBRARY).is_file() for folder in (*own, *usual)):
+        return True
+    try:
+        return b"/%s\0" % _LIBRARY.encode() in (root / "etc/ld.so.cache").read_bytes()
+    except OSError:
+        return False
+
+
+def _path() -> str:
+    """Where that process finds what this one is made of, wherever it was begun."""
+    own = str(Path(__file__).absolute().parents[3])
+    return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
+
+
+class Link:
+    """One such process. Nothing here ever waits for it longer than the caller says. Raises OSError where it
+    cannot be begun."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """``environment``: what is set for it beside this process's own."""
+        self._buffer = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "stalltop.probes.nvml.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={**os.environ, **environment, "PYTHONPATH": _path()},
+            start_new_session=True,  # the terminal's keys are not for it
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+        self._poll = select.poll()
+        self._poll.register(self._stdout, select.POLLIN)
+
+    def ask(self, **request: object) -> None:
+        """Send a request. Raises OSError where nobody takes it."""
+        line = json.dumps(request).encode() + b"\n"
+        if os.write(self._stdin.fileno(), line) != len(line):
+            raise BrokenPipeError("half a request")
+
+    def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
+        """What comes within this time; ends early only with the caller. Raises OSError once it has ended."""
+        end = time.monotonic() + patience_seconds
+        while True:
+            while len(self._buffer) >= 4:
+                size = int.from_bytes(self._buffer[:4], "big")
+                if len(self._buffer) < 4 + size:
+                    break
+                packed, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
+                yield pickle.loads(packed)  # of our own process
+            left = end - time.monotonic()
+            if not self._poll.poll(max(left, 0.0) * 1000):
+                return
+            came = os.read(self._stdout.fileno(), _READ_BYTES)
+            if not came:
+                raise BrokenPipeError("the process that reads NVML has ended")
+            self._buffer += came
+
+    def end(self, patience_seconds: float = 0.2) -> bool:
+        """End it; whether it is gone. A call that hangs inside the kernel keeps it until it returns."""
+        self._process.kill()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_seconds)
+        return self.gone()
+
+    def gone(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None

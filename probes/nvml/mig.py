@@ -1,0 +1,118 @@
+"""The MIG devices of a GPU: parts of it that programs see as GPUs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from stalltop.model.device import DeviceProcess, MigInstance
+from stalltop.probes.nvml.asking import Asking, NoAnswer
+from stalltop.probes.nvml.processes import listed, together
+from stalltop.probes.nvml.questions import memory
+from stalltop.probes.text import clean
+
+T = TypeVar("T")
+
+MOST_INSTANCES: Final = 64
+"""A GPU has 7; no more than this are looked for, whatever the driver says."""
+_MOST_BYTES: Final = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One MIG device and how to ask for it."""
+
+    handle: Any
+    index: int
+    uuid: str
+    profile: str
+    gpu_instance: int | None
+    compute_instance: int | None
+
+
+def instances(ask: Asking, gpu: Any) -> tuple[Instance, ...]:
+    """All there are now; none where MIG is off. Raises what ``ask`` does."""
+    found = []
+    for index in range(min(int(ask("nvmlDeviceGetMaxMigDeviceCount", gpu)), MOST_INSTANCES)):
+        try:
+            handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, index)
+        except NoAnswer:  # numbers are not given away without gaps
+            continue
+        found.append(_instance(ask, index, handle))
+    return tuple(found)
+
+
+def _instance(ask: Asking, index: int, handle: Any) -> Instance:
+    return Instance(
+        handle,
+        index,
+        _known(lambda: clean(ask("nvmlDeviceGetUUID", handle))) or "",
+        _known(lambda: _profile(ask, handle)) or "",
+        _known(lambda: int(ask("nvmlDeviceGetGpuInstanceId", handle))),
+        _known(lambda: int(ask("nvmlDeviceGetComputeInstanceId", handle))),
+    )
+
+
+def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
+    """An instance of GPU ``gpu`` as it is now. What it does not tell is None."""
+    told = _known(lambda: memory(ask, instance.handle)) or (None, None)
+    used, total = (int(n) if n is not None and 0 <= n <= _MOST_BYTES else None for n in told)
+    holders, told_of = _processes(ask, instance.handle)
+    return MigInstance(
+        gpu,
+        instance.index,
+        instance.uuid,
+        instance.profile,
+        instance.gpu_instance,
+        instance.compute_instance,
+        used,
+        total,
+        holders,
+        told_of,
+    )
+
+
+def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
+    """Those on an instance, and whether they were told: a driver that does not list them by instance lists
+    them with the GPU."""
+    try:
+        return together({"C": listed(ask, handle, "Compute")}), True
+    except NoAnswer as none:
+        return (), none.unsupported
+
+
+def with_processes(
+    instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
+) -> tuple[MigInstance, ...]:
+    """``instances`` with those of ``processes``, all of the GPU, that run on them added."""
+    return tuple(
+        replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
+        for one in instances
+    )
+
+
+def _is_on(process: DeviceProcess, instance: MigInstance) -> bool:
+    if any(process.pid == listed_.pid for listed_ in instance.processes):
+        return True
+    known = process.gpu_instance is not None and process.compute_instance is not None
+    at = process.gpu_instance, process.compute_instance
+    return known and at == (instance.gpu_instance, instance.compute_instance)
+
+
+def _profile(ask: Asking, handle: Any) -> str:
+    """From its name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb``), else from what it is made of."""
+    _, said, profile = clean(ask("nvmlDeviceGetName", handle)).rpartition(" MIG ")
+    if said:
+        return profile
+    made = ask("nvmlDeviceGetAttributes_v2", handle)
+    gpu, compute = int(made.gpuInstanceSliceCount), int(made.computeInstanceSliceCount)
+    part = f"{compute}c." if compute != gpu else ""
+    return f"{part}{gpu}g.{round(int(made.memorySizeMB) / 1024)}gb"
+
+
+def _known(question: Callable[[], T]) -> T | None:
+    try:
+        return question()
+    except NoAnswer:
+        return None

@@ -1,0 +1,99 @@
+"""Reads NVML in a process of its own, for ``reader``: a driver that hangs, or takes its caller down,
+stops nothing else, and such a process can be ended and begun anew.
+
+Takes requests on stdin, a line of JSON each, and answers on stdout with pickled tuples, each after its length
+(4 bytes, big endian):
+
+    {"look": true, "without": [1], "last": [0]}    asks for all GPUs but those, and some after all others:
+                        ("begun", driver, indexes), then for each ("asking", index) and ("device", Device),
+                        then ("done",); or ("unavailable", why)
+    {"costs": true}     ("costs", (CallCost, ...))
+
+Ends with its stdin. Where there is no driver it looks for one again every so often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import time
+from typing import Any, BinaryIO, Final
+
+from stalltop.probes.nvml.asking import NvmlUnavailable
+from stalltop.probes.nvml.driver import Nvml
+from stalltop.probes.text import clean
+
+RETRY_SECONDS: Final = 15.0
+"""How often a driver that was not there is looked for again."""
+
+
+class Server:
+    """Answers requests. ``out`` takes the answers."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._nvml: Nvml | None = None
+        self._why = ""
+        self._next_open = 0.0
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """One request. Raises OSError where nobody listens any more."""
+        if request.get("costs"):
+            self._say("costs", self._nvml.costs() if self._nvml else ())
+            return
+        try:
+            self._look(set(request.get("without", ())), set(request.get("last", ())))
+        except NvmlUnavailable as reason:
+            self._gone(str(reason))
+        except OSError:
+            raise
+        except Exception as error:  # bindings that do not fit their library: this costs the devices only
+            self._gone(clean(f"NVML failed: {type(error).__name__}: {error}"))
+
+    def _look(self, without: set[int], last: set[int]) -> None:
+        if self._nvml is None:
+            if time.monotonic() < self._next_open:
+                self._say("unavailable", self._why)
+                return
+            self._nvml = Nvml()
+        nvml = self._nvml
+        nvml.begin()
+        self._say("begun", nvml.driver, tuple(nvml.indexes))
+        for index in sorted(nvml.indexes, key=lambda index: index in last):
+            if index not in without:
+                self._say("asking", index)
+                self._say("device", nvml.device(index))
+        self._say("done")
+
+    def _gone(self, why: str) -> None:
+        nvml, self._nvml, self._why = self._nvml, None, why
+        self._next_open = time.monotonic() + RETRY_SECONDS
+        if nvml is not None:
+            nvml.close()
+        self._say("unavailable", why)
+
+    def _say(self, *what: object) -> None:
+        packed = pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
+        self._out.write(len(packed).to_bytes(4, "big") + packed)
+        self._out.flush()
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    server = Server(answers)
+    for line in sys.stdin:
+        try:
+            server.answer(json.loads(line))
+        except OSError:
+            break
+    os._exit(0)  # the driver's library may hang as it is unloaded
+
+
+if __name__ == "__main__":
+    main()

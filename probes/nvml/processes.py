@@ -1,0 +1,141 @@
+"""Who is on a GPU, as NVML lists it, with what the driver samples of each process where it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from stalltop.model.device import DeviceProcess
+from stalltop.probes.nvml.asking import Asking, NoAnswer
+from stalltop.probes.nvml.questions import NOT_GIVEN
+
+LISTS: Final = (
+    ("compute processes", "Compute", "C"),
+    ("graphics processes", "Graphics", "G"),
+    ("MPS clients", "MPSCompute", "M+C"),
+)
+"""What a list is called in notes and in NVML, and the kind of process that it lists."""
+MOST_PROCESSES: Final = 1024
+"""Of one device: more than the driver has contexts for."""
+MOST_SAMPLES: Final = 4096
+OLDEST_SAMPLE_SECONDS: Final = 60.0
+"""What is older says nothing of a process now."""
+_HIGHEST_PID: Final = 1 << 22
+"""PID_MAX_LIMIT of the kernel."""
+_MOST_BYTES: Final = 1 << 50
+_HIGHEST_INSTANCE: Final = 1 << 16
+
+
+def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
+    """The processes of one list. Raises what ``ask`` does."""
+    try:
+        found = ask(f"nvmlDeviceGet{what}RunningProcesses_v3", gpu)
+    except NoAnswer as none:
+        if not none.missing:
+            raise
+        found = ask(f"nvmlDeviceGet{what}RunningProcesses_v2", gpu)  # drivers before 510
+    return list(found[:MOST_PROCESSES])
+
+
+def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
+    """Each process of these lists, by kind, once: a client of MPS may also be listed as compute, a renderer
+    as both."""
+    kinds: dict[int, set[str]] = {}
+    memory: dict[int, int] = {}
+    instances: dict[int, tuple[int | None, int | None]] = {}
+    for kind, entries in lists.items():
+        for entry in entries:
+            pid, used = int(entry.pid), entry.usedGpuMemory
+            if not 0 < pid <= _HIGHEST_PID:
+                continue  # one that is gone, or of another namespace
+            if used is not None and int(used) <= _MOST_BYTES:
+                memory[pid] = max(int(used), memory.get(pid, 0))
+            kinds.setdefault(pid, set()).add(kind)
+            instances.setdefault(pid, (_instance(entry.gpuInstanceId), _instance(entry.computeInstanceId)))
+    return tuple(
+        DeviceProcess(
+            pid,
+            "M+C" if "M+C" in kind else "+".join(sorted(kind)),
+            memory.get(pid),
+            gpu_instance=instances[pid][0],
+            compute_instance=instances[pid][1],
+        )
+        for pid, kind in sorted(kinds.items())
+    )
+
+
+def _instance(number: Any) -> int | None:
+    return None if number is None or int(number) > _HIGHEST_INSTANCE else int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the driver last sampled of one process."""
+
+    time: float
+    """Unix time, s."""
+    percents: tuple[float | None, float | None, float | None, float | None]
+    """SM, memory, encoder, decoder; None for one that cannot be true."""
+
+
+class Samples:
+    """The latest sample of each process of one GPU.
+
+    The driver is told the newest sample that is known: without that it averages over an unknown time, and it
+    says that nothing is found where none is newer.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._seen_us = 0
+        self._latest: dict[int, Sample] = {}
+
+    def look(self, ask: Asking, gpu: Any) -> None:
+        """Take in what is new. Raises what ``ask`` does."""
+        now = self._clock()
+        oldest = now - OLDEST_SAMPLE_SECONDS
+        since = self._seen_us or int(oldest * 1e6)
+        try:
+            found = ask("nvmlDeviceGetProcessUtilization", gpu, since)
+        except NoAnswer as none:
+            if not none.nothing_new:
+                raise
+            found = ()
+        for one in found[:MOST_SAMPLES]:
+            at, pid = int(one.timeStamp) / 1e6, int(one.pid)
+            if not oldest <= at <= now + 1.0 or not 0 < pid <= _HIGHEST_PID:
+                continue  # left over from a process that is gone
+            self._seen_us = max(self._seen_us, int(one.timeStamp))
+            known = self._latest.get(pid)
+            if known is None or at >= known.time:
+                self._latest[pid] = Sample(
+                    at,
+                    (
+                        _percent(one.smUtil),
+                        _percent(one.memUtil),
+                        _percent(one.encUtil),
+                        _percent(one.decUtil),
+                    ),
+                )
+        self._latest = {pid: sample for pid, sample in self._latest.items() if sample.time >= oldest}
+
+    def of(self, process: DeviceProcess) -> DeviceProcess:
+        """``process`` with its sample."""
+        sample = self._latest.get(process.pid)
+        if sample is None:
+            return process
+        sm, memory, encoder, decoder = sample.percents
+        return replace(
+            process,
+            sm_percent=sm,
+            memory_percent=memory,
+            encoder_percent=encoder,
+            decoder_percent=decoder,
+            sample_age_seconds=round(max(self._clock() - sample.time, 0.0), 1),
+        )
+
+
+def _percent(value: Any) -> float | None:
+    return float(value) if int(value) not in NOT_GIVEN and 0 <= int(value) <= 100 else None

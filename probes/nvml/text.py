@@ -1,0 +1,33 @@
+"""What is asked of each GPU, as the table of docs/devices.md."""
+
+from __future__ import annotations
+
+from stalltop.probes.nvml.readings import EACH_LOOK, READINGS, STEADY
+
+_OTHERS = (
+    ("XIDs", "`xids`", "as they happen"),
+    ("MIG devices", "`mig`, `instances`", "every 10 s; memory and processes of each at each look"),
+    ("processes: compute, graphics, MPS clients", "`processes`", "each look"),
+    ("process samples", "`processes[].sm_percent` …", "each look, but not with MIG"),
+    (
+        "GPM, from Hopper on",
+        "`sm_active_percent`, `sm_occupancy_percent`, `tensor_percent`, `dram_percent`, PCIe throughput",
+        "each look",
+    ),
+)
+"""What is no entry of ``READINGS``."""
+
+
+def markdown() -> str:
+    """One line for each question."""
+    lines = ["| question | fields (docs/json.md) | asked |", "|---|---|---|"]
+    for reading in READINGS:
+        fields = ", ".join(f"`{figure.field}`" for figure in reading.figures)
+        lines.append(f"| {reading.name} | {fields} | {_rhythm(reading.every_seconds)} |")
+    return "\n".join([*lines, *(f"| {' | '.join(line)} |" for line in _OTHERS)])
+
+
+def _rhythm(seconds: float) -> str:
+    if seconds == EACH_LOOK:
+        return "each look"
+    return "each minute" if seconds == STEADY else f"every {seconds:.0f} s"

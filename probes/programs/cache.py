@@ -1,0 +1,167 @@
+"""Compiled programs kept from one start to the next, so that only the first one needs the compiler.
+
+What is in these files runs in the kernel, so only files of this user count, in a folder that nobody else can
+write to. Files that lie beside the source, as a package or an image ships them, are trusted as the source is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from stalltop.probes.programs.compiled import Compiled
+from stalltop.probes.programs.recipes import SOURCE, Recipe
+
+FOLDER: Final = Path("/var/cache/stalltop")
+SHIPPED: Final = SOURCE / "compiled"
+"""Where a package puts files that were compiled when it was made."""
+_PROGRAMS: Final = ".programs"
+_REFUSED: Final = ".refused"
+"""Says of which release the kernel is that has refused programs that were compiled anew."""
+_NEW: Final = ".new-"
+"""What a file is called while it is written."""
+_SECONDS: Final = "seconds"
+"""The file that says how long compiling took last."""
+_STALE_SECONDS: Final = 3600.0
+"""What is being written for so long was left by a start that was killed."""
+_MOST_BYTES: Final = 16 << 20
+_MOST_FILES: Final = 32
+"""Kept in the folder: an update of the program makes new ones, and the oldest go."""
+_USUAL_SECONDS: Final = 3.0
+"""What compiling takes where nothing is known of this machine."""
+
+
+class Unusable(Exception):
+    """A file or folder is there and cannot be used: the message says why."""
+
+
+def folder() -> Path:
+    """Where compiled programs are kept: ``STALLTOP_CACHE_DIR``, for root the system's, else the user's own.
+
+    Raises Unusable where the user has no home.
+    """
+    if given := os.environ.get("STALLTOP_CACHE_DIR"):
+        return Path(given)
+    if os.geteuid() == 0:
+        return FOLDER
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stalltop"
+    except RuntimeError as error:
+        raise Unusable(f"no folder for compiled programs ({error}): set STALLTOP_CACHE_DIR") from error
+
+
+def find(recipe: Recipe) -> Compiled | None:
+    """What was kept or shipped for ``recipe``; None where there is nothing. Raises Unusable."""
+    key = recipe.key()
+    try:
+        data = _read(key + _PROGRAMS)
+        if data is not None:
+            return Compiled.from_bytes(data, key)
+    except ValueError as error:
+        raise Unusable(f"{folder() / key}{_PROGRAMS}: {error}") from error
+    try:
+        return Compiled.from_bytes((SHIPPED / (key + _PROGRAMS)).read_bytes(), key)
+    except (OSError, ValueError):
+        return None  # as good as not shipped
+
+
+def keep(recipe: Recipe, compiled: Compiled) -> None:
+    """Write it for the next start. Raises Unusable."""
+    key = recipe.key()
+    with _opened(make=True) as own:
+        _write(own, key + _PROGRAMS, compiled.to_bytes(key))
+        _write(own, _SECONDS, f"{compiled.seconds:.1f}\n".encode())
+        _tidy(own)
+
+
+def is_refused(recipe: Recipe) -> bool:
+    """Whether this release of the kernel has refused what was compiled anew for ``recipe``."""
+    with contextlib.suppress(Unusable):
+        return _read(recipe.key() + _REFUSED) == platform.release().encode()
+    return False
+
+
+def note_refused(recipe: Recipe) -> None:
+    """Remember that: compiling once more would not help."""
+    with contextlib.suppress(Unusable), _opened(make=True) as own:
+        _write(own, recipe.key() + _REFUSED, platform.release().encode())
+
+
+def usual_seconds() -> float:
+    """Returns the seconds that the last compilation took here, or a usual value if none is known."""
+    with contextlib.suppress(Unusable, ValueError):
+        if data := _read(_SECONDS):
+            return min(max(float(data), 0.1), 300.0)
+    return _USUAL_SECONDS
+
+
+@contextlib.contextmanager
+def _opened(*, make: bool = False) -> Iterator[int]:
+    """A descriptor of the folder, which is this user's alone. What goes wrong within is Unusable, too."""
+    place = folder()
+    try:
+        if make:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _check(fd, place)
+            yield fd
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise Unusable(f"{place}: {error.strerror}") from error
+
+
+def _check(fd: int, path: Path) -> None:
+    status = os.fstat(fd)
+    if status.st_uid != os.geteuid():
+        raise Unusable(f"{path}: belongs to user {status.st_uid}; remove it")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Unusable(f"{path}: others may write to it; remove it, or take that right away (chmod go-w)")
+
+
+def _read(name: str) -> bytes | None:
+    """The file of this name in the folder; None where there is none."""
+    place = folder()
+    if not place.exists():
+        return None
+    with _opened() as own:
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=own)
+        except FileNotFoundError:
+            return None
+        with open(fd, "rb") as file:
+            _check(fd, place / name)
+            if not stat.S_ISREG(os.fstat(fd).st_mode) or os.fstat(fd).st_size > _MOST_BYTES:
+                raise Unusable(f"{place / name}: it is no file of compiled programs")
+            return file.read(_MOST_BYTES)
+
+
+def _write(own: int, name: str, data: bytes) -> None:
+    """Whole or not at all: two starts at once write the same, one after the other."""
+    new = f"{_NEW}{os.getpid()}-{time.monotonic_ns()}"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=own)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+        os.rename(new, name, src_dir_fd=own, dst_dir_fd=own)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=own)
+        raise
+
+
+def _tidy(own: int) -> None:
+    """Remove the oldest files, and what starts that were killed have left."""
+    ages = {name: os.stat(name, dir_fd=own, follow_symlinks=False).st_mtime for name in os.listdir(own)}
+    kept = sorted((n for n in ages if n.endswith((_PROGRAMS, _REFUSED))), key=ages.__getitem__, reverse=True)
+    stale = [n for n in ages if n.startswith(_NEW) and ages[n] < time.time() - _STALE_SECONDS]
+    for name in (*kept[_MOST_FILES:], *stale):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=own)

@@ -1,0 +1,200 @@
+"""Compiled programs as a value: what the kernel is given of them, and a file that holds it.
+
+Nothing in them is of the host that compiled them: maps are known by their names, and numbers that differ from
+kernel to kernel, such as the offset of a member, by theirs. Both are filled in where the programs are loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from stalltop.probes.programs.bpf_calls import Refused, create_map, load_program
+
+_MAGIC: Final = b"stalltop-programs 1 "
+"""What a file begins with; then the digest of all after that line, in hexadecimal digits."""
+_SIZE: Final = 8
+"""Bytes of an instruction."""
+_LOAD_64: Final = 0x18
+_MAP_FD: Final = 0x10
+"""BPF_PSEUDO_MAP_FD, beside the register that is loaded."""
+Places = Iterable[tuple[int, str]]
+_MOST_LOADERS: Final = 4
+"""Programs given to the kernel at the same time: it checks each by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledMap:
+    """A map that programs use."""
+
+    name: str
+    type: int
+    """enum bpf_map_type, of linux/bpf.h."""
+    key_bytes: int
+    value_bytes: int
+    entries: int | str
+    """How many; or the name of the number that is given where the map is made."""
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A program: instructions, some of which load something that has to be filled in."""
+
+    name: str
+    type: int
+    """enum bpf_prog_type, of linux/bpf.h."""
+    code: bytes
+    maps: tuple[tuple[int, str], ...]
+    """Instructions, by their number, that load a map."""
+    values: tuple[tuple[int, str], ...]
+    """The same for those that load a number."""
+
+    @classmethod
+    def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:
+        """One whose instructions are given in base64. Raises ValueError where something of it cannot be."""
+        text = base64.b64decode(code, validate=True)
+        made = cls(
+            name, kind, text, *(tuple((int(at), str(of)) for at, of in places) for places in (maps, values))
+        )
+        for number, _ in made.maps + made.values:
+            if not 0 <= number < len(text) // _SIZE - 1 or text[number * _SIZE] != _LOAD_64:
+                raise ValueError(f"instruction {number} of {name} loads nothing")
+        return made
+
+    def filled(self, maps: Mapping[str, int], values: Mapping[str, int]) -> bytes:
+        """Its instructions with the descriptors of ``maps`` and with ``values``."""
+        code = bytearray(self.code)
+        for number, name in self.maps:
+            code[number * _SIZE + 1] |= _MAP_FD
+            struct.pack_into("=i", code, number * _SIZE + 4, maps[name])
+        for number, name in self.values:
+            struct.pack_into("=I", code, number * _SIZE + 4, values[name] & 0xFFFFFFFF)
+            struct.pack_into("=I", code, (number + 1) * _SIZE + 4, values[name] >> 32)
+        return bytes(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Programs and the maps that they use."""
+
+    maps: tuple[CompiledMap, ...]
+    programs: tuple[CompiledProgram, ...]
+    seconds: float = 0.0
+    """How long compiling took."""
+
+    def to_bytes(self, key: str) -> bytes:
+        """Returns the content of a file; ``key`` identifies what the programs were compiled from."""
+        body = json.dumps(
+            {
+                "key": key,
+                "seconds": self.seconds,
+                "maps": [[m.name, m.type, m.key_bytes, m.value_bytes, m.entries, m.flags] for m in self.maps],
+                "programs": [
+                    [p.name, p.type, base64.b64encode(p.code).decode(), p.maps, p.values]
+                    for p in self.programs
+                ],
+            },
+            separators=(",", ":"),
+        ).encode()
+        return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key: str) -> Compiled:
+        """Parses what ``to_bytes`` wrote. Raises ValueError if it is damaged or has another ``key``."""
+        head, _, body = data.partition(b"\n")
+        if not head.startswith(_MAGIC):
+            raise ValueError("it is not of this version")
+        if head[len(_MAGIC) :] != hashlib.sha256(body).hexdigest().encode():
+            raise ValueError("it is damaged")
+        try:
+            said = json.loads(body)
+            if said["key"] != key:
+                raise ValueError("it was compiled from something else")
+            return cls(
+                tuple(CompiledMap(*fields) for fields in said["maps"]),
+                tuple(CompiledProgram.from_text(*fields) for fields in said["programs"]),
+                float(said["seconds"]),
+            )
+        except (KeyError, TypeError, ValueError, binascii.Error) as error:
+            raise ValueError(f"it is damaged: {error}") from error
+
+    def load(self, values: Mapping[str, int], *, attach_type: int = 0) -> dict[str, int]:
+        """Descriptors of the maps and programs in the kernel, by name.
+
+        ``values`` are the numbers to be filled in, ``attach_type`` is for programs at probes (enum
+        bpf_attach_type). Raises Refused, and KeyError for a number that is missing, with nothing left behind.
+        """
+        loaded: dict[str, int] = {}
+        try:
+            for made in self.maps:
+                entries = values[made.entries] if isinstance(made.entries, str) else made.entries
+                loaded[made.name] = create_map(
+                    made.name, made.type, made.key_bytes, made.value_bytes, entries, made.flags
+                )
+            maps = dict(loaded)
+
+            def load(program: CompiledProgram) -> None:
+                loaded[program.name] = load_program(
+                    program.name,
+                    program.type,
+                    program.filled(maps, values),
+                    attach_type=attach_type if program.type == KPROBE else 0,
+                )
+
+            _for_each(load, self.programs)
+        except BaseException:
+            for fd in loaded.values():
+                os.close(fd)
+            raise
+        return loaded
+
+
+def _loaders() -> int:
+    """As many as there are CPUs to spare: the screen is made meanwhile."""
+    return min(_MOST_LOADERS, max(len(os.sched_getaffinity(0)) - 1, 1))
+
+
+def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[CompiledProgram]) -> None:
+    """Call ``load`` for some at a time. Raises what the first one raised that failed; then none is under way.
+
+    In daemon threads: a program that is left meanwhile does not wait for the kernel.
+    """
+    left = list(programs)[::-1]
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        while left and not failed:
+            try:
+                program = left.pop()
+            except IndexError:
+                return
+            try:
+                load(program)
+            except BaseException as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=work, name="loading", daemon=True) for _ in range(_loaders())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+KPROBE: Final = 2
+"""BPF_PROG_TYPE_KPROBE: programs at uprobes are of this type."""
+RAW_TRACEPOINT: Final = 17
+"""BPF_PROG_TYPE_RAW_TRACEPOINT."""
+
+
+__all__ = ["KPROBE", "RAW_TRACEPOINT", "Compiled", "CompiledMap", "CompiledProgram", "Refused"]

@@ -1,0 +1,325 @@
+"""The programs of ``bpf/`` in the kernel: their source put together, loaded, their maps mapped."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.errors import CannotTrace
+from stalltop.model.progress import Progress
+from stalltop.probes import layout
+from stalltop.probes.programs import cache as program_cache
+from stalltop.probes.programs.bpf_calls import UPROBE_MULTI, Refused, map_memory, run_raw_tracepoint
+from stalltop.probes.programs.preparing import may_not, prepare
+from stalltop.probes.programs.recipes import FILLING, Recipe, tracing
+from stalltop.probes.programs.recipes import RING_BYTES as RING_SIZE
+from stalltop.probes.programs.ring import Ring
+from stalltop.probes.programs.task_offsets import TaskOffsets
+
+OLDEST_KERNEL: Final = (5, 15)
+"""The first with attach cookies for probes (bpf_get_attach_cookie)."""
+RING_BYTES: Final = 512 << 10
+"""Room for calls that are kept one by one until they are read: 2,700, which is what ten seconds bring."""
+_INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
+"""Inode of the host's own (PROC_PID_INIT_INO of linux/proc_ns.h)."""
+_CAP_SYS_ADMIN: Final = 21
+_CAP_PERFMON: Final = 38
+_CAP_BPF: Final = 39
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Descriptors of what was loaded, by the names in ``bpf/``."""
+
+    entry: int
+    returns: int
+    ends: int
+    execs: int
+    switches: int
+    """-1, as the next two and all about charges, where calls are not split."""
+    wakes: int
+    moves: int
+    functions: int
+    slot_of: int
+    free_slots: int
+    free_threads: int
+    charge_of: int
+    free_charges: int
+    heap_of: int
+    pieces: int
+    free_heaps: int
+    activity_of: int
+    free_activities: int
+    member_of: int
+    free_members: int
+    naming: int
+    named: int
+    choosing: int
+    chosen: int
+    cuda_programs: int
+    older_programs: int
+    kernel_of: int
+    free_kernels: int
+    told_programs: int
+    registered: int
+    slots: NDArray[np.void]
+    """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
+    owners: NDArray[np.void]
+    threads: NDArray[np.void]
+    losses: NDArray[np.void]
+    charges: NDArray[np.void] | None
+    heaps: NDArray[np.void]
+    activities: NDArray[np.void]
+    members: NDArray[np.void]
+    kernels: NDArray[np.void]
+    launched: NDArray[np.void]
+    keeping: NDArray[np.void]
+    kept_calls: Ring
+    complaint: str
+    """Why compiled programs are not kept from one start to the next; '' if they are."""
+
+    def close(self) -> None:
+        """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
+        for name in _DESCRIPTORS:
+            fd = getattr(self, name)
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+
+
+_DESCRIPTORS: Final = {
+    field.name: {
+        "entry": "call_begins",
+        "returns": "call_returns",
+        "ends": "thread_ends",
+        "execs": "program_begins",
+        "switches": "thread_switches",
+        "wakes": "thread_wakes",
+        "moves": "thread_moves",
+        "naming": "naming_begins",
+        "named": "naming_returns",
+        "choosing": "choosing_begins",
+        "chosen": "choosing_returns",
+    }.get(field.name, field.name)
+    for field in fields(Programs)
+    if field.type == "int"
+}
+"""What has a descriptor, with its name in ``bpf/``."""
+
+
+def load(
+    slots: int,
+    threads: int,
+    *,
+    multi: bool,
+    task: TaskOffsets | None = None,
+    ring_bytes: int = RING_BYTES,
+    progress: Progress | None = None,
+) -> Programs:
+    """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
+
+    ``task`` tells where the kernel keeps what splitting the time of calls needs; without it, none is split.
+    ``ring_bytes`` is the room for calls that are kept one by one: a power of two, and whole pages. Raises
+    CannotTrace with the reason and the remedy.
+    """
+    namespace = pid_namespace()
+    offsets = {} if task is None else task.values()
+    fds, complaint = load_prepared(
+        tracing(list(offsets), list(namespace)),
+        {
+            "SLOTS": slots,
+            "THREADS": threads,
+            "MOST_FOLLOWERS": threads // 4,
+            "CPUS": possible_cpus(),
+            RING_SIZE: ring_bytes,
+            **offsets,
+            **namespace,
+        },
+        attach_type=UPROBE_MULTI if multi else 0,
+        progress=progress,
+    )
+    given: dict[str, int] = {}
+    try:
+        _fill_queues(fds.pop(FILLING), slots, threads, splits=task is not None)
+        given |= {name: fds.pop(of, -1) for name, of in _DESCRIPTORS.items()}
+        return Programs(
+            complaint=complaint,
+            **given,
+            slots=_mapped(fds.pop("slots"), layout.SLOT, slots),
+            owners=_mapped(fds.pop("owners"), layout.OWNER, slots),
+            threads=_mapped(fds.pop("threads"), layout.THREAD, threads),
+            losses=_mapped(fds.pop("losses"), layout.LOSSES, 1),
+            charges=None if task is None else _mapped(fds.pop("charges"), layout.CHARGE, layout.CHARGES),
+            heaps=_mapped(fds.pop("heaps"), layout.HEAP, layout.HEAPS),
+            activities=_mapped(fds.pop("activities"), layout.ACTIVITY, layout.ACTIVITIES),
+            members=_mapped(fds.pop("members"), layout.MEMBER, layout.MEMBERS),
+            kernels=_mapped(fds.pop("kernels"), layout.KERNEL, layout.KERNELS),
+            launched=_mapped(fds.pop("launched"), layout.LAUNCHED, layout.KERNELS),
+            keeping=_mapped(fds.pop("keeping_of"), layout.KEEPING, 1),
+            kept_calls=_ring(fds.pop("kept_calls"), ring_bytes, layout.KEPT_CALL),
+        )
+    except BaseException as error:
+        for fd in given.values():
+            if fd >= 0:
+                os.close(fd)
+        if isinstance(error, OSError):
+            raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
+        raise
+    finally:
+        for fd in fds.values():  # of maps that only the programs use
+            os.close(fd)
+
+
+def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
+    """Say of every element that it is free: by a program, since a system call for each takes a second."""
+    counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
+    try:
+        for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
+            for first in range(0, count, layout.FILLED_AT_ONCE):
+                run_raw_tracepoint(program, queue, first, min(first + layout.FILLED_AT_ONCE, count))
+    finally:
+        os.close(program)
+
+
+def possible_cpus() -> int:
+    """One more than the highest number that a CPU can have on this host."""
+    # "0-3,8-11"; without it, the most that x86-64 kernels of distributions are built for.
+    try:
+        return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
+    except (OSError, ValueError):
+        return 8192
+
+
+def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
+    """The array of a map, which lives as long as it is referred to; ``fd`` is closed."""
+    try:
+        memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
+        return memory.view(dtype)
+    finally:
+        os.close(fd)
+
+
+def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
+    """The ring of a map, the same way."""
+    try:
+        return Ring(fd, size, record)
+    finally:
+        os.close(fd)
+
+
+class Loaded(NamedTuple):
+    """What was loaded."""
+
+    fds: dict[str, int]
+    """Descriptors of maps and programs, by name."""
+    complaint: str
+    """Why compiled programs are not kept from one start to the next; '' if they are."""
+
+
+def load_prepared(
+    recipe: Recipe,
+    values: Mapping[str, int],
+    *,
+    attach_type: int = 0,
+    niceness: int = 0,
+    progress: Progress | None = None,
+) -> Loaded:
+    """The maps and programs of ``recipe`` in the kernel, with ``values`` filled in.
+
+    What was kept and is refused by the kernel is compiled anew, once for each release of the kernel: what it
+    was compiled by may have been at fault. Raises CannotTrace with the reason and the remedy.
+    """
+    prepared = prepare(recipe, niceness=niceness, progress=progress)
+    if progress is not None:
+        progress.begin("loading the kernel's programs")
+    try:
+        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
+    except Refused as refused:
+        if not prepared.kept or refused.errno == errno.EPERM or program_cache.is_refused(recipe):
+            raise refusal(refused) from refused
+    try:
+        prepared = prepare(recipe, anew=True, niceness=niceness, progress=progress)
+        return Loaded(prepared.compiled.load(values, attach_type=attach_type), prepared.complaint)
+    except Refused as refused:
+        program_cache.note_refused(recipe)
+        raise refusal(refused) from refused
+
+
+def refusal(refused: Refused) -> CannotTrace:
+    """Why the kernel did not take a program, in a line."""
+    if refused.errno == errno.EPERM:
+        return may_not(f"{refused.what}: {refused.strerror}")
+    said = [
+        line.strip()
+        for line in refused.log.splitlines()
+        if line.strip() and not line.startswith(("processed ", "verification time ", "stack depth "))
+    ]
+    why = f"{refused.strerror}: {said[-1]}" if said else str(refused.strerror)
+    return CannotTrace(f"the kernel refused {refused.what}: {why}")
+
+
+def check_host() -> None:
+    """Raise CannotTrace where it is plain beforehand that nothing can be traced here."""
+    machine = platform.machine()
+    if machine not in ("x86_64", "aarch64"):
+        raise CannotTrace(f"{machine} is not supported", "x86-64 and aarch64 are")
+    capabilities = _capabilities()
+    if not capabilities >> _CAP_SYS_ADMIN & 1 and not (
+        capabilities >> _CAP_BPF & 1 and capabilities >> _CAP_PERFMON & 1
+    ):
+        raise CannotTrace(
+            "tracing needs root", "run with sudo, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+        )
+    with contextlib.suppress(OSError):
+        if "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text():
+            raise CannotTrace(
+                "the kernel is locked down (confidentiality): it lets no program read other processes",
+                "boot with lockdown=integrity or without Secure Boot's lockdown",
+            )
+
+
+def pid_namespace() -> dict[str, int]:
+    """Returns what identifies this process's PID namespace to the programs; empty in the host's own.
+
+    In a namespace, process ids are those that the namespace has.
+    """
+    try:
+        namespace = os.stat("/proc/self/ns/pid")
+    except OSError:
+        return {}
+    if namespace.st_ino == _INITIAL_PID_NAMESPACE:
+        return {}
+    device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)  # as the kernel writes it
+    return {"PID_NAMESPACE": namespace.st_ino, "PID_NAMESPACE_DEVICE": device}
+
+
+def explained(reason: CannotTrace) -> CannotTrace:
+    """Why tracing failed: an old kernel rather than what it could not do.
+
+    Its number alone tells too little: distributions bring newer parts of the kernel to older ones.
+    """
+    release = platform.release()
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if version and (int(version[1]), int(version[2])) < OLDEST_KERNEL:
+        return CannotTrace(
+            f"the kernel ({release}) is too old: {reason.reason}", "tracing needs Linux 5.15 or later"
+        )
+    return reason
+
+
+def _capabilities() -> int:
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("CapEff:"):
+                return int(line.split()[1], 16)
+    return 0

@@ -1,0 +1,157 @@
+"""What compiled programs are made of: source, options, and numbers that are filled in at loading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from stalltop import bpf
+from stalltop.probes.programs.compiled import KPROBE, RAW_TRACEPOINT, Compiled, CompiledMap, CompiledProgram
+
+SOURCE: Final = Path(bpf.__file__).parent
+HEADERS: Final = SOURCE / "headers"
+MARK: Final = 0x5354414C4C000000
+"""AT_LOAD_MARK of bpf/at_load.h."""
+RING_BYTES: Final = "RING_BYTES"
+"""The number by which a ring's size is given."""
+
+_ORDERED_ATOMICS: Final = (5, 18)
+"""The first kernel whose BPF compiler for aarch64 knows atomic operations with a result."""
+
+_FORMAT: Final = 1
+"""Of what is asked of the compiler, beside source and options: a part of every key."""
+_STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
+"""Sizes of maps while they are compiled: the compiler makes each, so they are small; no other map has one."""
+_RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
+_INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that goes into compiled programs but the compiler."""
+
+    text: str
+    programs: Mapping[str, int]
+    """Names of functions, each with its type: KPROBE or RAW_TRACEPOINT."""
+    flags: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    """Names that the source has for numbers that are known where the programs are loaded."""
+
+    def request(self, niceness: int) -> dict[str, Any]:
+        """What ``probes.programs.compiler`` is asked."""
+        return {
+            "text": self.text,
+            "cflags": self._options(),
+            "headers": str(HEADERS),
+            "programs": list(self.programs),
+            "mark": MARK,
+            "niceness": niceness,
+        }
+
+    def key(self) -> str:
+        """A digest of everything that decides what comes out, but for the compiler's version."""
+        headers = {str(path.relative_to(HEADERS)): path.read_text() for path in HEADERS.rglob("*.h")}
+        parts = [_FORMAT, platform.machine(), self._options(), dict(self.programs), self.text, headers]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def compiled(self, answer: Mapping[str, Any], seconds: float) -> Compiled:
+        """The compiler's answer as a value. Raises KeyError, TypeError or ValueError where it is none."""
+        names = {size: name for name, size in _STAND_INS.items()}
+
+        def entries(said: int, kind: int) -> int | str:
+            return RING_BYTES if kind == _RING else names.get(said, said)
+
+        return Compiled(
+            tuple(
+                CompiledMap(**{**said, "entries": entries(said["entries"], said["type"])})
+                for said in answer["maps"]
+            ),
+            tuple(
+                CompiledProgram.from_text(
+                    said["name"],
+                    self.programs[said["name"]],
+                    said["code"],
+                    said["maps"],
+                    [(number, self.values[of]) for number, of in said["values"]],
+                )
+                for said in answer["programs"]
+            ),
+            seconds,
+        )
+
+    def _options(self) -> list[str]:
+        return [
+            *self.flags,
+            *(f"-D{name}=AT_LOAD({number})" for number, name in enumerate(self.values)),
+            *(f"-D{name}={size}" for name, size in _STAND_INS.items()),
+            # BCC makes a ring of whole pages.
+            "-DRING_PAGES=1",
+            f"-DPAGE_SIZE={mmap.PAGESIZE}",
+        ]
+
+
+def source_text(name: str = "trace.c") -> str:
+    """A file of ``bpf/`` with its own headers in place: BCC understands maps in one text only."""
+    included: set[str] = set()
+
+    def lines_of(name: str) -> list[str]:
+        lines = [f'#line 1 "{name}"']
+        for number, line in enumerate((SOURCE / name).read_text().splitlines(), 1):
+            found = _INCLUDE.fullmatch(line)
+            if found is None:
+                lines.append(line)
+            elif found[1] in included:
+                lines.append("")
+            else:
+                included.add(found[1])
+                lines += [*lines_of(found[1]), f'#line {number + 1} "{name}"']
+        return lines
+
+    return "\n".join(lines_of(name)) + "\n"
+
+
+FILLING: Final = "elements_are_free"
+"""The program of bpf/filling.h, which is attached to nothing."""
+
+
+def ordering(machine: str, release: str) -> tuple[str, ...]:
+    """Options where other CPUs see writes in another order than they are made in: see ``bpf/ordering.h``."""
+    version = re.match(r"(\d+)\.(\d+)", release)
+    known = version is not None and (int(version[1]), int(version[2])) >= _ORDERED_ATOMICS
+    return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()
+
+
+_PROBES: Final = (
+    *("call_begins", "call_returns", "naming_begins", "naming_returns"),
+    *("choosing_begins", "choosing_returns"),
+)
+_TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING)
+_SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
+"""Raw tracepoints that are there only where calls are split."""
+
+
+def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None = None) -> Recipe:
+    """The programs that count calls.
+
+    ``task`` names the numbers that splitting the time of calls needs; without them none is split.
+    ``namespace`` names those of a PID namespace, where processes are known by their numbers in one.
+    """
+    return Recipe(
+        source_text(),
+        {
+            **dict.fromkeys(_PROBES, KPROBE),
+            **dict.fromkeys((*_TRACEPOINTS, *(_SPLITTING if task else ())), RAW_TRACEPOINT),
+        },
+        (
+            *(("-DWITH_SPLITS",) if task else ()),
+            *ordering(platform.machine(), platform.release() if release is None else release),
+        ),
+        ("MOST_FOLLOWERS", *task, *namespace),
+    )

@@ -1,0 +1,57 @@
+"""Reads a BPF ring buffer through its mapped memory: no thread, no system call.
+
+Its layout is part of the kernel's interface (Documentation/bpf/ringbuf.rst): a page with the position of the
+consumer, one with that of the producer, then the data, mapped twice in a row so that no record is ever cut in
+two. Every record has a header of 8 bytes, whose first four are its length and two flags.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.programs.bpf_calls import map_memory
+
+_BUSY: Final = np.uint32(1 << 31)
+"""The program is still writing the record (BPF_RINGBUF_BUSY_BIT)."""
+_DISCARDED: Final = np.uint32(1 << 30)
+"""The program gave it up (BPF_RINGBUF_DISCARD_BIT)."""
+
+
+class Ring:
+    """A ring whose records are all of one type. Used from one thread at a time.
+
+    ``size`` is that of its data in bytes, a power of two and whole pages. Raises OSError where it cannot be
+    mapped.
+    """
+
+    def __init__(self, map_fd: int, size: int, record: np.dtype[np.void]) -> None:
+        if record.itemsize % 8:
+            raise ValueError("records have to be whole multiples of 8 bytes")
+        self._mask = size - 1
+        self._entry = np.dtype([("length", "u4"), ("page", "u4"), ("record", record)])
+        page = mmap.PAGESIZE
+        consumer = np.ctypeslib.as_array(map_memory(map_fd, page))
+        rest = np.ctypeslib.as_array(map_memory(map_fd, page + 2 * size, offset=page, writable=False))
+        self._taken: NDArray[np.uint64] = consumer[:8].view(np.uint64)
+        self._written: NDArray[np.uint64] = rest[:8].view(np.uint64)
+        self._data: NDArray[np.uint8] = rest[page:]
+
+    def take(self) -> NDArray[np.void]:
+        """The records that are complete, oldest first: a copy. They are in the ring no more."""
+        first, width = int(self._taken[0]), self._entry.itemsize
+        n = (int(self._written[0]) - first) // width
+        if n <= 0:
+            return np.empty(0, self._entry["record"])
+        start = first & self._mask
+        found = self._data[start : start + n * width].view(self._entry)
+        # A record that is being written now ends what can be read: those behind it wait for it.
+        busy = (found["length"] & _BUSY) != 0
+        if busy.any():
+            found = found[: int(np.argmax(busy))]
+        records: NDArray[np.void] = found["record"][(found["length"] & _DISCARDED) == 0]
+        self._taken[0] = first + len(found) * width
+        return records

@@ -1,0 +1,201 @@
+"""The host as the readiness check sees it: everything it asks for goes through one value.
+
+Files are read below ``root`` and the rest is given as plain values and functions, so that tests can present
+any host.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stalltop.model.call_cost import CallCost
+from stalltop.model.device import Devices
+from stalltop.probes.nvml.reader import DeviceReader
+from stalltop.probes.precompile import is_kept
+from stalltop.probes.programs.bcc_interpreter import bcc_version
+from stalltop.probes.tenants.host_files import host_files
+from stalltop.probes.text import clean
+
+CUDA_SCAN_SECONDS = 2.0
+"""How long the look for CUDA libraries in processes may take."""
+COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
+"""Looks at the GPUs that their costs are told from, how far apart they are, and how long they may take: it is
+a slow driver whose costs one wants to know."""
+DEVICE_SECONDS = 5.0
+"""How long the driver may take to open and answer; some seconds are usual where nothing else uses a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The terminal that the live screen would use."""
+
+    columns: int
+    rows: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class CudaUse:
+    """CUDA and NCCL libraries that processes have mapped."""
+
+    processes: Mapping[str, int] = field(default_factory=dict)
+    """By base name of the library, how many processes have it mapped."""
+    hidden: int = 0
+    """Processes that could not be looked into."""
+    complete: bool = True
+    """False where there were too many processes to look at in the time allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the check looks at."""
+
+    root: Path
+    release: str
+    machine: str
+    environment: Mapping[str, str]
+    terminal: Terminal | None
+    open_files: tuple[int, int]
+    """Soft and hard limit of open files; -1 for none."""
+    bcc: Callable[[], str]
+    """Version of BCC. Raises ImportError, with a reason, where it cannot be used."""
+    trial: Callable[[], tuple[str, str]]
+    """Traces for real for a moment. Says what came of it, and why compiled programs cannot be kept; '' if
+    they are. Raises CannotTrace."""
+    kept: Callable[[], bool] = lambda: False
+    """Whether the next start needs no compiler, and so no BCC."""
+    program: Callable[[str], str | None] = shutil.which
+    devices: Callable[[], Devices] = Devices
+    cuda: Callable[[], CudaUse] = CudaUse
+    host_root: Path | None = None
+    """Where the host's own files are; None where that is ``root``."""
+
+    @property
+    def files(self) -> Path:
+        """The root of the host's sockets and state files."""
+        return self.root if self.host_root is None else self.host_root
+
+    def of_host(self, path: str) -> bool:
+        """Whether there is something at ``path`` below the root of the host's files."""
+        try:
+            return (self.files / path).exists()
+        except OSError:
+            return False
+
+    def text(self, path: str) -> str | None:
+        """Content of a small file below ``root``, stripped; None where it cannot be read."""
+        try:
+            return (self.root / path).read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something at ``path`` below ``root``."""
+        try:
+            return (self.root / path).exists()
+        except OSError:
+            return False
+
+    def namespace(self, kind: str) -> int:
+        """Inode of the namespace of that kind that this process is in; 0 where that cannot be told."""
+        try:
+            link = os.readlink(self.root / f"proc/self/ns/{kind}")
+            return int(link.partition("[")[2].rstrip("]"))
+        except (OSError, ValueError):
+            return 0
+
+
+def this_host() -> Surroundings:
+    """The host that this program runs on."""
+    return Surroundings(
+        root=Path("/"),
+        release=platform.release(),
+        machine=platform.machine(),
+        environment=os.environ,
+        terminal=_terminal(),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE),
+        bcc=bcc_version,
+        kept=is_kept,
+        trial=_trace_for_a_moment,
+        devices=_devices,
+        cuda=_cuda_use,
+        host_root=host_files(),
+    )
+
+
+def _terminal() -> Terminal | None:
+    if not sys.stdout.isatty():
+        return None
+    size = shutil.get_terminal_size()
+    return Terminal(size.columns, size.lines, sys.stdout.encoding or "")
+
+
+def _trace_for_a_moment() -> tuple[str, str]:
+    from stalltop.probes.tracer.kernel_side import KernelSide
+
+    began = time.monotonic()
+    kernel = KernelSide(slots=8, threads=8)
+    try:
+        seconds = time.monotonic() - began
+        ways = {"multi": "uprobe_multi links", "perf": "a perf event each"}
+        way = ways.get(kernel.way, kernel.way)
+        return (
+            f"a function was traced through {way}: every call counted, "
+            f"{kernel.probe_ns / 1000:.2f} µs a call, ready after {seconds:.1f} s"
+        ), kernel.not_kept
+    finally:
+        kernel.close()
+
+
+def _devices() -> Devices:
+    reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
+    try:
+        return reader.read()
+    finally:
+        reader.close()
+
+
+def nvml_costs() -> tuple[CallCost, ...]:
+    """What the calls of NVML take on this host, from some looks at its GPUs; none where there are none, or
+    where the driver never answers."""
+    reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
+    end = time.monotonic() + COSTING_AT_MOST_SECONDS
+    try:
+        for _ in range(COSTING_LOOKS):
+            if not reader.read().devices and not reader.looking:
+                return ()
+            if time.monotonic() >= end:
+                break
+            time.sleep(COSTING_SECONDS)
+        return reader.costs(max(end - time.monotonic(), DEVICE_SECONDS))
+    finally:
+        reader.close()
+
+
+def _cuda_use() -> CudaUse:
+    from stalltop.probes.process_maps import libraries_of, pids
+
+    processes: dict[str, int] = {}
+    hidden = 0
+    end = time.monotonic() + CUDA_SCAN_SECONDS
+    for pid in pids():
+        if time.monotonic() > end:
+            return CudaUse(processes, hidden, complete=False)
+        try:
+            mapped = libraries_of(pid)
+        except PermissionError:
+            hidden += 1
+            continue
+        except OSError:  # it ended just now
+            continue
+        for name in {clean(mapping.path.rpartition("/")[2]) for mapping in mapped}:
+            processes[name] = processes.get(name, 0) + 1
+    return CudaUse(processes, hidden)

@@ -1,0 +1,1 @@
+"""Names of CUDA kernels: what a program registers, or the symbols of its files, as people write them."""

@@ -1,0 +1,149 @@
+"""Which kernel a function at an address of a process stands for: as the file says that is mapped there.
+
+A file's symbols are read at once. Where they do not tell, its code does (``registrations``), which
+takes seconds for a large library: that is done by a thread of its own, once for each file.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import queue
+import re
+import threading
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.probes.libraries.elf import Unreadable, function_symbols, symbol_name
+from stalltop.probes.symbols.registrations import registrations
+
+_KEPT_FILES: Final = 8
+_LINE: Final = re.compile(
+    rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
+)
+"""An executable part of a file: its range, where it begins in the file, and the path."""
+
+Version = tuple[int, int, int, int]
+
+
+class _Functions(NamedTuple):
+    """Functions of a file by where they begin in it."""
+
+    offsets: NDArray[np.int64]
+    """Rising."""
+    names_at: NDArray[np.int64]
+
+    def name(self, fd: int, offset: int) -> bytes:
+        """That of the function at ``offset``; empty where there is none."""
+        at = int(np.searchsorted(self.offsets, offset))
+        if at < len(self.offsets) and self.offsets[at] == offset:
+            return symbol_name(fd, int(self.names_at[at]))
+        return b""
+
+
+_NOTHING: Final = _Functions(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class CodeSymbols:
+    """Looks up addresses, and remembers the files looked at last. Used from one thread."""
+
+    def __init__(self) -> None:
+        self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
+        self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
+        """None: its code is still to be read."""
+        self._parts: dict[int, list[_Part]] = {}
+        self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
+        self._reader: threading.Thread | None = None
+
+    def close(self) -> None:
+        """Let the thread end that reads code, without waiting for it."""
+        self._files.put(None)
+
+    def begin(self) -> None:
+        """What is mapped where may have changed since."""
+        self._parts.clear()
+
+    def name(self, pid: int, address: int) -> bytes | None:
+        """The mangled name of the kernel that the function at ``address`` stands for, or of that function.
+
+        Empty where nothing tells it; None where that is not known yet.
+        """
+        with contextlib.suppress(OSError, Unreadable):
+            if pid not in self._parts:
+                self._parts[pid] = _executable_parts(pid)
+            part = _part_at(self._parts[pid], address)
+            if part is None:
+                return b""
+            path = f"/proc/{pid}/map_files/{part.start:x}-{part.end:x}"
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                return self._name(fd, part.offset + address - part.start)
+            finally:
+                os.close(fd)
+        return b""
+
+    def _name(self, fd: int, offset: int) -> bytes | None:
+        status = os.fstat(fd)
+        version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if version not in self._symbols:
+            _keep(self._symbols, version, _read(fd, registered=False))
+        name = self._symbols[version].name(fd, offset)
+        if name:
+            return name
+        if version not in self._registered:
+            _keep(self._registered, version, None)
+            self._files.put((os.dup(fd), version))
+            if self._reader is None:
+                self._reader = threading.Thread(target=self._read_code, name="kernel names", daemon=True)
+                self._reader.start()
+        registered = self._registered[version]
+        return None if registered is None else registered.name(fd, offset)
+
+    def _read_code(self) -> None:
+        while (file := self._files.get()) is not None:
+            fd, version = file
+            try:
+                functions = _read(fd, registered=True)
+            finally:
+                os.close(fd)
+            if version in self._registered:
+                self._registered[version] = functions
+
+
+def _keep(
+    files: OrderedDict[Version, _Functions] | OrderedDict[Version, _Functions | None],
+    version: Version,
+    functions: _Functions | None,
+) -> None:
+    files[version] = functions  # type: ignore[assignment]
+    while len(files) > _KEPT_FILES:
+        files.popitem(last=False)
+
+
+def _read(fd: int, *, registered: bool) -> _Functions:
+    try:
+        return _Functions(*(registrations if registered else function_symbols)(fd))
+    except (OSError, Unreadable, ValueError):
+        return _NOTHING
+
+
+class _Part(NamedTuple):
+    start: int
+    end: int
+    offset: int
+
+
+def _executable_parts(pid: int) -> list[_Part]:
+    """In the order of their addresses. Raises OSError."""
+    with open(f"/proc/{pid}/maps", "rb") as file:
+        maps = file.read()
+    return [_Part(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]
+
+
+def _part_at(parts: list[_Part], address: int) -> _Part | None:
+    at = bisect.bisect_right(parts, address, key=lambda part: part.start) - 1
+    return parts[at] if at >= 0 and address < parts[at].end else None

@@ -1,0 +1,167 @@
+"""What kernels are called: as the program told the kernel side, else as its symbols say.
+
+A program launches kernels by address (the function that stands for the kernel in the program) or by a handle
+of the driver. Programs that are older than the probes have told their names to nobody: an address is then
+looked up in the symbols of the file that is mapped there, then in its code; a handle stays unknown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from stalltop.probes.maps.launches import RawKernel
+from stalltop.probes.operations import RUNTIME, operation
+from stalltop.probes.symbols.code_symbols import CodeSymbols
+from stalltop.probes.symbols.demangle import demangled
+from stalltop.probes.text import ELLIPSIS, clean
+
+MOST_NAME_BYTES: Final = 4096
+"""Read of a name, mangled; longer ones are cut."""
+MOST_NAME: Final = 1024
+"""Characters shown of a name, demangled."""
+BUDGET_SECONDS: Final = 0.1
+"""How long one window may look for names in files and memory of processes; the next one does the rest."""
+TRIES: Final = 3
+"""In how many windows a name is looked for that is not found."""
+_STUB: Final = "__device_stub__"
+"""What compilers may put before the name of the function that stands for a kernel in the program."""
+
+Inherited = Callable[[int, int], int]
+"""Process and function: where the name lies in its memory as the parent told it, 0 where it did not."""
+Runs = Callable[[int, int], bool]
+"""Process and ``RawKernel.born_ns``: whether it still runs that program."""
+_Which = tuple[int, int, int, bytes]
+"""A function, the program it is of, its generation there, and what was told of its name."""
+
+
+class KernelNames:
+    """Names by process, program and function. Used from one thread."""
+
+    def __init__(
+        self,
+        inherited: Inherited = lambda tgid, function: 0,
+        runs: Runs = lambda tgid, born_ns: True,
+    ) -> None:
+        self._inherited = inherited
+        self._runs = runs
+        self._symbols = CodeSymbols()
+        self._names: dict[int, dict[_Which, str]] = {}
+        """By process."""
+        self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
+        """By process, then program and function: the window of the last launches, and their kernel's name."""
+        self._window = 0
+        self._demangled: dict[bytes, str] = {}
+        self._spent = 0.0
+        """Of the budget, s."""
+        self._tries: Counter[tuple[int, _Which]] = Counter()
+        """How often a name was looked for in vain, by process."""
+
+    def close(self) -> None:
+        """Look for nothing any more."""
+        self._symbols.close()
+
+    def begin(self) -> None:
+        """A new window: names may be looked for once more."""
+        self._spent = 0.0
+        self._window += 1
+        self._symbols.begin()
+
+    def name(self, raw: RawKernel) -> str:
+        """The name to show, demangled; empty where nobody knows it, or no time is left to look."""
+        name = self._name(raw)
+        launched = self._launched.setdefault(raw.key.tgid, {})
+        window, before = launched.get((raw.born_ns, raw.function), (-1, ""))
+        both = window == self._window and before != name
+        launched[raw.born_ns, raw.function] = (self._window, "" if both else name)
+        return name
+
+    def known(self, tgid: int, born_ns: int, function: int) -> str:
+        """The name of a function of a program (``RawKernel.born_ns``) of a process, in this window.
+
+        Empty where it is not known, or where the function was one kernel's and then another's.
+        """
+        return self._launched.get(tgid, {}).get((born_ns, function), (0, ""))[1]
+
+    def forget(self, tgid: int) -> None:
+        """The process has ended, and all that was counted of it was read."""
+        self._names.pop(tgid, None)
+        self._launched.pop(tgid, None)
+        for which in [which for which in self._tries if which[0] == tgid]:
+            del self._tries[which]
+
+    def _name(self, raw: RawKernel) -> str:
+        known = self._names.setdefault(raw.key.tgid, {})
+        which = (raw.function, raw.born_ns, raw.generation, raw.name)
+        name = known.get(which)
+        if name is None:
+            if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
+                return ""
+            began = time.monotonic()
+            found = self._find(raw)
+            self._spent += time.monotonic() - began
+            if found is None:
+                return ""
+            name = found
+            self._tries[raw.key.tgid, which] += not name
+            if not name and self._tries[raw.key.tgid, which] < TRIES:
+                return ""  # a program that has just begun, perhaps
+            self._tries.pop((raw.key.tgid, which))
+            known[which] = name
+            if raw.name:  # for records of the same kernel that are older than what was told
+                known.setdefault((*which[:3], b""), name)
+        return name
+
+    def _find(self, raw: RawKernel) -> str | None:
+        """None: it is still looked for."""
+        tgid = raw.key.tgid
+        name, cut = raw.name, raw.cut
+        if cut or not name:
+            at = raw.name_at or (0 if name else self._inherited(tgid, raw.function))
+            whole = _read(tgid, at) if at else b""
+            if whole.startswith(name):
+                name, cut = whole, len(whole) >= MOST_NAME_BYTES
+        if not name and operation(raw.key.operation).layer == RUNTIME:
+            symbol = self._symbols.name(tgid, raw.function)
+            if symbol is None:
+                return None
+            name = symbol
+        if name != raw.name and not self._runs(tgid, raw.born_ns):
+            # What was read is of the program that runs there now.
+            name, cut = raw.name, raw.cut
+        return self._shown(name) + (ELLIPSIS if cut and name else "")
+
+    def _shown(self, name: bytes) -> str:
+        """Processes of one program share their kernels' names: each is worked out once."""
+        shown = self._demangled.get(name)
+        if shown is None:
+            if len(self._demangled) > 65536:
+                self._demangled.clear()
+            shown = self._demangled[name] = clean(demangled(_without_stub(name)), MOST_NAME)
+            shown = self._demangled[name] = shown.replace(_STUB, "")
+        return shown
+
+
+def _without_stub(name: bytes) -> bytes:
+    """``__device_stub__Z5scalePf`` is the stub of ``_Z5scalePf``."""
+    return name.removeprefix(_STUB[:-1].encode()) if name.startswith(_STUB.encode() + b"Z") else name
+
+
+def _read(tgid: int, address: int) -> bytes:
+    """The text at ``address`` in a process's memory, up to its zero byte; empty where it cannot be read."""
+    with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
+        found = b""
+        # By pages: the next one may not be there.
+        while len(found) < MOST_NAME_BYTES:
+            at = address + len(found)
+            piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)
+            text, end, _ = piece.partition(b"\0")
+            found += text
+            if end or not piece:
+                break
+        return found
+    return b""

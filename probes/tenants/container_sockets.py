@@ -1,0 +1,124 @@
+"""Names and labels of containers, asked of Docker or Podman over their sockets.
+
+For what state files do not tell: they are asked first, answer also while a daemon is down, and can hold up
+nobody. Both daemons answer alike: https://docs.docker.com/reference/api/engine/ (ContainerInspect).
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from stalltop.probes.tenants.host_files import inside
+from stalltop.probes.tenants.names import Names, docker_names
+from stalltop.probes.tenants.unix_socket import connected, peer_uid, why_no_socket
+
+SOCKETS: Final = ("run/docker.sock", "run/podman/podman.sock")
+"""Of root's daemons, below the root of the host's files."""
+USERS_SOCKETS: Final = ("run/user/{uid}/docker.sock", "run/user/{uid}/podman/podman.sock")
+"""Of a user's own. Whoever it is decides what is said there."""
+SECONDS: Final = 1.0
+"""How long an answer may take, from the first byte to the last."""
+MOST_BYTES: Final = 1 << 20
+"""Largest answer; usual ones have 10 KiB."""
+LEFT_ALONE_SECONDS: Final = 30.0
+"""How long one that failed is not asked again."""
+_KEPT: Final = 1_024
+"""Containers whose names are remembered."""
+
+
+class NoAnswer(Exception):
+    """Why nothing was answered, in one line."""
+
+
+class ContainerSockets:
+    """Asks the daemons below ``root``. Used from one thread.
+
+    Never raises. Two daemons at most are asked about a container, each for ``SECONDS`` at most.
+    """
+
+    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._known: dict[tuple[str, int | None], Names] = {}
+        self._left_alone: dict[str, float] = {}
+        """Until when, by socket."""
+
+    def look_up(self, container_id: str, uid: int | None = None) -> Names:
+        """Names of a container (full id); ``uid`` is the user whose daemon it is, where it is not root's."""
+        known = self._known.get((container_id, uid))
+        if known is not None:
+            return known
+        if not container_id.isalnum():  # it becomes a part of an address
+            return Names()
+        for path in (template.format(uid=uid) for template in (USERS_SOCKETS if uid else SOCKETS)):
+            place = inside(self._root, path)
+            if self._left_alone.get(path, 0.0) > self._clock() or why_no_socket(place):
+                continue
+            try:
+                found = docker_names(asked(place, f"/containers/{container_id}/json", uid or None))
+            except NoAnswer:
+                self._left_alone[path] = self._clock() + LEFT_ALONE_SECONDS
+                continue
+            if found.container:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[container_id, uid] = found
+                return found
+        return Names()
+
+
+def asked(path: Path, address: str, uid: int | None = None) -> Any:
+    """The JSON that the daemon at the socket ``path`` answers; None where it knows nothing of ``address``.
+
+    With ``uid``, only a daemon of that user is asked: a link can lead to anybody's. Raises NoAnswer.
+    """
+    try:
+        answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
+        answer.begin()
+        body = answer.read()
+        if answer.status == http.client.NOT_FOUND:
+            return None
+        if answer.status != http.client.OK:
+            raise NoAnswer(f"it answered with HTTP status {answer.status}")
+        return json.loads(body)
+    except TimeoutError:
+        raise NoAnswer(f"no answer within {SECONDS:g} s") from None
+    except (http.client.HTTPException, ValueError, RecursionError) as error:
+        raise NoAnswer(f"its answer is none ({type(error).__name__})") from None
+    except OSError as error:
+        raise NoAnswer(error.strerror or str(error)) from None
+
+
+def _heard(path: Path, address: str, uid: int | None) -> bytes:
+    """All that was said until the connection was closed."""
+    until = time.monotonic() + SECONDS
+    heard = bytearray()
+    with connected(path, SECONDS) as connection:
+        if uid is not None and peer_uid(connection) != uid:
+            raise NoAnswer("it is another user's")
+        connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        while data := connection.recv(1 << 16):
+            heard += data
+            left = until - time.monotonic()
+            if left <= 0:  # a byte now and then would never end
+                raise TimeoutError
+            if len(heard) > MOST_BYTES:
+                raise NoAnswer(f"its answer is larger than {MOST_BYTES >> 20} MiB")
+            connection.settimeout(left)
+    return bytes(heard)
+
+
+class _Heard:
+    """What was heard, in the place of the connection."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._content)

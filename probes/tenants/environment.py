@@ -1,0 +1,106 @@
+"""What a process's environment says: as it was started, and as it is now.
+
+``/proc/PID/environ`` shows what the process was started with. What it has set since lies in its memory, where
+the C library's ``environ`` points.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from stalltop.probes.libraries.elf import Unreadable, data_symbol
+
+_NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
+_MOST_BYTES: Final = 1 << 20
+"""Read of an environment; longer ones are cut."""
+_MOST_VARIABLES: Final = 4096
+_VALUE_BYTES: Final = 4096
+_FILE: Final = re.compile(
+    rb"^([0-9a-f]+)-[0-9a-f]+ \S+ 00000000 [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
+)
+"""The beginning of a file in a process: where it lies, and the path."""
+_C_LIBRARY: Final = re.compile(rb"(?:libc\.so|libc-|libc\.musl|ld-musl-)")
+_KEPT_FILES: Final = 256
+
+
+def started_with(pid: int, names: Collection[str], root: Path = Path("/")) -> dict[str, str]:
+    """These variables, where they were set when the process began its program. Raises OSError."""
+    with (root / f"proc/{pid}/environ").open("rb") as file:
+        return dict(_chosen(file.read(_MOST_BYTES).split(b"\0"), names))
+
+
+class Environments:
+    """Reads what processes have set by now. Remembers where libraries keep it. Used from one thread."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
+        """By version of a file: the address of ``environ``, and whether it is relative; None: it has none."""
+
+    def now(self, pid: int, names: Collection[str]) -> dict[str, str] | None:
+        """These variables, where they are set now; None where that cannot be read."""
+        try:
+            place = self._place(pid)
+            if place is None:
+                return None
+            with (self._root / f"proc/{pid}/mem").open("rb", buffering=0) as memory:
+                return dict(_chosen(_variables(memory.fileno(), place), names))
+        except (OSError, OverflowError, struct.error):
+            return None
+
+    def _place(self, pid: int) -> int | None:
+        """Where the process keeps its pointer to its environment. Raises OSError."""
+        folder = self._root / f"proc/{pid}"
+        maps = (folder / "maps").read_bytes()
+        program = os.fsencode(os.readlink(folder / "exe"))
+        files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
+        libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
+        # A program that names the variable itself may have it instead of its library.
+        for path in [program, *libraries]:
+            if path in files:
+                at = self._in_file(
+                    f"{folder}/exe" if path == program else f"{folder}/root{os.fsdecode(path)}"
+                )
+                if at is not None:
+                    return at[0] + (files[path] if at[1] else 0)
+        return None
+
+    def _in_file(self, source: str) -> tuple[int, bool] | None:
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            status = os.fstat(fd)
+            version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if version not in self._places:
+                while len(self._places) >= _KEPT_FILES:
+                    del self._places[next(iter(self._places))]
+                try:
+                    self._places[version] = data_symbol(fd, _NAMES)
+                except Unreadable:
+                    self._places[version] = None
+            return self._places[version]
+        finally:
+            os.close(fd)
+
+
+def _variables(memory: int, place: int) -> Iterator[bytes]:
+    """The texts ``NAME=value`` that ``environ``, at ``place``, points to. Raises OSError."""
+    (array,) = struct.unpack("<Q", os.pread(memory, 8, place))
+    for number in range(_MOST_VARIABLES if array else 0):
+        (at,) = struct.unpack("<Q", os.pread(memory, 8, array + 8 * number))
+        if not at:
+            return
+        yield os.pread(memory, _VALUE_BYTES, at).partition(b"\0")[0]
+
+
+def _chosen(texts: Collection[bytes] | Iterator[bytes], names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The first of several that are set twice, as getenv finds it."""
+    wanted = {os.fsencode(name): name for name in names}
+    for text in texts:
+        name, equals, value = text.partition(b"=")
+        if equals and name in wanted:
+            yield wanted.pop(name), os.fsdecode(value)

@@ -1,0 +1,162 @@
+"""Look-ups of names, made beside the thread that makes windows.
+
+Files may lie on a server that is down, and daemons may hang. What the host keeps is read in one thread, what
+its users keep in others: none of them can take away anybody else's names for longer than it hangs.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stalltop.model.window import Missing
+from stalltop.probes.tenants.container_sockets import ContainerSockets
+from stalltop.probes.tenants.jobs import job_of
+from stalltop.probes.tenants.names import NameFiles, Names
+from stalltop.probes.tenants.patterns import Identity
+
+USERS_THREADS: Final = 8
+"""Threads for what users keep; users share one where there are more of them."""
+TOLD_SECONDS: Final = 5.0
+"""A look-up that takes longer is told of."""
+_ASKED: Final = ("docker", "podman", "ecs", "")
+"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look-up brought."""
+
+    shown: str
+    """The name for people."""
+    user: str = ""
+    names: Names = field(default_factory=Names)
+
+
+class Sources(NamedTuple):
+    """Where names are looked for. Used from one thread."""
+
+    files: NameFiles
+    sockets: ContainerSockets
+
+
+class LookUp:
+    """One look-up, under way or done."""
+
+    def __init__(self, identity: Identity, work: Callable[[Sources], Found]) -> None:
+        self.identity = identity
+        self.found: Found | None = None
+        """What it brought, once it is done; None where it failed."""
+        self._work = work
+        self._done = threading.Event()
+
+    def wait(self, patience_seconds: float) -> bool:
+        """Whether it is done, at the latest after ``patience_seconds``."""
+        return self._done.wait(max(patience_seconds, 0.0))
+
+    def run(self, sources: Sources) -> None:
+        """Make it. Never raises."""
+        try:
+            self.found = self._work(sources)
+        except Exception:  # whatever a state file holds: a name is never worth a row
+            self.found = None
+        self._done.set()
+
+
+class NameLookUps:
+    """Queues look-ups. Used from one thread; nothing here waits or raises."""
+
+    def __init__(self, root: Path, files: Path) -> None:
+        """``root`` is where ``/proc`` is, ``files`` where the host's own files are."""
+        self._root = root
+        self._files = files
+        self._lanes: dict[int, _Lane] = {}
+
+    def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
+        """A look-up for ``identity``, of which ``tgid`` is a process; and whether it is made at once."""
+        place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane(self._files)
+        at_once = lane.idle
+        look_up = LookUp(identity, lambda sources: look_up_name(identity, tgid, sources, self._root))
+        lane.put(look_up)
+        return look_up, at_once
+
+    def missing(self) -> tuple[Missing, ...]:
+        """What has not been answered for long."""
+        found = []
+        for lane in self._lanes.values():
+            identity, seconds = lane.held_up()
+            if identity is not None and seconds >= TOLD_SECONDS:
+                whose = f"user {identity.uid}" if identity.uid and _is_users(identity) else "this host"
+                reason = f"files or daemons of {whose} have not answered for {seconds:.0f} s: ids are shown"
+                found.append(Missing("names", reason, "see what holds them up: a file server, a daemon"))
+        return tuple(found)
+
+    def close(self) -> None:
+        """Let the threads end, once they have their answers. Does not wait. May be called twice."""
+        for lane in self._lanes.values():
+            lane.close()
+
+
+class _Lane:
+    """One thread, and what waits for it."""
+
+    def __init__(self, files: Path) -> None:
+        self._sources = Sources(NameFiles(files), ContainerSockets(files))
+        self._queue: queue.SimpleQueue[LookUp | None] = queue.SimpleQueue()
+        self._last: LookUp | None = None
+        self._current: tuple[LookUp, float] | None = None
+        """What is under way, and since when."""
+        threading.Thread(target=self._run, name="names", daemon=True).start()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the next look-up is made at once."""
+        return self._last is None or self._last.wait(0.0)
+
+    def put(self, look_up: LookUp) -> None:
+        """Have it made after those that were put before."""
+        self._last = look_up
+        self._queue.put(look_up)
+
+    def held_up(self) -> tuple[Identity | None, float]:
+        """Whose look-up is under way, and for how long, s."""
+        current = self._current
+        return (None, 0.0) if current is None else (current[0].identity, time.monotonic() - current[1])
+
+    def close(self) -> None:
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (look_up := self._queue.get()) is not None:
+            self._current = look_up, time.monotonic()
+            look_up.run(self._sources)
+            self._current = None
+
+
+def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) -> Found:
+    """Reads files and asks daemons: may take long. ``tgid`` is a process of it, ``root`` where /proc is."""
+    if identity.kind not in ("container", "pod"):
+        user = sources.files.user(identity.uid or 0)
+        job = job_of(tgid, root) if identity.kind == "job" else None
+        if job is None or identity.id.partition("/")[0] != f"slurm:job_{job.id}":
+            return Found(f"{user} {identity.name}".strip(), user)
+        return Found(f"{user} {identity.name} {job.name}".strip(), user, Names(labels=job.labels))
+    user = sources.files.user(identity.uid) if identity.uid else ""
+    names = sources.files.look_up(identity.container_id, identity.pod, identity.uid)
+    if identity.runtime in _ASKED and not (names.container and names.labels):
+        names = names.filled_from(sources.sockets.look_up(identity.container_id, identity.uid))
+    own = names.container or (identity.name if identity.kind == "container" else "")
+    return Found("/".join(filter(None, (names.pod, own))) or identity.name, user, names)
+
+
+def _is_users(identity: Identity) -> bool:
+    """Whether what a user keeps, or a user's process, is asked."""
+    return identity.kind in ("container", "pod", "job")

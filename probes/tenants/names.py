@@ -1,0 +1,249 @@
+"""Names that people gave: of containers, pods and users, from state files that runtimes keep on this host.
+
+No runtime is asked over a socket: files answer also while a daemon is down, need no client library and
+cannot be held up by it. What is not there costs the name, never more. The layouts read here:
+
+* Kubernetes (any runtime): names of the kubelet's log links, ``/var/log/containers`` and ``/var/log/pods``
+* Docker: ``config.v2.json`` of the container, below its data root
+* containerd, nerdctl, k3s: annotations in the OCI ``config.json`` of the running task
+* Podman, Buildah, CRI-O: ``containers.json`` of containers/storage, of root and of the container's user, and
+  ``volatile-containers.json`` for what is removed when it ends (``podman run --rm``)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from stalltop.probes.tenants.host_files import inside
+from stalltop.probes.tenants.labels import Labels, bounded
+from stalltop.probes.text import clean
+
+MAX_BYTES = 8 << 20
+"""State files larger than this are not read, and no more than this is kept of all that were."""
+_KEPT_FILES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What is known; empty where nothing is."""
+
+    container: str = ""
+    pod: str = ""
+    namespace: str = ""
+    labels: Labels = ()
+
+    def filled_from(self, other: Names) -> Names:
+        """These names, and ``other``'s where there are none."""
+        return Names(
+            self.container or other.container,
+            self.pod or other.pod,
+            self.namespace or other.namespace,
+            self.labels or other.labels,
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more can be found out."""
+        return bool(self.container and self.pod and self.namespace)
+
+
+class NameFiles:
+    """Reads the state files below ``root``. Never raises for what a file holds or lacks."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._parsed: dict[Path, tuple[tuple[int, int, int], object]] = {}
+
+    def look_up(self, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
+        """Names of a container (full id; may be empty) and of the pod it is in (UID; may be empty).
+
+        ``uid`` is the user whose runtime it is, where it is not root's: only what that user keeps is read
+        then, since a user can call a cgroup by the id of any container.
+        """
+        names = Names()
+        sources = (self._kubernetes_link, self._docker, self._task, self._storage)
+        if container_id:
+            for source in (self._docker, self._storage) if uid else sources:
+                names = names.filled_from(source(container_id, uid))
+                if names.container:
+                    break
+        if pod_uid and not uid and not names.complete:
+            names = names.filled_from(self._kubernetes_pod(pod_uid))
+        return names
+
+    def user(self, uid: int) -> str:
+        """Login name, from local files alone (a directory service may take its time); else ``uid N``."""
+        for line in self._lines(f"run/systemd/users/{uid}"):
+            if line.startswith("NAME="):
+                return clean(line[5:]) or f"uid {uid}"
+        for fields in self._accounts():
+            if fields[2] == str(uid):
+                return clean(fields[0]) or f"uid {uid}"
+        return f"uid {uid}"
+
+    # Where names are kept
+
+    def _kubernetes_link(self, container_id: str, _uid: int | None) -> Names:
+        # POD_NAMESPACE_CONTAINER-ID.log; names of Kubernetes objects hold no underscore.
+        suffix = f"-{container_id}.log"
+        for name in self._listed("var/log/containers"):
+            if name.endswith(suffix):
+                pod, _, rest = name.removesuffix(suffix).partition("_")
+                namespace, _, container = rest.partition("_")
+                return Names(clean(container), clean(pod), clean(namespace))
+        return Names()
+
+    def _kubernetes_pod(self, pod_uid: str) -> Names:
+        for name in self._listed("var/log/pods"):  # NAMESPACE_POD_UID
+            if name.endswith(f"_{pod_uid}"):
+                namespace, _, pod = name.removesuffix(f"_{pod_uid}").partition("_")
+                return Names("", clean(pod), clean(namespace))
+        return Names()
+
+    def _docker(self, container_id: str, uid: int | None) -> Names:
+        roots = ["var/lib/docker", "var/snap/docker/common/var-lib-docker"]
+        chosen = _text(self._json("etc/docker/daemon.json"), "data-root")
+        if chosen:
+            roots.insert(0, chosen.lstrip("/"))
+        for root in self._users(uid, "docker") if uid else roots:
+            state = self._json(f"{root}/containers/{container_id}/config.v2.json")
+            names = docker_names(state)
+            if names.container:
+                return names
+        return Names()
+
+    def _task(self, container_id: str, _uid: int | None) -> Names:
+        for state in ("run/containerd", "run/k3s/containerd", "var/snap/microk8s/common/run/containerd"):
+            tasks = f"{state}/io.containerd.runtime.v2.task"
+            for namespace in self._listed(tasks):
+                spec = self._json(f"{tasks}/{namespace}/{container_id}/config.json")
+                notes = _inside(spec, "annotations")
+                names = Names(
+                    clean(_text(notes, "io.kubernetes.cri.container-name") or _text(notes, "nerdctl/name")),
+                    clean(_text(notes, "io.kubernetes.cri.sandbox-name")),
+                    clean(_text(notes, "io.kubernetes.cri.sandbox-namespace")),
+                )
+                if names != Names():
+                    return names
+        return Names()
+
+    def _storage(self, container_id: str, uid: int | None) -> Names:
+        roots = self._users(uid, "containers") if uid else ["var/lib/containers"]
+        for root, file in product(roots, ("containers.json", "volatile-containers.json")):
+            listed = self._json(f"{root}/storage/overlay-containers/{file}")
+            for entry in listed if isinstance(listed, list) else []:
+                if _text(entry, "id") == container_id:
+                    given = _inside(entry, "names")
+                    name = given[0] if isinstance(given, list) and given else ""
+                    return _from_parts(name if isinstance(name, str) else "")
+        return Names()
+
+    # Reading without being held up or filled up
+
+    def _users(self, uid: int, runtime: str) -> list[str]:
+        """Where a runtime of a user other than root keeps its files, relative to ``root``."""
+        home = next((fields[5].strip("/") for fields in self._accounts() if fields[2] == str(uid)), "")
+        return [f"{home}/.local/share/{runtime}"] if home else []
+
+    def _accounts(self) -> Iterator[list[str]]:
+        for line in self._lines("etc/passwd"):
+            fields = line.split(":")
+            if len(fields) >= 7:
+                yield fields
+
+    def _lines(self, path: str) -> list[str]:
+        return (read_regular(inside(self._root, path)) or b"").decode("utf-8", "surrogateescape").splitlines()
+
+    def _listed(self, path: str) -> list[str]:
+        try:
+            return os.listdir(inside(self._root, path))
+        except OSError:
+            return []
+
+    def _json(self, path: str) -> object:
+        """What a file holds; read again only when it changed. None where it cannot be read or understood."""
+        file = inside(self._root, path)
+        try:
+            status = file.stat()
+        except (OSError, ValueError):
+            return None
+        version = (status.st_ino, status.st_mtime_ns, status.st_size)
+        before = self._parsed.get(file)
+        if before is None or before[0] != version:
+            kept = sum(size for (_, _, size), _ in self._parsed.values() if size <= MAX_BYTES)
+            if len(self._parsed) >= _KEPT_FILES or kept + status.st_size > MAX_BYTES:
+                self._parsed.clear()  # users write such files too: what they hold shall not fill the memory
+            try:
+                before = version, json.loads(read_regular(file, MAX_BYTES) or b"null")
+            except (ValueError, RecursionError):
+                before = version, None
+            self._parsed[file] = before
+        return before[1]
+
+
+def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
+    """Content of a regular file of at most ``limit`` bytes; None for anything else. Never waits on a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(limit + 1)
+        return content if len(content) <= limit else None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def docker_names(state: object) -> Names:
+    """From the description of a container, in Docker's file or in an answer of its (or Podman's) socket."""
+    labels = _inside(state, "Config", "Labels")
+    kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
+    ecs = Names(
+        clean(_text(labels, "com.amazonaws.ecs.container-name")),
+        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # what a task is called
+        clean(_text(labels, "com.amazonaws.ecs.cluster")),
+    )
+    own = _from_parts(_text(state, "Name").lstrip("/"))
+    kept = Names(labels=bounded(labels.items()) if isinstance(labels, dict) else ())
+    return kubernetes.filled_from(ecs).filled_from(own).filled_from(kept)
+
+
+def _from_parts(name: str) -> Names:
+    """A container's own name; the kubelet's are ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``."""
+    parts = re.fullmatch(r"k8s_([^_]+)_([^_]+)_([^_]+)_([^_]+)_\d+", name)
+    if parts:
+        return Names(clean(parts[1]), clean(parts[2]), clean(parts[3]))
+    return Names(clean(name))
+
+
+def _labelled(labels: object, container: str, pod: str) -> Names:
+    return Names(
+        clean(_text(labels, container)),
+        clean(_text(labels, pod)),
+        clean(_text(labels, "io.kubernetes.pod.namespace")),
+    )
+
+
+def _inside(value: Any, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: object, key: str) -> str:
+    found = _inside(value, key)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,102 @@
+"""Whose process it is, also of processes that make no traced call: neighbours, culprits, kernel threads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from stalltop.model.tenant import Tenant
+from stalltop.probes.tenants.process_names import ProcessNames
+from stalltop.probes.tenants.tenants import ROOT_CGROUP_ID, Tenants
+
+REMEMBERED_LOOKS: Final = 10
+"""A process that was not asked for in so many looks is forgotten: another may have its number by then."""
+_PF_KTHREAD: Final = 0x00200000
+"""A flag of kernel threads in /proc/PID/stat (linux/sched.h)."""
+
+
+class Owner(NamedTuple):
+    """Who a process is."""
+
+    tenant: str
+    """Id; empty for the host itself."""
+    pid: int
+    process: str
+
+
+HOST: Final = Owner("", 0, "")
+"""Nobody in particular."""
+
+
+class Owners:
+    """Finds owners and remembers them. Used from one thread."""
+
+    def __init__(self, tenants: Tenants, names: ProcessNames) -> None:
+        self._tenants = tenants
+        self._names = names
+        self._looks = 0
+        self._asked: dict[int, int] = {}
+        """By process, the look that it was asked for last."""
+        self._cgroup: dict[int, int] = {}
+        """The v2 cgroup that a process was seen in last."""
+        self._kernel_threads: set[int] = set()
+        self.found: dict[str, Tenant] = {}
+        """Every tenant asked for in this look, by id."""
+
+    def begin(self, traced: Collection[int]) -> None:
+        """A new look. The processes in ``traced`` are let go by who traces them, not by time."""
+        self._looks += 1
+        self.found = {}
+        for pid, look in list(self._asked.items()):
+            if self._looks - look > REMEMBERED_LOOKS:
+                self.forget(pid)
+                if pid not in traced:
+                    self._tenants.forget(pid)
+                    self._names.forget(pid)
+
+    def of(self, pid: int, cgroup_id: int = 0) -> Owner:
+        """The owner of a process; ``cgroup_id`` is its v2 id where it is known, else the one known last."""
+        if pid <= 0:
+            return self.of_cgroup(cgroup_id)
+        if pid not in self._asked and _is_kernel_thread(pid):
+            self._kernel_threads.add(pid)
+        self._asked[pid] = self._looks
+        if pid in self._kernel_threads:
+            return Owner("", pid, self._names.name(pid))
+        cgroup_id = cgroup_id or self._cgroup.get(pid, 0)
+        self._cgroup[pid] = cgroup_id
+        return Owner(self._tenant(pid, cgroup_id), pid, self._names.name(pid))
+
+    def of_cgroup(self, cgroup_id: int) -> Owner:
+        """The tenant of a v2 cgroup, without a process."""
+        if cgroup_id <= ROOT_CGROUP_ID:
+            return HOST
+        return Owner(self._tenant(0, cgroup_id), 0, "")
+
+    def known(self, pid: int, cgroup_id: int) -> Owner:
+        """What `of` gives, as far as it takes no look at the process: for short-lived ones."""
+        return self.of(pid, cgroup_id) if pid in self._asked else self.of_cgroup(cgroup_id)
+
+    def saw(self, pid: int, cgroup_id: int) -> None:
+        """A process is in this v2 cgroup."""
+        self._cgroup[pid] = cgroup_id
+        self._asked.setdefault(pid, self._looks)
+
+    def forget(self, pid: int) -> None:
+        """A process has ended, and all that was counted of it was read."""
+        self._asked.pop(pid, None)
+        self._cgroup.pop(pid, None)
+        self._kernel_threads.discard(pid)
+
+    def _tenant(self, pid: int, cgroup_id: int) -> str:
+        tenant = self._tenants.find(pid, cgroup_id)
+        self.found[tenant.id] = tenant
+        return tenant.id
+
+
+def _is_kernel_thread(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[6]) & _PF_KTHREAD != 0
+    except (OSError, IndexError, ValueError):
+        return False

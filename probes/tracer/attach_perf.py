@@ -1,0 +1,63 @@
+"""Attaching by one perf event a probe: for kernels before 6.6, which have no ``uprobe_multi`` links."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from stalltop.model.errors import CannotTrace
+from stalltop.probes.programs.bpf_calls import attach_perf_event, open_uprobe_event
+from stalltop.probes.tracer.attach import Attachment, Point
+from stalltop.probes.tracer.perf_close import Closer
+
+_PMU = Path("/sys/bus/event_source/devices/uprobe")
+
+
+class PerfAttacher:
+    """By perf events, which take the kernel 50 to 100 ms each to remove: that happens beside the program."""
+
+    def __init__(self, entry: int, returns: int) -> None:
+        self._entry = entry
+        self._returns = returns
+        self._closer = Closer()
+        try:
+            self._kind = int((_PMU / "type").read_text())
+            self._return_bit = int((_PMU / "format/retprobe").read_text().strip().removeprefix("config:"))
+        except (OSError, ValueError) as error:
+            raise CannotTrace(f"the kernel offers no uprobe events: {error}") from error
+        # An event is opened on one CPU, any that runs, and sees the probe hit on all.
+        self._cpu = min(os.sched_getaffinity(0))
+
+    def attach(self, path: str, points: Sequence[Point]) -> Attachment:
+        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        links: list[int] = []
+        failed: list[tuple[Point, str]] = []
+        count = 0
+        for point in points:
+            pair: list[int] = []
+            try:
+                # Returns first: a call that begins before its entry is probed is no call yet.
+                pair.append(self._link(self._returns, path, point, 1 << self._return_bit))
+                pair.append(self._link(self._entry, path, point, 0))
+            except OSError as error:
+                failed.append((point, error.strerror or str(error)))
+                self.close(pair)
+            except BaseException:  # Ctrl-C: left to the program's end they would delay it by many seconds
+                self.close([*links, *pair])
+                raise
+            else:
+                links += pair
+                count += 2
+        return Attachment(count, failed, links, self.close)
+
+    def close(self, links: Sequence[int]) -> None:
+        """Remove the probes behind these descriptors, without waiting for it."""
+        self._closer.close(links)
+
+    def _link(self, program: int, path: str, point: Point, config: int) -> int:
+        event = open_uprobe_event(self._kind, path, point.offset, cpu=self._cpu, config=config)
+        try:
+            return attach_perf_event(program, event, point.cookie)
+        finally:
+            os.close(event)  # the link holds it

@@ -1,0 +1,78 @@
+"""Traces a function of our own: whether counting works here, what it costs, and whether it does harm."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.errors import CannotTrace, UnsafeToTrace
+from stalltop.probes import layout
+from stalltop.probes.maps.slots import Slots
+from stalltop.probes.operations import Function
+from stalltop.probes.tracer.attach import Attachment, Point
+from stalltop.probes.tracer.calibration import Measured, OwnFunction
+
+OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
+"""The function that is called here. Its operation is above every real one."""
+_CALLS: Final = 4000
+_ROUNDS: Final = 3
+_THREAD_END_SECONDS: Final = 10.0
+"""How long the kernel may take to end a thread that has returned."""
+
+
+def calibrate(
+    attach: Callable[[str, Sequence[Point]], Attachment], slots: Slots, threads: NDArray[np.void]
+) -> float:
+    """What one counted call costs in its probes, ns.
+
+    ``attach`` puts the probes on points of a file, ``threads`` are the kernel's records of threads. Raises
+    CannotTrace where not every call is counted, UnsafeToTrace where a traced program is killed.
+    """
+    function = OwnFunction()
+    try:
+        bare = function.measure(_CALLS, _ROUNDS)
+        probes = attach(function.path, [Point(function.offset, OWN.id)])
+        if probes.failed:
+            raise CannotTrace(f"the kernel refused a probe: {probes.failed[0][1]}")
+        probed = function.measure(_CALLS, _ROUNDS)
+        child, signal_number = function.killed_in_sandbox()
+    finally:
+        function.close()
+    if signal_number:
+        raise UnsafeToTrace(
+            f"this kernel ({platform.release()}) kills sandboxed programs that are traced: "
+            "a return probe is a system call, which the seccomp filter of a container denies",
+            "boot a kernel with the fix (commit cf6cb56ef244): Linux 6.14, or a later update of this one",
+        )
+    _wait_for_end(probed, threads)
+    _compare({os.getpid(): probed.calls} | ({child: 1} if child else {}), slots)
+    return max(probed.ns - bare.ns, 0.0)
+
+
+def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
+    """The record goes with the thread: the slot returns with it, and no thread's record is ever lost."""
+    deadline = time.monotonic() + _THREAD_END_SECONDS
+    while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
+        if time.monotonic() > deadline:
+            raise CannotTrace("the kernel does not tell when threads end")
+        time.sleep(0.0005)
+
+
+def _compare(made: dict[int, int], slots: Slots) -> None:
+    """``made``: calls by process. Its slots are free again afterwards."""
+    counts = slots.read()
+    counted = dict.fromkeys(made, 0)
+    for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):
+        if key.operation != layout.HOST_GAP:
+            counted[key.tgid] = counted.get(key.tgid, 0) + calls
+    if counted != made or any(key.operation not in (OWN.operation, layout.HOST_GAP) for key in counts.keys):
+        told = f"{sum(made.values())} calls made, {sum(counted.values())} counted"
+        raise CannotTrace(f"counting does not work here: {told}")
+    for tgid in made:
+        slots.release(tgid)
