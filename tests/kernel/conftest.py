@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A machine that cannot trace says so itself; nowhere else is a test of this folder left out by that."""
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
-            if item.path.is_relative_to(Path(__file__).parent):
+            if item.path.is_relative_to(Path(__file__).resolve().parent):
                 item.add_marker(pytest.mark.skip(reason="STALLTOP_TESTS_WITHOUT_EBPF is set"))
 
 
@@ -99,7 +99,7 @@ DISK_FILE_BYTES = 32 << 20
 @pytest.fixture(scope="session")
 def disk_folder() -> Iterator[Path]:
     """A folder on a real disk."""
-    for place in (None, "/var/tmp", str(Path(__file__).parent)):
+    for place in (None, "/var/tmp", str(Path(__file__).resolve().parent)):
         with tempfile.TemporaryDirectory(dir=place, prefix="stalltop-test-") as name:
             device = os.stat(name).st_dev
             if Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").exists():

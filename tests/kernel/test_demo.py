@@ -29,7 +29,7 @@ from stalltop.probes.tenants.cgroups import membership
 from stalltop.probes.tenants.tenants import Tenants
 from tests.kernel.harness import Workplace, wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make cgroups")
 

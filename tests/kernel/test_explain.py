@@ -15,7 +15,7 @@ import pytest
 
 from stalltop.outputs.normals_file import normals_path, read_normals
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 TUI = (sys.executable, "-m", "stalltop")
 
 

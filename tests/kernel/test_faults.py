@@ -24,7 +24,7 @@ from tests.kernel.harness import wait_until
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine may need every attempt
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 CAUSES = ("cpu_contention", "cfs_throttling", "lock_contention", "loader_disk", "nccl_straggler")
 """Time that others take, that a limit takes, that who wakes takes, along a chain, and of ranks."""
 ATTEMPTS = 3

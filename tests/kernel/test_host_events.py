@@ -121,9 +121,12 @@ def test_every_byte_of_a_process_is_told(host: Host, disk_file: Path, what: str,
     assert moved == 200 * 64 * 1024
     # What starts the program may read too, before and after.
     assert moved <= sum(io.bytes for io in of_device) <= moved + before.get(device, 0) + 4 * MIB
-    assert sum(io.requests for io in of_device) >= 200
-    # It waits for every request by itself: all of them together took no longer than the whole.
-    assert 0 < sum(io.service_ns for io in of_device) <= took
+    requests = sum(io.requests for io in of_device)
+    assert requests >= 200
+    # It waits for every read by itself. Of a file that lies in pieces, each of a page at least, a read is
+    # several requests at the same time.
+    at_once = 1 if requests < 1.5 * 200 else 64 // 4
+    assert 0 < sum(io.service_ns for io in of_device) <= took * at_once
     assert 0 < max(io.max_ns for io in of_device) <= took
     assert f"{device >> 20}:{device & 0xFFFFF}" == disk_of(disk_file.parent)
 

@@ -224,7 +224,7 @@ def test_its_number_is_taken_by_another(workplace: Workplace, watched: Watched) 
 def test_its_first_thread_has_ended(workplace: Workplace, watched: Watched) -> None:
     """Such a process has no memory map of its own to look at, and looks dead at first sight."""
     program = workplace.folder / "leaderless"
-    source = Path(__file__).parent / "native" / "leaderless.c"
+    source = Path(__file__).resolve().parent / "native" / "leaderless.c"
     subprocess.run([*compiler(), "-o", program, source, "-lpthread", "-ldl"], check=True, timeout=60)
     with subprocess.Popen(
         [program, workplace.built.cudart, LAUNCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0

@@ -18,7 +18,7 @@ from tests.kernel.traced_program import (
     wait_until,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def inside(driver: Path) -> None:

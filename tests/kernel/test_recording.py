@@ -19,7 +19,7 @@ from stalltop.model.window import Window
 from stalltop.store.reading import Gone, Recorded, open_file
 from tests.kernel.harness import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 120.0
 """To compile, to attach, and to count the first call."""
 

@@ -21,7 +21,7 @@ from stalltop.outputs import figures
 from stalltop.store.reading import load, open_file
 from tests.kernel.harness import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_SECONDS = 120.0
 """For anything that is waited for: the first picture needs a compiler, eBPF and the tenants' start."""
 TITLE = re.compile(r"^ (containers|operations|processes)\b", re.MULTILINE)

@@ -18,7 +18,7 @@ from stalltop.demo.build import compiler
 from stalltop.probes.operations import Direction, Function, Object, Size, match
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, Point, SlotKey
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).resolve().parent / "native"
 DEADLINE_SECONDS = 60.0
 
 _SIMPLE = (

@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A machine that cannot load eBPF, which compiling needs, says so itself."""
     if os.environ.get("STALLTOP_TESTS_WITHOUT_EBPF") == "1":
         for item in items:
-            if item.path.is_relative_to(Path(__file__).parent):
+            if item.path.is_relative_to(Path(__file__).resolve().parent):
                 item.add_marker(pytest.mark.skip(reason="STALLTOP_TESTS_WITHOUT_EBPF is set"))
 
 

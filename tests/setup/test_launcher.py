@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Stands for /usr/bin/python3 and for the environment's own: makes "environments" that hold a copy of itself,
 # and writes down every use of pip and every start of the program.

@@ -24,7 +24,7 @@ from stalltop.serving.server import BrowserServer, ServeOptions
 from tests.tui.sources import Made, numbered
 
 DEADLINE = 90.0
-STANDIN = Path(__file__).parent / "standin_screen.py"
+STANDIN = Path(__file__).resolve().parent / "standin_screen.py"
 
 
 @dataclass

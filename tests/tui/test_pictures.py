@@ -10,7 +10,7 @@ import pytest
 
 from scripts.screenshots import PICTURES, Picture, draw
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 WORDS = {
     "demo": "bert-trainer",
     "operations": "cudaLaunchKernel",

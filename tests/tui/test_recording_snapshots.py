@@ -15,7 +15,7 @@ from tests.tui.recorded import OPTIONS, MemoryFile, opened
 from tests.tui.test_snapshots import FOLDER as SAVED
 from tests.tui.test_snapshots import SIZES, STATE, State, becomes, text
 
-FOLDER = Path(__file__).parent / "snapshots_recording"
+FOLDER = Path(__file__).resolve().parent / "snapshots_recording"
 START = 1_763_000_000.0
 """2025-11-13 02:13:20 UTC."""
 

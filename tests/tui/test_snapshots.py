@@ -23,7 +23,7 @@ from stalltop.tui.app import RunOptions
 from stalltop.tui.theme import NAMES
 from tests.tui.screen import Screen, running
 
-FOLDER = Path(__file__).parent / "snapshots"
+FOLDER = Path(__file__).resolve().parent / "snapshots"
 WRITE = os.environ.get("STALLTOP_SNAPSHOTS") == "write"
 STATE = "/tmp/stalltop-that-nobody-has"
 """A folder of the user that is the same everywhere. Only its name is shown; nothing is made in it."""

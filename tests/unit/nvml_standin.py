@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [ROOT / "demo/native" / name for name in ("nvml.c", "nvml_parts.c", "nvml_scenario.c")]
 # Run in a process of its own: the bindings load libnvidia-ml.so.1 once, by the loader's search path.
 BEGIN = """

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 OLD, NEW = 20.0, 10.0
 """What the bench of each revision finds, in ms, a little more in each round."""
 

@@ -21,7 +21,7 @@ from bench.terminal import OnTerminal
 from stalltop.demo.build import Built
 from stalltop.demo.scenario import Scenario
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = ROOT / "docs/performance.md"
 
 

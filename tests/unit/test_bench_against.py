@@ -29,7 +29,7 @@ from bench.table import Table
 from stalltop.model.errors import BadUsage, Told
 from tests.unit.other_revision import NEW, OLD, git, repository
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture

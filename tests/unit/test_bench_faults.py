@@ -26,7 +26,7 @@ from stalltop.model.evidence import BlockIo, Evidence, ProcessUse
 from stalltop.model.tenant import Tenant
 from tests.unit.windows import window
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs/faults.md"
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs/faults.md"
 NOT_INJECTED = {"gpu_bound", "gpu_not_given", "host_bound", "tracer", "unexplained_wait"}
 """No fault, never an alarm, no loss of time, or none that a suite on a small host can bring about without
 being one itself."""

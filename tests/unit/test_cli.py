@@ -15,7 +15,7 @@ from stalltop.tui.commands import query
 from stalltop.tui.config import AUTO, THEMES
 from stalltop.tui.theme import NAMES
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.parametrize(

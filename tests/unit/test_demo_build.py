@@ -256,7 +256,7 @@ def test_callers_end_with_whoever_started_them(built: Built, tmp_path: Path) -> 
     ended = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).resolve().parents[2],
         timeout=60,
         check=False,
         stdin=subprocess.DEVNULL,

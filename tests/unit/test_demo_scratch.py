@@ -10,7 +10,7 @@ import pytest
 
 from stalltop.demo.scratch import Scratch
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(

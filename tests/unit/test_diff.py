@@ -28,7 +28,7 @@ from tests.unit.known_calls import random_calls, windows_of, write_file
 from tests.unit.recordings import make_earlier, record
 from tests.unit.windows import Calls, key, window
 
-DOCS = Path(__file__).parents[2] / "docs" / "diff.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "diff.md"
 
 
 def of(

@@ -12,7 +12,7 @@ from bench.faults.command import parser as faults_parser
 from stalltop.tui import cli
 from stalltop.tui.commands.screen_options import FLAGS, add_screen_options
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *ROOT.glob("docs/*.md")])
 OTHERS = {

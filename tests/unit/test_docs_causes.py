@@ -11,7 +11,7 @@ from stalltop.diagnosis.causes import CAUSES, Cause
 from stalltop.diagnosis.host.waits import DESCRIBED
 from stalltop.model.chain import SEVERITIES
 
-_TEXT = (Path(__file__).parents[2] / "docs" / "causes.md").read_text(encoding="utf-8")
+_TEXT = (Path(__file__).resolve().parents[2] / "docs" / "causes.md").read_text(encoding="utf-8")
 _SECTIONS = {
     name: (title, text)
     for name, title, text in re.findall(r"^## (\w+): (.+)\n((?:(?!^#).*\n)+)", _TEXT, re.MULTILINE)

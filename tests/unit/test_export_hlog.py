@@ -28,7 +28,7 @@ from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows, window
 
 PERCENTS = (0.0, 1.0, 50.0, 90.0, 95.0, 99.0, 99.9, 100.0)
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "export.md"
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "export.md"
 
 
 def index(folder: Path) -> list[dict[str, str]]:

@@ -27,7 +27,7 @@ from tests.unit.random_windows import windows
 from tests.unit.test_output_tables import FORMULA
 from tests.unit.windows import window
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "export.md"
+DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "export.md"
 
 
 def csv_of(found: list[Window]) -> list[dict[str, str]]:

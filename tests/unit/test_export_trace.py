@@ -167,7 +167,7 @@ def test_calls_that_were_kept_are_slices_of_their_threads() -> None:
 
 
 def test_what_is_documented_is_what_is_written() -> None:
-    text = (Path(__file__).parent.parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parent.parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
     sample = text.partition("<!-- slice -->")[2].partition("<!-- /slice -->")[0].strip()
     shown = json.loads(sample.removeprefix("```json").removesuffix("```"))
     assert shown in trace_of([full_window()])["traceEvents"]

@@ -16,7 +16,7 @@ from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, window
 
-DOCS = Path(__file__).parents[2] / "docs" / "json.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SAMPLE = re.compile(r"(?<=```json\n).*?(?=```\n)", re.DOTALL)
 
 

@@ -31,7 +31,7 @@ from tests.unit.full_window import CHAINS, full_window
 from tests.unit.recordings import following, record
 from tests.unit.windows import Calls, key, window
 
-DOCS = Path(__file__).parents[2] / "docs" / "json.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 
 
 def text(one: Window, width: int = 100, *, unicode: bool = True) -> str:

@@ -26,7 +26,7 @@ from stalltop.tui.commands.tracing import diagnosed
 from stalltop.tui.normals import Kept, load
 from tests.unit.windows import Calls, key, window
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 PLAIN = {"columns": ["a"], "workloads": [["train é", 1, 2.5]]}
 
 

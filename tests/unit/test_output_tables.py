@@ -146,7 +146,7 @@ def test_a_report_has_all_rows_of_the_table_that_was_shown() -> None:
 
 
 def test_every_column_is_documented() -> None:
-    text = (Path(__file__).parent.parent.parent / "docs" / "saving.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parent.parent.parent / "docs" / "saving.md").read_text(encoding="utf-8")
     one = full_window()
     compared = replace(sheet(one, ("operation", "layer"), ""), compared_with=1.0)
     for head in csv_table(compared, one).splitlines()[0].split(","):

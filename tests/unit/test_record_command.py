@@ -32,7 +32,7 @@ from stalltop.tui.commands import record as command
 from stalltop.tui.commands.record import age, bounds, duration, recorded, size
 from tests.unit.recorded_windows import second
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "deploy" / "stalltop-record.service"
 DEADLINE = 90.0
 

@@ -39,7 +39,7 @@ def recorders() -> Iterator[tuple[IO[str], IO[str]]]:
     """What is written to it, and read from it: see ``record_until_killed``."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.unit.record_until_killed"],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

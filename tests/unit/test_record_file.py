@@ -131,7 +131,7 @@ def test_the_ages_are_those_that_are_documented() -> None:
         (10, 12 * 3_600.0),
         (60, float("inf")),
     ]
-    text = (Path(__file__).parents[2] / "docs" / "recordings.md").read_text()
+    text = (Path(__file__).resolve().parents[2] / "docs" / "recordings.md").read_text()
     for line in ("| to 1 h | 1 s |", "| to 12 h | 10 s |", "| older | 1 min |"):
         assert line in text
 
@@ -377,7 +377,7 @@ recording.close()
 def test_a_limit_on_the_size_of_files_is_a_bound(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(path)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
         timeout=110,

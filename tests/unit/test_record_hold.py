@@ -34,7 +34,7 @@ def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_pa
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).resolve().parents[2],
     ) as owner:
         assert owner.stdout is not None
         try:

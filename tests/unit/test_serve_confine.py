@@ -14,7 +14,7 @@ import pytest
 
 from stalltop.serving.confine import landlock_version
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 # Runs confined, tries each line, and prints which of them could be done.
 PROGRAM = """

@@ -144,7 +144,7 @@ def test_nothing_of_an_earlier_version_is_gone(version: int) -> None:
 
 @pytest.mark.parametrize("version", EARLIER)
 def test_an_earlier_version_is_as_it_was_released(version: int) -> None:
-    path = Path(__file__).parent / "files" / f"version-{version}.stalltop"
+    path = Path(__file__).resolve().parent / "files" / f"version-{version}.stalltop"
     with changing(path) as connection:
         found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     assert found == versions.tables(version)
@@ -167,7 +167,7 @@ def test_a_column_that_is_added_is_empty_in_rows_from_before(table: schema.Table
 
 def test_windows_without_anything_new_are_equal(tmp_path: Path) -> None:
     """What an earlier version had comes back to the last figure."""
-    now = load(Path(__file__).parent / "files" / "version-2.stalltop")
+    now = load(Path(__file__).resolve().parent / "files" / "version-2.stalltop")
     path = record(tmp_path / "r.stalltop", [now])
     make_earlier(path, 2)
     same_window(load(path), now)

@@ -19,7 +19,7 @@ from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
 from tests.unit.windows import same_window
 
-FILES = Path(__file__).parent / "files"
+FILES = Path(__file__).resolve().parent / "files"
 
 
 # ---- other versions
