@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # The one private environment of this checkout. Sourced by ./stalltop and ./run-tests; `root` is set by them.
 #
-# It need not see BCC: the distribution's own Python runs that, whichever runs the rest (probes/programs/bcc_interpreter.py).
+# It need not see BCC: the distribution's own Python runs that (probes/programs/bcc_interpreter.py).
 # It counts as ready when its stamp holds the expected words; the stamp is written last, so that a set-up that
 # was stopped anywhere is made anew by the next start.
 
@@ -53,7 +53,7 @@ choose_place() { # sets $venv: in the checkout where it can be written, else in 
 }
 
 wanted_stamp() { # what the stamp says when nothing is to be done: interpreter, place, dependencies, extras
-    printf '%s %s %s %s\n' "$(readlink -f "$python")" "$root" "$1" \
+    printf '%s %s %s %s\n' "$(readlink -f "$python")" "$root/src" "$1" \
         "$(sed -n '/^dependencies/,/^\[project.scripts\]/p' "$root/pyproject.toml" | cksum)"
 }
 
