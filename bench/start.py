@@ -51,11 +51,11 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
         print(f"start: round {number + 1} of {rounds}", file=sys.stderr)
         direct = _seconds([program.python, "-P", "-m", program.module, "--version"], program)
         added.append(_seconds([program.launcher, "--version"], program) - direct)
-        cache = folder / f"cache-{number}"
-        cache.mkdir(mode=0o700)
+        kept_files = folder / f"round-{number}"
+        kept_files.mkdir(mode=0o700)
         with DemoTenants("trio", built=built):
-            _start(program, cache, anew)
-            _start(program, cache, kept)
+            _start(program, kept_files, anew)
+            _start(program, kept_files, kept)
     table = Table(
         f"start: seconds, {rounds} rounds, median (middle half of the rounds), "
         "from the start of ./stalltop on a terminal of 120x40",
@@ -73,9 +73,10 @@ def run(built: Built, folder: Path, *, quick: bool, program: Program | None = No
     return [table]
 
 
-def _start(program: Program, cache: Path, waits: _Waits) -> None:
-    """Start, wait for data, and leave."""
-    with OnTerminal([program.launcher, "live"], {CACHE_VARIABLE: str(cache)}) as started:
+def _start(program: Program, kept_files: Path, waits: _Waits) -> None:
+    """Start, wait for data, and leave; ``kept_files`` holds what one start leaves for the next."""
+    environment = {CACHE_VARIABLE: str(kept_files), "XDG_STATE_HOME": str(kept_files)}
+    with OnTerminal([program.launcher, "live"], environment) as started:
         waits.screen.append(started.wait_for(_FIRST_SCREEN, drawn=True))
         waits.data.append(started.wait_for(_FIRST_DATA, drawn=True))
         time.sleep(1.0)  # leave in the middle of things

@@ -14,7 +14,8 @@ from stalltop.model.errors import BadUsage, Told, described
 from stalltop.model.evidence import Event
 from stalltop.model.window import Window
 from stalltop.store.clock_watch import ClockWatch, length_text
-from stalltop.store.recording import Bounds, Earlier, Recording
+from stalltop.store.bounds import Bounds
+from stalltop.store.recording import Earlier, Recording
 from stalltop.store.thinning import with_events
 from stalltop.store.trouble import Damaged, Unwritable, put_aside
 

@@ -21,6 +21,7 @@ from stalltop.model.evidence import Event
 from stalltop.model.packing import Peak
 from stalltop.model.window import Window
 from stalltop.store import schema
+from stalltop.store.bounds import Bounds
 from stalltop.store.clock_watch import length_text
 from stalltop.store.decoding import Decoder
 from stalltop.store.hold import Hold, reserve
@@ -30,13 +31,6 @@ from stalltop.store.thinning import TIERS, Kept, Kepts, Step, Tier, put_together
 from stalltop.store.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
 from stalltop.store.unreferred import forget
 from stalltop.store.writing import Writer, create
-
-DEFAULT_BYTES: Final = 1 << 30
-"""Size bound where none is given: 1 GiB, in which a week of 100 rows a second fits."""
-DEFAULT_SECONDS: Final = 14 * 86_400.0
-"""Age bound where none is given: 14 days."""
-LEAST_BYTES: Final = 4 << 20
-"""The smallest size bound: one that holds some minutes."""
 
 _MOST_SPARE: Final = 8 << 20
 _LEAST_SPARE: Final = 128 << 10
@@ -59,20 +53,6 @@ _MOST_DROPPED: Final = 60
 """Windows that are dropped at a time."""
 _MAGIC: Final = b"SQLite format 3\0"
 _ANOTHER: Final = "name another file with --to"
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a recording may take."""
-
-    bytes: int = DEFAULT_BYTES
-    """On the disk, with the files that SQLite keeps beside it."""
-    seconds: float = DEFAULT_SECONDS
-    """How old its oldest window may be."""
-
-    def __post_init__(self) -> None:
-        if self.bytes < LEAST_BYTES or self.seconds <= 0:
-            raise ValueError(f"at least {LEAST_BYTES} bytes and more than 0 seconds are needed")
 
 
 class Earlier(BadUsage):

@@ -13,7 +13,7 @@ from stalltop.model.window import Window
 
 if TYPE_CHECKING:
     from stalltop.store.recorder import Recorder, RecorderState
-    from stalltop.store.recording import Bounds
+    from stalltop.store.bounds import Bounds
 
 
 CLOSE_SECONDS = 5.0

@@ -6,7 +6,6 @@ nobody. Both daemons answer alike: https://docs.docker.com/reference/api/engine/
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import time
@@ -78,6 +77,8 @@ def asked(path: Path, address: str, uid: int | None = None) -> Any:
 
     With ``uid``, only a daemon of that user is asked: a link can lead to anybody's. Raises NoAnswer.
     """
+    import http.client  # dear, and only needed where a daemon is there
+
     try:
         answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
         answer.begin()

@@ -12,7 +12,8 @@ import pytest
 from stalltop.outputs.places import recording_path
 from stalltop.store.reading import open_file
 from stalltop.store.recorder import RecorderState
-from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.bounds import LEAST_BYTES, Bounds
+from stalltop.store.recording import Recording
 from stalltop.tui.app import RunOptions, StalltopApp
 from stalltop.tui.recorded_source import RecordedSource
 from stalltop.tui.status import LATE_WINDOWS, recording_text

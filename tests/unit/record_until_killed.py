@@ -11,7 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.bounds import LEAST_BYTES, Bounds
+from stalltop.store.recording import Recording
 from stalltop.store.thinning import Tier
 from tests.unit.recorded_windows import START, second
 

@@ -25,7 +25,8 @@ from stalltop.store import moments
 from stalltop.store import recording as recording_module
 from stalltop.store.hold import InUse
 from stalltop.store.reading import open_file
-from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.bounds import LEAST_BYTES, Bounds
+from stalltop.store.recording import Recording
 from stalltop.store.saving import dump, save
 from stalltop.store.thinning import TIERS, Tier
 from stalltop.store.trouble import Damaged, Unwritable, put_aside
@@ -362,7 +363,8 @@ def test_a_read_only_folder_is_told(path: Path) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from stalltop.store.recording import Recording, Bounds
+from stalltop.store.bounds import Bounds
+from stalltop.store.recording import Recording
 from tests.unit.recorded_windows import second
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
 recording = Recording(Path(sys.argv[1]), Bounds(1 << 30))

@@ -10,7 +10,8 @@ import numpy as np
 
 from bench.week import Host, lengths, make
 from stalltop.store.reading import open_file
-from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.bounds import LEAST_BYTES, Bounds
+from stalltop.store.recording import Recording
 from stalltop.store.thinning import LEFT_ALONE, TIERS, Tier
 
 END = 1_750_000_000.0

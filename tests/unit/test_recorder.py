@@ -20,7 +20,8 @@ from stalltop.store.clock_watch import Clocks, ClockWatch
 from stalltop.store.hold import InUse
 from stalltop.store.reading import open_file
 from stalltop.store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
-from stalltop.store.recording import LEAST_BYTES, Bounds, Recording
+from stalltop.store.bounds import LEAST_BYTES, Bounds
+from stalltop.store.recording import Recording
 from stalltop.store.trouble import Unwritable
 from tests.unit.recorded_windows import START, second
 from tests.unit.recordings import changing, make_earlier

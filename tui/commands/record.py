@@ -31,7 +31,7 @@ from stalltop.tui.interrupts import REQUESTS
 
 if TYPE_CHECKING:
     from stalltop.store.recorder import Recorder
-    from stalltop.store.recording import Bounds
+    from stalltop.store.bounds import Bounds
     from stalltop.tui.app import RunOptions
     from stalltop.tui.recorded_source import RecordedSource
 
@@ -45,7 +45,7 @@ _AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 def size(text: str) -> int:
     """An argparse type: a size in bytes, such as ``500M`` or ``1.5GiB``."""
-    from stalltop.store.recording import LEAST_BYTES
+    from stalltop.store.bounds import LEAST_BYTES
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     if found is None:
@@ -90,7 +90,7 @@ def add_bounds(parser: argparse._ActionsContainer) -> None:
 
 def bounds(options: argparse.Namespace) -> Bounds:
     """The bounds as the recorder takes them."""
-    from stalltop.store.recording import Bounds
+    from stalltop.store.bounds import Bounds
 
     return Bounds(int(options.max_size), float(options.max_age))
 
