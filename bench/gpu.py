@@ -20,8 +20,8 @@ from bench.gpu_loop import LAUNCHES
 from bench.spread import Spread, ratio
 from bench.table import Table
 from stalltop.demo.build import Built
+from stalltop.formats.text import call_costs
 from stalltop.model.errors import Told
-from stalltop.outputs import call_costs
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.readiness.surroundings import nvml_costs
 

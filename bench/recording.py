@@ -16,9 +16,9 @@ from bench.spread import Spread
 from bench.table import Table
 from bench.week import Host, make
 from stalltop.demo.build import Built
-from stalltop.store.reading import open_file
-from stalltop.store.bounds import DEFAULT_BYTES
-from stalltop.store.recording import Recording
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.bounds import DEFAULT_BYTES
+from stalltop.recordings.write.recording import Recording
 
 SUMMARY: Final = (
     "a recording of a week: its size, seconds to open it and for a query, and what a window costs"

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from bench.stock import StockApp
-from stalltop.model.device import Device, Devices, System
-from stalltop.model.hdr import COUNTERS, indices_of
-from stalltop.model.histograms import Histograms
+from stalltop.model.devices.device import Device, Devices, System
+from stalltop.model.histograms.hdr import COUNTERS, indices_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
 from stalltop.tui.app import RunOptions, run

@@ -8,10 +8,10 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable, Footer, ProgressBar, Static
 
-from stalltop.model.pivot import Dimension, Groups, pivot
+from stalltop.model.rows.pivot import Dimension, Groups, pivot
 from stalltop.model.source import Source
+from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.outputs import figures
 from stalltop.tui.collector import Collector, Tick
 
 COLUMNS: Final = ("calls/s", "p50", "p95", "p99", "max", "total", "share", "errors", "bytes/s", "calls")

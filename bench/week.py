@@ -16,15 +16,15 @@ import numpy as np
 
 from stalltop.model.calls import Calls, KeptCall
 from stalltop.model.chain import Chain, Fix, Link
-from stalltop.model.device import Device, DeviceProcess, Devices, System
+from stalltop.model.cuda_kernels import KernelCount, bucket_of
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, System
 from stalltop.model.evidence import Charge, Evidence, ProcessUse, TenantUse
-from stalltop.model.hdr import index_of
-from stalltop.model.histograms import Histograms
-from stalltop.model.kernels import KernelCount, bucket_of
+from stalltop.model.histograms.hdr import index_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
-from stalltop.store.thinning import MOST_CALLS, TIERS, Tier
-from stalltop.store.writing import Writer, create
+from stalltop.recordings.write.thinning import MOST_CALLS, TIERS, Tier
+from stalltop.recordings.write.writing import Writer, create
 
 HOST: Final = "gpu7"
 _PROCESSES: Final = 10

@@ -15,8 +15,8 @@ import numpy as np
 
 from stalltop.demo.build import Built
 from stalltop.demo.latencies import TABLE_VARIABLE
-from stalltop.model.hdr import COUNTERS
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS
+from stalltop.model.histograms.histograms import Histograms
 
 ANSWER_SECONDS = 60.0
 """How long a command may take unless its caller says otherwise."""

@@ -27,9 +27,9 @@ from typing import Any, get_args
 
 from stalltop.demo.cgroups import container_id, container_path
 from stalltop.demo.latencies import How, Latency, Shape
-from stalltop.model.device_label import parts_of
+from stalltop.model.devices.labels import parts_of
 from stalltop.model.errors import BadUsage
-from stalltop.probes.text import clean
+from stalltop.model.text.clean import clean
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 _NAME = re.compile(r"[A-Za-z_][\w-]*")

@@ -23,10 +23,10 @@ from stalltop.demo.simulated_activity import simulated_activity
 from stalltop.demo.simulated_calls import kept_calls
 from stalltop.demo.simulated_devices import allocations, simulated_devices
 from stalltop.demo.simulated_kernels import kernels_of
-from stalltop.model.device import System
-from stalltop.model.device_label import label_of
-from stalltop.model.hdr import COUNTERS, HIGHEST_NS
-from stalltop.model.histograms import Histograms
+from stalltop.model.devices.device import System
+from stalltop.model.devices.labels import label_of
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.activity import ToldActivity, told_activity
+from stalltop.model.devices.activity import ToldActivity, told_activity
 from stalltop.model.window import Rows
 from stalltop.probes.maps.activity import TICK_NS
 from stalltop.probes.operations import FUNCTIONS

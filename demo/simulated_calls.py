@@ -7,7 +7,7 @@ from typing import Final
 
 from stalltop.model.calls import Calls, KeptCall
 from stalltop.model.evidence import HOST_LAYER
-from stalltop.model.hdr import lowest_ns
+from stalltop.model.histograms.hdr import lowest_ns
 from stalltop.model.window import Rows
 
 SLOW_A_SECOND: Final = 14

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from stalltop.demo.simulated_host import Plot
-from stalltop.model.allocation import Allocation
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.tenant import Tenant
 
 _TOTAL_BYTES: Final = 80 << 30

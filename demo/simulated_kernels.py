@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.model.kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
+from stalltop.model.cuda_kernels import BUCKETS, KernelCount, bucket_highest_ns, bucket_lowest_ns
 from stalltop.model.window import Rows
 
 _COUNTERS_OF_BUCKET: Final = 32
-"""As ``model.kernels`` has it."""
+"""As ``model.cuda_kernels`` has it."""
 _TRAINER: Final = (
     (0.42, "gemm(float const*, float const*, float*, int, int, int)"),
     (0.21, "void nn::layer_norm<float>(float*, float const*, float const*, int)"),

@@ -15,7 +15,7 @@ from stalltop.diagnosis.series import Series
 from stalltop.diagnosis.suspicion import Rule, Suspicion
 from stalltop.diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
 from stalltop.model.chain import Chain, worst_first
-from stalltop.model.merging import merge
+from stalltop.model.merge.merging import merge
 from stalltop.model.window import RowKey, Window
 
 LOOK_SECONDS: Final = 3.0

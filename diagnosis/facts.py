@@ -19,7 +19,7 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.families import Family, kind_of
-from stalltop.model.pivot import PERCENTS, bounded
+from stalltop.model.rows.pivot import PERCENTS, bounded
 from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
 
 NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from stalltop.model.activity import DeviceActivity, DeviceOverlap, overlap
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overlap
 
 Signed = Annotated[int, "may be below zero"]
 """An integer that is no count."""

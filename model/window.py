@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.allocation import Allocation
 from stalltop.model.calls import Calls
-from stalltop.model.device import Devices, System
+from stalltop.model.cuda_kernels import KernelCount
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Devices, System
 from stalltop.model.evidence import HOST_LAYER, Evidence
-from stalltop.model.histograms import Histograms
-from stalltop.model.kernels import KernelCount
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class RowKey(NamedTuple):
     operation: str
     nested: bool = False
     device: str = ""
-    """Label of the device that the calls ran on (see ``model.device_label``), where that was measured; else
-    empty, and ``model.placing`` may know on which ones they can have run."""
+    """Label of the device that the calls ran on (see ``model.devices.labels``), where that was measured; else
+    empty, and ``model.devices.placing`` may know on which ones they can have run."""
 
     @property
     def outermost(self) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final, Protocol
 
-from stalltop.model.activity import MOST_TENANTS, ToldActivity, told_activity
-from stalltop.model.device_label import UNKNOWN
+from stalltop.model.devices.activity import MOST_TENANTS, ToldActivity, told_activity
+from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import Charge, Event, Evidence, ProcessUse, Rank, TenantUse
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS

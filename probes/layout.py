@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.model.hdr import COUNTERS
+from stalltop.model.histograms.hdr import COUNTERS
 
 SPLITS: Final = 10
 """Parts that the time of a call is split into."""
@@ -46,7 +46,7 @@ KERNELS: Final = 16384
 NAME_BYTES: Final = 256
 """Kept of a kernel's name, with the zero byte at its end."""
 BUCKETS: Final = 128
-"""Of a kernel's durations: those of ``model.kernels``, and four that are never reached."""
+"""Of a kernel's durations: those of ``model.cuda_kernels``, and four that are never reached."""
 NESTED: Final = 0x8000
 """Set in the operation of a call that was made inside another traced call of its thread."""
 DEVICE_SHIFT: Final = 16

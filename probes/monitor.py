@@ -13,14 +13,15 @@ from dataclasses import replace
 import numpy as np
 
 from stalltop.model.calls import Calls
-from stalltop.model.device import Devices
-from stalltop.model.device_label import UNKNOWN
+from stalltop.model.cuda_kernels import KernelCount, added_kernels
+from stalltop.model.devices.device import Devices
+from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.errors import CannotTrace
 from stalltop.model.evidence import HOST_LAYER, Evidence
-from stalltop.model.histograms import Histograms
-from stalltop.model.kernels import KernelCount, added_kernels
-from stalltop.model.merging import longest_ended
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.merge.merging import longest_ended
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.clean import clean
 from stalltop.model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.cuda_devices.owners import (
@@ -46,7 +47,6 @@ from stalltop.probes.options import MonitorOptions
 from stalltop.probes.symbols.cuda_kernel_names import KernelNames
 from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants, process_name
-from stalltop.probes.text import clean
 from stalltop.probes.told_calls import told_calls
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 

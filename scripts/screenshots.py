@@ -22,7 +22,7 @@ from stalltop.demo.simulated import SimulatedSource  # noqa: E402
 from stalltop.demo.simulated_host import EVERYTHING, PLOTS  # noqa: E402
 from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
 from stalltop.diagnosis.engine import Diagnosis  # noqa: E402
-from stalltop.model.sliding import Sliding  # noqa: E402
+from stalltop.model.merge.sliding import Sliding  # noqa: E402
 from stalltop.model.window import Window  # noqa: E402
 from stalltop.tui.app import RunOptions, StalltopApp  # noqa: E402
 

@@ -14,9 +14,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
-from stalltop.store import format_text  # noqa: E402
-from stalltop.store.query import text as query_text  # noqa: E402
-from stalltop.tui import config, filter_help, keys, page_keys  # noqa: E402
+from stalltop.recordings.file import format_text  # noqa: E402
+from stalltop.recordings.query import text as query_text  # noqa: E402
+from stalltop.tui import keys  # noqa: E402
+from stalltop.tui.pages import filter_help, page_keys  # noqa: E402
+from stalltop.tui.settings import settings as config  # noqa: E402
 
 
 def with_table(text: str, name: str, table: str) -> str:

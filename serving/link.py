@@ -1,7 +1,7 @@
 """Windows on their way to a screen in another process, through a socket.
 
-A frame is the length of what follows (4 bytes, big endian), then a window as ``outputs.saved`` writes it.
-Frames go one way only: a screen has nothing to tell.
+A frame is the length of what follows (4 bytes, big endian), then a window as
+``formats.documents.saved`` writes it. Frames go one way only: a screen has nothing to tell.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import select
 import socket
 import struct
 
+from stalltop.formats.documents.saved import MOST_BYTES, dump, parse
 from stalltop.model.errors import Told
-from stalltop.model.sliding import Sliding
+from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
-from stalltop.outputs.saved import MOST_BYTES, dump, parse
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32

@@ -247,4 +247,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def screen_command(flags: Sequence[str]) -> tuple[str, ...]:
     """The command of a screen's process, with the options of the command line that are for screens."""
-    return (sys.executable, "-P", "-m", "stalltop.tui.browser", *flags)
+    return (sys.executable, "-P", "-m", "stalltop.cli.browser", *flags)

@@ -23,25 +23,25 @@ from stalltop.model.chain import Chain
 from stalltop.model.errors import Told, described
 from stalltop.model.progress import Progress
 from stalltop.model.source import Source
+from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.tui.collector import Collector, Failed, Reader, Tick
-from stalltop.tui.config import Settings
-from stalltop.tui.follower import Follower
-from stalltop.tui.interrupts import INTERRUPTED
 from stalltop.tui.keys import bindings, choose, keymap
-from stalltop.tui.last_words import explain, print_last, print_saved
 from stalltop.tui.latest import Latest
-from stalltop.tui.lean_driver import LeanDriver
-from stalltop.tui.leaving import Leaving
-from stalltop.tui.moments import Asked, Picture
-from stalltop.tui.pages_screen import HelpScreen
+from stalltop.tui.main.screen import MainScreen
+from stalltop.tui.pages.screens import HelpScreen
 from stalltop.tui.palette import Palette
-from stalltop.tui.recorded_source import RecordedSource
-from stalltop.tui.recording import Recording
-from stalltop.tui.saving import Saved, Saving
-from stalltop.tui.screens import MainScreen
-from stalltop.tui.streams import drop_output
-from stalltop.tui.terminal import require_screen, speaks_unicode
-from stalltop.tui.theme import LETTERED, NAMES, THEMES, chosen
+from stalltop.tui.past.follower import Follower
+from stalltop.tui.past.moments import Asked, Picture
+from stalltop.tui.saving.saving import Saved, Saving
+from stalltop.tui.settings.settings import Settings
+from stalltop.tui.settings.theme import LETTERED, NAMES, THEMES, chosen
+from stalltop.tui.terminal.abilities import require_screen, speaks_unicode
+from stalltop.tui.terminal.interrupts import INTERRUPTED
+from stalltop.tui.terminal.last_words import explain, print_last, print_saved
+from stalltop.tui.terminal.lean_driver import LeanDriver
+from stalltop.tui.terminal.leaving import Leaving
+from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.strips import printable
 

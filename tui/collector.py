@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from stalltop.model.history import DEFAULT_BYTES, History, latest
-from stalltop.model.packing import Packed
-from stalltop.model.sliding import Sliding
+from stalltop.model.merge.history import DEFAULT_BYTES, History, latest
+from stalltop.model.merge.packing import Packed
+from stalltop.model.merge.sliding import Sliding
 from stalltop.model.source import Source
 from stalltop.model.window import Window
-from stalltop.tui.kept import InMemory, Kept, Stale, never
+from stalltop.recordings.past.kept import InMemory, Kept, Stale, never
 
 FIRST_SECONDS = (0.1, 0.4)
 """Between the first reads."""

@@ -22,10 +22,10 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
 
-from stalltop.tui.config import LENGTHS
 from stalltop.tui.keys import BY_ID, printed
-from stalltop.tui.status import length_text
-from stalltop.tui.theme import NAMES
+from stalltop.tui.main.status import length_text
+from stalltop.tui.settings.settings import LENGTHS
+from stalltop.tui.settings.theme import NAMES
 
 LONGEST = 60
 """Characters that may be typed. Textual begins a search with each and waits for none: a text that is pasted

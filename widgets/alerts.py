@@ -14,7 +14,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.outputs.figures import fit, middle
+from stalltop.model.text.figures import fit, middle
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of

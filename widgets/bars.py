@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from stalltop.model.device import System
-from stalltop.outputs import figures
+from stalltop.model.devices.device import System
+from stalltop.model.text import figures
 from stalltop.widgets.bar import bar
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette

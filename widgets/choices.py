@@ -10,7 +10,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.outputs.figures import fit, printable
+from stalltop.model.text.figures import fit, printable
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, strip_of

@@ -8,9 +8,9 @@ from typing import Final
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from stalltop.model.device import Device, Devices
-from stalltop.model.ways import Way, unlisted, unnamed, users_of, way_of
-from stalltop.outputs import figures
+from stalltop.model.devices.device import Device, Devices
+from stalltop.model.devices.ways import Way, unlisted, unnamed, users_of, way_of
+from stalltop.model.text import figures
 from stalltop.widgets.bar import bar
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette

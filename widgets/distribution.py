@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.hdr import highest_ns, lowest_ns
-from stalltop.model.histograms import Histograms
-from stalltop.model.pivot import PERCENTS, bounded
-from stalltop.outputs import figures
+from stalltop.model.histograms.hdr import highest_ns, lowest_ns
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.rows.pivot import PERCENTS, bounded
+from stalltop.model.text import figures
 
 Line = tuple[tuple[str, str], ...]
 """(text, role) from left to right."""

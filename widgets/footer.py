@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.strip import Strip
 
-from stalltop.outputs.figures import fit
+from stalltop.model.text.figures import fit
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of

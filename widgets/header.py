@@ -8,7 +8,7 @@ from typing import Literal
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from stalltop.outputs import figures
+from stalltop.model.text import figures
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from stalltop.outputs.figures import fit
+from stalltop.model.text.figures import fit
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, printable, strip_of

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from stalltop.outputs.figures import printable as printable
+from stalltop.model.text.figures import printable as printable
 
 Part = tuple[str, Style | None]
 """A piece of a line: its text and style (None: the widget's own)."""

@@ -11,7 +11,8 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from stalltop.outputs import figures
+from stalltop.model.text import figures
+from stalltop.model.window_times import WindowTimes
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import Palette
 from stalltop.widgets.strips import Part, strip_of
@@ -27,21 +28,6 @@ _LABEL = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
-    """Windows of the past, oldest first; all arrays have shape (n,)."""
-
-    start: NDArray[np.float64]
-    """Unix time, seconds."""
-    end: NDArray[np.float64]
-    lost_ms_per_s: NDArray[np.float64]
-    """NaN where it cannot be read."""
-    worst: NDArray[np.int64]
-    """Index of the worst severity that was open; beyond the last one where none was."""
-    began: NDArray[np.int64]
-    """The same of what began within."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Timespan:
     """What the line shows."""
 
@@ -49,7 +35,7 @@ class Timespan:
     """Unix time of its right end: now."""
     seconds: float
     """How far back its left end is."""
-    past: Stretch
+    past: WindowTimes
     shown: float | None
     """The moment that is looked at, Unix time; None: now."""
     mark: float | None
@@ -91,7 +77,7 @@ class Scale:
         """Unix time of the middle of a cell."""
         return (self._first + cell + 0.5) * self.seconds
 
-    def fill(self, past: Stretch, none: int) -> Cells:
+    def fill(self, past: WindowTimes, none: int) -> Cells:
         """The worst of ``past`` in each cell; ``none`` stands for no severity."""
         height = np.full(self.cells, -1, np.int64)
         worst, began = np.full(self.cells, none, np.int64), np.full(self.cells, none, np.int64)

@@ -7,7 +7,7 @@ from typing import Final
 
 from stalltop.demo.build import Built
 from stalltop.demo.node import NVML_VARIABLE
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
 
 _GIB: Final = 1 << 30
 _HEALTHY: Final = {

@@ -11,8 +11,8 @@ from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
+from stalltop.model.devices.sharing import Sharer, Sharing, sharings
 from stalltop.model.families import Family
-from stalltop.model.sharing import Sharer, Sharing, sharings
 
 BOUND_SHARE: Final = 0.5
 """Part of the calling threads' time that they wait for the device."""

@@ -11,7 +11,7 @@ from stalltop.diagnosis.gpu.device_faults import WORKING_PERCENT, name_of, slowe
 from stalltop.diagnosis.gpu.usage import SECOND_NS, Usage, figure
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
-from stalltop.model.device import Device
+from stalltop.model.devices.device import Device
 
 HELD: Final = 0.1
 """Part of the time that clocks are held down before it counts: shorter touches of a limit are usual."""

@@ -11,7 +11,7 @@ from stalltop.diagnosis.gpu.usage import NO_CALLS, SECOND_NS, Calls, Usage, figu
 from stalltop.diagnosis.gpu.xids import meaning_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
-from stalltop.model.device import Device
+from stalltop.model.devices.device import Device
 
 WORKING_PERCENT: Final = 20.0
 """Utilisation from which on a device is not idle: idle ones lower clocks and link by themselves."""

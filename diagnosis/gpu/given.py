@@ -9,7 +9,7 @@ from stalltop.diagnosis.gpu.usage import Usage, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
-from stalltop.model.sharing import Sharer, Sharing, sharings
+from stalltop.model.devices.sharing import Sharer, Sharing, sharings
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:

@@ -9,7 +9,7 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure, size
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
-from stalltop.model.device import Device
+from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
 
 LEAST_PER_S: Final = 4

@@ -11,10 +11,10 @@ from stalltop.diagnosis.gpu.usage import Calls, Usage, duration, figure
 from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
-from stalltop.model.device import Device, MigInstance
+from stalltop.model.devices.device import Device, MigInstance
+from stalltop.model.devices.placing import processes_on
+from stalltop.model.devices.ways import way_of
 from stalltop.model.families import WAITING_PARTS, Family
-from stalltop.model.placing import processes_on
-from stalltop.model.ways import way_of
 
 LONGER: Final = 1.5
 """What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ

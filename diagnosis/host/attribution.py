@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from stalltop.diagnosis.facts import Facts, Row
 from stalltop.diagnosis.host import block, memory, processors
 from stalltop.diagnosis.host.sockets import loses_segments
-from stalltop.model.device_label import UNKNOWN
+from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.families import Family, kind_of
 from stalltop.model.window import RowKey

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from stalltop.model.device import DeviceProcess, Devices
+from stalltop.model.devices.device import DeviceProcess, Devices
 from stalltop.model.window import Missing
 from stalltop.probes.tenants.host_files import sees_host_pids
 

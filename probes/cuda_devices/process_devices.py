@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from stalltop.model.device import Devices
-from stalltop.model.device_label import UNKNOWN, gpu_of
+from stalltop.model.devices.device import Devices
+from stalltop.model.devices.labels import UNKNOWN, gpu_of
 from stalltop.probes.cuda_devices.process_sight import Program, Sight, Sights, Unseen
 from stalltop.probes.cuda_devices.visible_devices import Gpu, Labels, gpus_of, uuids_by_label, visible_devices
 from stalltop.probes.layout import UNKNOWN_DEVICE

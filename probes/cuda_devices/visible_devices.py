@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from stalltop.model.device import Device
-from stalltop.model.device_label import parts_of
+from stalltop.model.devices.device import Device
+from stalltop.model.devices.labels import parts_of
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 ORDER: Final = "CUDA_DEVICE_ORDER"
@@ -21,7 +21,7 @@ STEP_GPUS: Final = "SLURM_STEP_GPUS"
 JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
-"""Labels of devices (``model.device_label``) by ordinal; empty where one is not known."""
+"""Labels of devices (``model.devices.labels``) by ordinal; empty where one is not known."""
 
 
 class MigDevice(NamedTuple):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from stalltop.model.evidence import BlockIo
+from stalltop.model.text.clean import clean
 from stalltop.probes.host.cgroup_pressure import Pressed, Pressures
 from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
-from stalltop.probes.text import clean
 
 MOST_PROCESSES: Final = 64
 """Records told by process, those that took longest; the rest is told by device alone."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.host.cgroup_files import READERS, Directory, Hierarchy, IoLimit
 from stalltop.probes.tenants.cgroups import UNIFIED, mounts
-from stalltop.probes.text import clean
 
 LOOK_AGAIN: Final = 5
 """After so many looks, where a process is is read anew: it may have been moved."""

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.errors import CannotTrace
+from stalltop.model.text.clean import clean
 from stalltop.probes.host.parts import BLOCK_CGROUP, PARTS, Part
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, get, take_all
 from stalltop.probes.programs.compiled import RAW_TRACEPOINT
 from stalltop.probes.programs.loading import load_prepared, pid_namespace
 from stalltop.probes.programs.recipes import Recipe, source_text
 from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes
-from stalltop.probes.text import clean
 from stalltop.probes.tracer.attach import close_together
 
 _DROPPED: Final = "dropped"

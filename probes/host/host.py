@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import psutil
 
-from stalltop.model.device import System
+from stalltop.model.devices.device import System
 from stalltop.probes.host.clock import clock_error_ns
 from stalltop.probes.host.pressure_stall import HostPressure
 

@@ -27,8 +27,8 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.unix_socket import connected
-from stalltop.probes.text import clean
 
 _PREFIX: Final = struct.Struct(">BI")
 """Whether the message is compressed, and its length."""

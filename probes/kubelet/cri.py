@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet.call import CallFailed, call
 from stalltop.probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
 from stalltop.probes.kubelet.protobuf import messages, number, text
 from stalltop.probes.tenants.unix_socket import why_no_socket
-from stalltop.probes.text import clean
 
 SOCKETS: Final = (
     ("containerd", "run/containerd/containerd.sock"),

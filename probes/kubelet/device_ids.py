@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from stalltop.model.allocation import Allocation
-from stalltop.model.device import Device, Devices
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, Devices
 
 _REPLICA: Final = re.compile(r"(?P<device>.+?)(?:::|/vgpu)(?P<replica>\d+)")
 """One of several that share a device: ``GPU-…::2`` of NVIDIA's plugin, ``nvidia0/vgpu2`` of GKE's."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.model.tenant import Tenant
 from stalltop.probes.kubelet.pod import Pod, PodContainer
 from stalltop.probes.tenants.patterns import SHORT_ID, USERS

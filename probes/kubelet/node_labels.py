@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.names import read_regular
-from stalltop.probes.text import clean
 
 FILE: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
 """Below the root of the host's files: ``nvidia.com/…=…`` a line."""

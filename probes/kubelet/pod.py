@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet.protobuf import messages, text
 from stalltop.probes.tenants.labels import Labels, bounded
-from stalltop.probes.text import clean
 
 MOST_BYTES: Final = 32 << 20
 """Largest answer about pods: some tens of KiB each, a few hundred pods."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet.call import CallFailed, call
 from stalltop.probes.kubelet.folder import SOCKET, kubelet_folder
 from stalltop.probes.kubelet.pod import object_name

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet import cri, pods_api
 from stalltop.probes.kubelet.call import CallFailed
 from stalltop.probes.kubelet.folder import PODS, kubelet_folder
 from stalltop.probes.kubelet.pod import Pod, PodContainer
-from stalltop.probes.text import clean
 
 LOGS: Final = "var/log/pods"
 LINKS: Final = "var/log/containers"

@@ -10,11 +10,11 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from stalltop.probes.kubelet.pod import MOST_BYTES, MOST_PODS, Pod, PodContainer, kept_labels, object_name
 from stalltop.probes.kubelet.protobuf import messages, text
 from stalltop.probes.tenants.unix_socket import why_no_socket
-from stalltop.probes.text import clean
 
 SOCKET: Final = "pods-api/pods-api.sock"
 """In the kubelet's folder."""

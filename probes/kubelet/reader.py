@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.kubelet.folder import is_node, kubelet_folder
 from stalltop.probes.kubelet.joining import Binder, Known, is_scheduled, known, with_pod, with_tenants
-from stalltop.probes.text import clean
 
 if TYPE_CHECKING:
     from stalltop.probes.kubelet.pods import PodReader, Pods

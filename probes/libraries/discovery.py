@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.model.window import Library, Missing
 from stalltop.probes.libraries.file_identity import FileIdentity
 from stalltop.probes.libraries.probed_file import Attach, ProbedFile, Version
@@ -21,7 +22,6 @@ from stalltop.probes.libraries.processes import Processes
 from stalltop.probes.libraries.static_runtime import has_static_runtime
 from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
-from stalltop.probes.text import clean
 
 LINGER_SECONDS: Final = 5.0
 """How long a file keeps its probes when nobody uses it. They hold its file system, and break programs that

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from stalltop.model.errors import Told, described
+from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.libraries.elf import Unreadable, read_image
 from stalltop.probes.libraries.file_identity import FileIdentity
 from stalltop.probes.libraries.placement import Place, places
 from stalltop.probes.process_maps import Mapping
-from stalltop.probes.text import clean
 from stalltop.probes.tracer.attach import Point
 
 

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.hdr import COUNTERS, lowest_ns
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, lowest_ns
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, KEPT_CALL, NESTED, Why
 from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.maps.slots import split_up

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.histograms import Histograms
-from stalltop.model.kernels import BUCKETS as KNOWN_BUCKETS
-from stalltop.model.kernels import bucket_highest_ns, bucket_lowest_ns
+from stalltop.model.cuda_kernels import BUCKETS as KNOWN_BUCKETS
+from stalltop.model.cuda_kernels import bucket_highest_ns, bucket_lowest_ns
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.probes.layout import (
     BUCKETS,
     DEVICE_SHIFT,
@@ -57,7 +57,7 @@ class RawKernel(NamedTuple):
     total_ns: int
     max_ns: int
     buckets: tuple[tuple[int, int], ...]
-    """As in ``model.kernels.KernelCount``."""
+    """As in ``model.cuda_kernels.KernelCount``."""
 
 
 class Kernels:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.model.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_OF_INDEX, lowest_ns
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import U64
 from stalltop.probes.layout import DEVICE_SHIFT, HOST_GAP, HOST_WORK, NESTED, SPLITS
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stalltop.model.call_cost import CallCost
-from stalltop.probes.text import clean
+from stalltop.model.text.clean import clean
 
 LATEST: Final = 256
 """Durations that are kept of each function."""

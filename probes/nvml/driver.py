@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.device import Device
+from stalltop.model.devices.device import Device
+from stalltop.model.text.clean import clean
 from stalltop.probes.nvml.asking import Asking, GpuGone, NoAnswer, NvmlUnavailable
 from stalltop.probes.nvml.events import XidWatch
 from stalltop.probes.nvml.gpu import Gpu
-from stalltop.probes.text import clean
 
 MOST_GPUS: Final = 256
 """No more than this are looked at, whatever the driver says."""

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from stalltop.model.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
+from stalltop.model.devices.device import DEVICE_COUNTERS, Device, DeviceProcess, MigInstance
+from stalltop.model.text.clean import clean
 from stalltop.probes.nvml import mig as nvml_mig
 from stalltop.probes.nvml.asking import Asking, NoAnswer, slowed
 from stalltop.probes.nvml.gpm import METRICS, Gpm
 from stalltop.probes.nvml.processes import LISTS, Samples, listed, together
 from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
-from stalltop.probes.text import clean
 
 AGED_SECONDS: Final = 3.0
 """Figures older than this, and than the rhythm of their reading, are told with their age."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from stalltop.model.device import DeviceProcess, MigInstance
+from stalltop.model.devices.device import DeviceProcess, MigInstance
+from stalltop.model.text.clean import clean
 from stalltop.probes.nvml.asking import Asking, NoAnswer
 from stalltop.probes.nvml.processes import listed, together
 from stalltop.probes.nvml.questions import memory
-from stalltop.probes.text import clean
 
 T = TypeVar("T")
 

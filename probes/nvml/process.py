@@ -22,9 +22,9 @@ import sys
 import time
 from typing import Any, BinaryIO, Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.nvml.asking import NvmlUnavailable
 from stalltop.probes.nvml.driver import Nvml
-from stalltop.probes.text import clean
 
 RETRY_SECONDS: Final = 15.0
 """How often a driver that was not there is looked for again."""

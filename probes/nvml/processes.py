@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from stalltop.model.device import DeviceProcess
+from stalltop.model.devices.device import DeviceProcess
 from stalltop.probes.nvml.asking import Asking, NoAnswer
 from stalltop.probes.nvml.questions import NOT_GIVEN
 

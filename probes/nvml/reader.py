@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.device import DEVICE_COUNTERS, Device, Devices
+from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices
 from stalltop.probes.nvml.link import NO_LIBRARY, Link, library_there
 
 PATIENCE_SECONDS: Final = 0.3

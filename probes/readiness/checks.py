@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 
 from stalltop.model.errors import CannotTrace
 from stalltop.model.finding import Finding, can_trace
+from stalltop.model.text.clean import clean
 from stalltop.probes.programs.bcc_interpreter import INSTALL_BCC
 from stalltop.probes.readiness.surroundings import Surroundings
 from stalltop.probes.readiness.tenants import allocations, pods, runtimes
 from stalltop.probes.tenants.cgroups import layout
-from stalltop.probes.text import clean
 
 OLDEST_KERNEL = (5, 15)
 """The first kernel with attach cookies for uprobes."""

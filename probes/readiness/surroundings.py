@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
+from stalltop.model.text.clean import clean
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.precompile import is_kept
 from stalltop.probes.programs.bcc_interpreter import bcc_version
 from stalltop.probes.tenants.host_files import host_files
-from stalltop.probes.text import clean
 
 CUDA_SCAN_SECONDS = 2.0
 """How long the look for CUDA libraries in processes may take."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from stalltop.model.finding import Finding
+from stalltop.model.text.clean import clean
 from stalltop.probes.kubelet import pod_resources
 from stalltop.probes.kubelet.folder import FOLDER, FOLDERS, PODS, SOCKET, is_node
 from stalltop.probes.kubelet.node_labels import node_labels, sharing
@@ -13,7 +14,6 @@ from stalltop.probes.readiness.surroundings import Surroundings
 from stalltop.probes.tenants.container_sockets import NoAnswer, asked
 from stalltop.probes.tenants.host_files import VARIABLE
 from stalltop.probes.tenants.unix_socket import why_no_socket
-from stalltop.probes.text import clean
 
 
 class Runtime(NamedTuple):

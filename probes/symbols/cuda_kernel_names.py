@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from stalltop.model.text.clean import ELLIPSIS, clean
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.operations import RUNTIME, operation
 from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangle import demangled
-from stalltop.probes.text import ELLIPSIS, clean
 
 MOST_NAME_BYTES: Final = 4096
 """Read of a name, mangled; longer ones are cut."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.labels import Labels, bounded
-from stalltop.probes.text import clean
 
 MOST_BYTES: Final = 1 << 18
 """How much of an environment is read."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from stalltop.model.tenant import MOST_LABELS
-from stalltop.probes.text import clean
+from stalltop.model.text.clean import clean
 
 Labels = tuple[tuple[str, str], ...]
 _OF_MACHINERY: Final = ("io.kubernetes.", "annotation.", "org.opencontainers.image.", "io.buildah.")

@@ -22,9 +22,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
-from stalltop.probes.text import clean
 
 MAX_BYTES = 8 << 20
 """State files larger than this are not read, and no more than this is kept of all that were."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from stalltop.model.tenant import Kind
-from stalltop.probes.text import clean
+from stalltop.model.text.clean import clean
 
 SHORT_ID = 12
 """Characters of a container's id that people are shown, as in ``docker ps``."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.clean import clean
 from stalltop.model.window import Missing
 from stalltop.probes.aside import Aside
 from stalltop.probes.tenants.cgroups import CgroupTree, layout, membership
 from stalltop.probes.tenants.jobs import Job, job_of, may_hold_jobs
 from stalltop.probes.tenants.name_lookups import LookUp, NameLookUps
 from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
-from stalltop.probes.text import clean
 
 ROOT_CGROUP_ID = 1
 """Inode of the root of the v2 hierarchy: says nothing about who it is."""

@@ -7,6 +7,6 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     # Until a command runs there is nothing to put in order: Ctrl-C ends the program without a word.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from stalltop.tui.cli import main
+from stalltop.cli.main import main
 
 sys.exit(main())

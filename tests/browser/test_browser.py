@@ -11,7 +11,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from stalltop.store.reading import load
+from stalltop.recordings.read.reading import load
 from tests.browser.chromium import DEADLINE, PROGRAM, Page, browsing
 from tests.tui.browsers import serving
 

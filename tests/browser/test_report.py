@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.outputs.export import report
+from stalltop.formats.html import report
 from tests.browser.chromium import PROGRAM, Page, browsing
 from tests.unit.exported import lying, several
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stalltop.model.device import Device
+from stalltop.model.devices.device import Device
 
 _KIB, _MIB = 1 << 10, 1 << 20
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from stalltop.outputs.call_costs import text
+from stalltop.formats.text.call_costs import text
 from stalltop.probes.nvml.reader import DeviceReader
 from stalltop.probes.readiness.surroundings import nvml_costs
 from tests.gpu import smi

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stalltop.model.hdr import HIGHEST_NS
+from stalltop.model.histograms.hdr import HIGHEST_NS
 from tests.kernel.conftest import Traced
 from tests.kernel.traced_program import (
     OPERATION,

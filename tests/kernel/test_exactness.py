@@ -12,7 +12,7 @@ import pytest
 from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import UNCOUNTED, RowKey, Window
 from stalltop.probes import monitor as monitor_module
 from stalltop.probes.monitor import Monitor

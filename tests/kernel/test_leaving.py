@@ -119,7 +119,7 @@ def breaking(place: str, name: str, sign: Path, action: str) -> tuple[str, ...]:
     code = f"""
 import os, sys, threading
 from {place} import {name.partition(".")[0]}
-from stalltop.tui.cli import main
+from stalltop.cli.main import main
 real = {name}
 def broken(*arguments, **named):
     if os.path.exists({str(sign)!r}):
@@ -136,7 +136,7 @@ sys.exit(main())
     [
         ("stalltop.probes.monitor", "Monitor.read"),
         ("stalltop.probes.libraries.discovery", "Libraries.update"),
-        ("stalltop.tui.screens", "MainScreen.take"),
+        ("stalltop.tui.main.screen", "MainScreen.take"),
     ],
     ids=["reading", "discovery", "screen"],
 )

@@ -12,8 +12,8 @@ from stalltop.demo.caller import Caller, Made
 from stalltop.demo.latencies import Latency
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes.monitor import Monitor
-from stalltop.store.query.ask import answer
-from stalltop.store.reading import open_file
+from stalltop.recordings.query.ask import answer
+from stalltop.recordings.read.reading import open_file
 from tests.kernel.harness import Workplace, wait_until
 from tests.kernel.test_kernel_names import ATTENTION, GEMM
 from tests.unit.known_calls import write_file

@@ -16,7 +16,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.tenants import DemoTenants
 from stalltop.model.window import Window
-from stalltop.store.reading import Gone, Recorded, open_file
+from stalltop.recordings.read.reading import Gone, Recorded, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import Told
-from stalltop.outputs import figures
-from stalltop.store.reading import load, open_file
+from stalltop.model.text import figures
+from stalltop.recordings.read.reading import load, open_file
 from tests.kernel.harness import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,10 +18,10 @@ from stalltop.demo.cgroups import pod_uid
 from stalltop.demo.scenario import Scenario, load_scenario, parse_scenario
 from stalltop.demo.source import TracedTenants
 from stalltop.demo.tenants import DemoTenants
-from stalltop.model.sharing import Sharing, sharings
+from stalltop.formats.text import sharing_text
+from stalltop.model.devices.sharing import Sharing, sharings
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
-from stalltop.outputs import sharing_text
 from tests.kernel.harness import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make cgroups")

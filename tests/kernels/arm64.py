@@ -48,7 +48,7 @@ def import_path(tree: Path) -> list[str]:
     (library,) = (path for path in (tree / "usr/lib").glob("python3.*"))
     own = f"/usr/lib/{library.name}"
     others = [place for place in sys.path if place.endswith(("site-packages", "dist-packages"))]
-    return [str(ROOT), own, f"{own}/lib-dynload", "/usr/lib/python3/dist-packages", *others]
+    return [str(ROOT / "src"), own, f"{own}/lib-dynload", "/usr/lib/python3/dist-packages", *others]
 
 
 def tree() -> Path:

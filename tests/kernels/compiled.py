@@ -40,7 +40,7 @@ class Compiler:
     def compile(self, folder: Path) -> Path:
         """Compile every variant of the programs; gives the folder with them, below ``folder``."""
         made = folder / self.name
-        made.mkdir(mode=0o700)
+        made.mkdir(mode=0o700, exist_ok=True)
         command = [sys.executable, "-m", _COMPILE]
         if self.tree is not None:
             command = [*_in_tree(self.tree, made), "python3", "-m", _COMPILE]
@@ -77,7 +77,7 @@ def _in_tree(tree: Path, made: Path) -> list[str]:
         mount --rbind /sys "$tree/sys"
         mount --bind "$root" "$tree$root"
         mount --bind "$made" "$tree$made"
-        exec chroot "$tree" sh -c 'cd "$0" && exec "$@"' "$root" "$@"
+        exec chroot "$tree" sh -c 'cd "$0/src" && exec "$@"' "$root" "$@"
     """
     return ["unshare", "--mount", "sh", "-euc", script, "sh", str(tree), str(ROOT), str(made)]
 

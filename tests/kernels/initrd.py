@@ -37,7 +37,7 @@ _LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)")
 
 def import_path() -> list[str]:
     """Where the guest's Python imports from: what this one does, without the folder of a script."""
-    return [str(ROOT), *(place for place in sys.path if place and Path(place).is_absolute())]
+    return [str(ROOT / "src"), *(place for place in sys.path if place and Path(place).is_absolute())]
 
 
 def imported_files(modules: Iterable[str]) -> list[Path]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 SAID = (
-    "stalltop.tui.main_view.SAID_SECONDS",
-    "stalltop.tui.main_view.OFFER_SECONDS",
-    "stalltop.tui.live_page.SAID_SECONDS",
-    "stalltop.tui.actions_save.READ_SECONDS",
+    "stalltop.tui.main.main_view.SAID_SECONDS",
+    "stalltop.tui.main.main_view.OFFER_SECONDS",
+    "stalltop.tui.pages.live.SAID_SECONDS",
+    "stalltop.tui.main.actions_save.READ_SECONDS",
 )
 """How long the screen says what was done."""
 
@@ -23,7 +23,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
     # Sources wait for the tests; on a slow machine that is no silence that the header should tell of.
-    monkeypatch.setattr("stalltop.tui.status.QUIET_SECONDS", 90.0)
+    monkeypatch.setattr("stalltop.tui.main.status.QUIET_SECONDS", 90.0)
     # What the screen says stays until it says something else: a slow machine sees it too.
     for said in SAID:
         monkeypatch.setattr(said, 3600.0)

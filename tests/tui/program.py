@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import cast
 
 from stalltop.demo.simulated import SimulatedSource
-from stalltop.model.device import System
+from stalltop.model.devices.device import System
 from stalltop.model.errors import CannotTrace, Told
 from stalltop.model.source import Source
 from stalltop.model.window import Window

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stalltop.model.errors import Told
-from stalltop.model.packing import Peak
+from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
-from stalltop.store.reading import Gone, Moments
+from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.read.reading import Gone, Moments
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.recording import Recording
 from tests.tui.screen import Screen
 from tests.tui.sources import Fed
 
 
 @dataclass
 class MemoryFile:
-    """What ``store.reading`` gives of a file, of windows in memory."""
+    """What ``recordings.read.reading`` gives of a file, of windows in memory."""
 
     windows: dict[int, Window] = field(default_factory=dict)
     damaged: set[int] = field(default_factory=set)

@@ -10,8 +10,8 @@ import pytest
 from stalltop.model.chain import Fix
 from stalltop.model.window import Missing
 from stalltop.tui.app import RunOptions
-from stalltop.tui.chain_screen import ChainScreen
-from stalltop.tui.layout import most_lines
+from stalltop.tui.chain.screen import ChainScreen
+from stalltop.tui.main.layout import most_lines
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty

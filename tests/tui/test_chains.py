@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from stalltop.formats.documents.window import document
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
-from stalltop.model.device import Device, Devices
+from stalltop.model.devices.device import Device, Devices
+from stalltop.model.text import figures
 from stalltop.model.window import Missing, OpenCall
-from stalltop.outputs import figures
-from stalltop.outputs.document import document
-from stalltop.tui.chain_page import chain_page
-from stalltop.tui.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
-from stalltop.tui.groups import Step
-from stalltop.tui.table import table
-from stalltop.tui.view import View
+from stalltop.tui.chain.chains import MARK, ROLE, Listed, chains_of, counts, listed, marks, steady
+from stalltop.tui.chain.page import chain_page
+from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.table import table
+from stalltop.tui.tables.view import View
 from stalltop.widgets.page import PageLine
 from tests.tui.faults import GAP, LATE, LAUNCH, OVER, REDUCE, STARVED, STORM, chain, faulty
 

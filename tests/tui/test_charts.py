@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from textual.app import App, ComposeResult
 
-from stalltop.model.device import Device, Devices
-from stalltop.model.packing import Packed, pack
-from stalltop.tui.device_past import charts, course
-from stalltop.tui.gauges import GAUGES
-from stalltop.tui.sections import Frame
+from stalltop.model.devices.device import Device, Devices
+from stalltop.model.merge.packing import Packed, pack
+from stalltop.tui.device.gauges import GAUGES
+from stalltop.tui.device.past import charts, course
+from stalltop.tui.pages.sections import Frame
 from stalltop.widgets.charts import Chart, Charts, area
 from tests.tui.screen import running
 from tests.tui.sources import numbered

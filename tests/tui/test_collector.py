@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 from textual.message import Message
 
-from stalltop.model.packing import pack
+from stalltop.model.merge.packing import pack
 from stalltop.tui.collector import FIRST_SECONDS, Collector, Failed, Tick
 from tests.tui.sources import Fed, Made, numbered
 

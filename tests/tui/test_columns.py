@@ -8,16 +8,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stalltop.model.pivot import DIMENSIONS, Dimension
+from stalltop.model.rows.pivot import DIMENSIONS, Dimension
 from stalltop.model.window import RowKey, Window
-from stalltop.tui.columns import against, now
-from stalltop.tui.columns.choice import BY_ID, KINDS, checked, columns, defaults, offered, sort_of, sorts
-from stalltop.tui.columns.chooser import chooser, listed, moved, possible, toggled
-from stalltop.tui.columns.kind import Need
-from stalltop.tui.columns.now import trend
-from stalltop.tui.compare import Pair, pair_table
-from stalltop.tui.groups import Step
-from stalltop.tui.view import View
+from stalltop.tui.tables.columns import against, now
+from stalltop.tui.tables.columns.choice import (
+    BY_ID,
+    KINDS,
+    checked,
+    columns,
+    defaults,
+    offered,
+    sort_of,
+    sorts,
+)
+from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.tables.columns.kind import Need
+from stalltop.tui.tables.columns.now import trend
+from stalltop.tui.tables.compare import Pair, pair_table
+from stalltop.tui.tables.groups import Step
+from stalltop.tui.tables.view import View
 from stalltop.widgets.table import TableData
 from tests.tui.test_tree import figures, look
 from tests.unit.full_window import full_window

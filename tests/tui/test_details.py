@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
 from stalltop.model.tenant import Tenant
+from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.outputs import figures
 from stalltop.tui.app import RunOptions
-from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
-from stalltop.tui.row_facts import facts
-from stalltop.tui.row_screen import TWO_COLUMNS_FROM, RowScreen
+from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
+from stalltop.tui.row.facts import facts
+from stalltop.tui.row.screen import TWO_COLUMNS_FROM, RowScreen
 from stalltop.widgets.page import Page
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.device import Device, DeviceProcess
-from stalltop.model.packing import Packed, pack
-from stalltop.tui import device_page, device_past
-from stalltop.tui.device_screen import table
-from stalltop.tui.sections import Frame, Places, Section, duration_text, note, plain
+from stalltop.model.devices.device import Device, DeviceProcess
+from stalltop.model.merge.packing import Packed, pack
+from stalltop.tui.device import page as device_page
+from stalltop.tui.device import past as device_past
+from stalltop.tui.device.screen import table
+from stalltop.tui.pages.sections import Frame, Places, Section, duration_text, note, plain
 from stalltop.widgets.page import PageLine
 from tests.unit.full_window import full_window
 from tests.unit.windows import window

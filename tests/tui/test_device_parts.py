@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.tui import device_page, device_parts
-from stalltop.tui.device_screen import table
-from stalltop.tui.sections import Frame
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.tui.device import page as device_page
+from stalltop.tui.device import parts as device_parts
+from stalltop.tui.device.screen import table
+from stalltop.tui.pages.sections import Frame
 from stalltop.widgets.devices import is_hot
 from tests.tui.test_device_page import BARE, FRAME, said, text
 from tests.tui.test_device_rows import lines

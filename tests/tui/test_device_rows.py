@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from textual.app import App, ComposeResult
 
-from stalltop.model.device import Device, Devices
+from stalltop.model.devices.device import Device, Devices
 from stalltop.widgets.devices import DeviceRows
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from stalltop.model.sharing import sharing_of
+from stalltop.formats.text import sharing_text
+from stalltop.model.devices.sharing import sharing_of
 from stalltop.model.window import Window
-from stalltop.outputs import sharing_text
-from stalltop.tui.device_screen import DeviceScreen
-from stalltop.tui.device_sharers import sharers
-from stalltop.tui.sections import Frame, Section
+from stalltop.tui.device.screen import DeviceScreen
+from stalltop.tui.device.sharers import sharers
+from stalltop.tui.pages.sections import Frame, Section
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.unit.evidence_windows import TRAIN, row

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stalltop.model.chain import Chain, Link
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.window import Window
-from stalltop.tui.chains import marks
-from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
-from stalltop.tui.view import View
+from stalltop.tui.chain.chains import marks
+from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
+from stalltop.tui.tables.view import View
 from tests.tui.screen import running
 from tests.unit.windows import Calls, key, window
 

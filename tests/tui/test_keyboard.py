@@ -20,8 +20,8 @@ from textual import events
 from textual.app import App
 from textual.message import Message
 
-from stalltop.tui import keyboard as reading
-from stalltop.tui.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
+from stalltop.tui.terminal import keyboard as reading
+from stalltop.tui.terminal.keyboard import PASTE_SECONDS, READ_BYTES, Keyboard
 from tests.tui.terminal import ALTERNATE_OFF, ALTERNATE_ON, DEADLINE, ROOT, Terminal
 from tests.tui.test_serve_screen import command
 
@@ -75,7 +75,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("stalltop.tui.keyboard.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("stalltop.tui.terminal.keyboard.time.monotonic", lambda: self.now)
         monkeypatch.setattr("textual._parser.get_time", lambda: self.now)
 
 

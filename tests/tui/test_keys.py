@@ -12,21 +12,21 @@ from textual.screen import Screen
 
 from scripts.write_keys import documents
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.chain_screen import ChainScreen
-from stalltop.tui.column_screen import ColumnScreen
-from stalltop.tui.compare_screen import CompareScreen
-from stalltop.tui.device_screen import DeviceScreen, DevicesScreen
+from stalltop.tui.chain.screen import ChainScreen
+from stalltop.tui.chain.warnings_screen import WarningsScreen
+from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
 from stalltop.tui.keys import ACTIONS, BY_ID, FOOTER, PRINTED, SHORT, bindings, footer, groups
-from stalltop.tui.live_page import LivePage
-from stalltop.tui.page_keys import PAGES
-from stalltop.tui.pages import help_page
-from stalltop.tui.pages_screen import HelpScreen
-from stalltop.tui.row_screen import RowScreen
-from stalltop.tui.save_formats import FORMATS
-from stalltop.tui.save_screen import SaveScreen
-from stalltop.tui.screens import MainScreen
-from stalltop.tui.table_room import GroupTable
-from stalltop.tui.warnings_screen import WarningsScreen
+from stalltop.tui.main.screen import MainScreen
+from stalltop.tui.pages.live import LivePage
+from stalltop.tui.pages.page_keys import PAGES
+from stalltop.tui.pages.screens import HelpScreen
+from stalltop.tui.pages.texts import help_page
+from stalltop.tui.row.screen import RowScreen
+from stalltop.tui.saving.formats import FORMATS
+from stalltop.tui.saving.screen import SaveScreen
+from stalltop.tui.tables.column_screen import ColumnScreen
+from stalltop.tui.tables.compare_screen import CompareScreen
+from stalltop.tui.tables.room import GroupTable
 from stalltop.widgets.table import Table
 from tests.tui.faults import STARVED, faulty
 from tests.tui.screen import running

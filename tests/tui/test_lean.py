@@ -13,7 +13,7 @@ from textual.screen import Screen as TextualScreen
 
 from bench.shown import Prepared
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.lean import Lean
+from stalltop.tui.terminal.lean import Lean
 from tests.tui.screen import running
 
 COLOURS = ("#d7dde3", "#5fb4f5", "red", "bright_blue", "color(200)", "default")

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stalltop.model.packing import pack
+from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
+from stalltop.recordings.past.kept import InMemory
 from stalltop.tui.collector import Snapshot
-from stalltop.tui.kept import InMemory
 from stalltop.tui.latest import Latest
-from stalltop.tui.moments import Asked, Moments, Picture
-from stalltop.tui.recall import Wanted
+from stalltop.tui.past.moments import Asked, Moments, Picture
+from stalltop.tui.past.recall import Wanted
 from tests.tui.sources import numbered
 
 DEADLINE = 30.0

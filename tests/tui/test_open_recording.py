@@ -11,15 +11,15 @@ import pytest
 from stalltop.model.chain import Chain
 from stalltop.model.errors import Told
 from stalltop.model.window import Window
-from stalltop.store import recording as recorder
-from stalltop.store.reading import open_file
-from stalltop.store.thinning import Tier
-from stalltop.tui.actions_play import SPEEDS
+from stalltop.recordings.past.in_file import DAMAGED
+from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write import recording as recorder
+from stalltop.recordings.write.thinning import Tier
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.in_file import DAMAGED
-from stalltop.tui.live_page import LivePage
-from stalltop.tui.recording import Recording
-from stalltop.tui.when_screen import WhenScreen
+from stalltop.tui.main.actions_play import SPEEDS
+from stalltop.tui.pages.live import LivePage
+from stalltop.tui.past.when_screen import WhenScreen
 from stalltop.widgets.timeline import Timeline
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.recorded import OPTIONS, MemoryFile, opened
@@ -33,8 +33,8 @@ START = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.main_view.SAID_SECONDS", 1_000.0)
-    monkeypatch.setattr("stalltop.tui.tour.FILE_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.tour.FILE_SECONDS", 1_000.0)
 
 
 def calm(number: float, *, host: str = "gpu7", times: int = 1) -> Window:
@@ -160,7 +160,7 @@ async def test_a_moment_that_is_typed() -> None:
 
 
 async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.actions_play.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main.actions_play.FRAME_SECONDS", 0.1)
     # So long that the fastest is seen on a slow machine, too.
     windows = [replace(calm(60.0 * number), seconds=60.0) for number in range(2_000)]
     async with opened(MemoryFile.of(windows)) as screen:
@@ -191,7 +191,7 @@ async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyP
 async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stalltop.tui.actions_play.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main.actions_play.FRAME_SECONDS", 0.1)
     windows = [*seconds(30), *(calm(number) for number in range(7_200, 8_000))]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main

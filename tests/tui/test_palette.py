@@ -8,11 +8,11 @@ from dataclasses import replace
 from textual.command import CommandList
 from textual.widgets import Input
 
-from stalltop.tui.actions_time import ONE_MOMENT
 from stalltop.tui.app import RunOptions
-from stalltop.tui.config import Settings
 from stalltop.tui.keys import ACTIONS, printed
+from stalltop.tui.main.actions_time import ONE_MOMENT
 from stalltop.tui.palette import WITHOUT_KEYS, Palette, doable
+from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stalltop.tui.app import RunOptions
-from stalltop.tui.config import PANELS
-from stalltop.tui.layout import Enlarged, layout, why_not
-from stalltop.tui.theme import NAMES
+from stalltop.tui.main.layout import Enlarged, layout, why_not
+from stalltop.tui.settings.settings import PANELS
+from stalltop.tui.settings.theme import NAMES
 from stalltop.widgets.footer import KeyLine
 from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from stalltop.model.chain import SEVERITIES
-from stalltop.tui import recall
-from stalltop.tui.recall import (
+from stalltop.model.window_times import WindowTimes
+from stalltop.tui.past import recall
+from stalltop.tui.past.recall import (
     SPANS,
     hole_at,
     moved,
@@ -25,15 +26,15 @@ from stalltop.tui.recall import (
     timespan,
 )
 from stalltop.widgets.palette import Palette
-from stalltop.widgets.timeline import Scale, Stretch, Timeline, span_text
+from stalltop.widgets.timeline import Scale, Timeline, span_text
 
 NONE = len(SEVERITIES)
 
 
-def past(*starts: float, seconds: float = 1.0, began: dict[int, int] | None = None) -> Stretch:
+def past(*starts: float, seconds: float = 1.0, began: dict[int, int] | None = None) -> WindowTimes:
     """Windows that start at ``starts``; chains of a severity begin in those that ``began`` names."""
     start = np.array(starts, np.float64)
-    return Stretch(
+    return WindowTimes(
         start=start,
         end=start + seconds,
         lost_ms_per_s=np.full(len(start), 50.0),

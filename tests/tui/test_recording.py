@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from stalltop.model.errors import Told
-from stalltop.model.packing import pack
+from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
-from stalltop.tui.in_file import BEFORE, DAMAGED, InFile
-from stalltop.tui.kept import InMemory
-from stalltop.tui.recording import Recording
+from stalltop.recordings.past.in_file import BEFORE, DAMAGED, InFile
+from stalltop.recordings.past.kept import InMemory
+from stalltop.recordings.past.opened import Recording
 from tests.tui.faults import STARVED, faulty
 from tests.tui.recorded import MemoryFile
 from tests.tui.sources import numbered

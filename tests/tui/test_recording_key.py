@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.outputs.places import recording_path
-from stalltop.store.reading import open_file
-from stalltop.store.recorder import RecorderState
-from stalltop.store.bounds import LEAST_BYTES, Bounds
-from stalltop.store.recording import Recording
+from stalltop.formats.files.places import recording_path
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
+from stalltop.recordings.write.recorded_source import RecordedSource
+from stalltop.recordings.write.recorder import RecorderState
+from stalltop.recordings.write.recording import Recording
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.recorded_source import RecordedSource
-from stalltop.tui.status import LATE_WINDOWS, recording_text
+from stalltop.tui.main.status import LATE_WINDOWS, recording_text
 from tests.tui.screen import Screen, running
 from tests.tui.sources import Fed, numbered
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.window import Window
-from stalltop.store.reading import load
+from stalltop.recordings.read.reading import load
 from tests.tui.recorded import OPTIONS, MemoryFile, opened
 from tests.tui.test_snapshots import FOLDER as SAVED
 from tests.tui.test_snapshots import SIZES, STATE, State, becomes, text
@@ -48,9 +48,9 @@ def windows() -> list[Window]:
 @pytest.fixture(autouse=True)
 def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", STATE)
-    monkeypatch.setattr("stalltop.tui.main_view.SAID_SECONDS", 1_000.0)
-    monkeypatch.setattr("stalltop.tui.live_page.SAID_SECONDS", 1_000.0)
-    monkeypatch.setattr("stalltop.tui.tour.FILE_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.pages.live.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.tour.FILE_SECONDS", 1_000.0)
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

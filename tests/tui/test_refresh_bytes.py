@@ -11,7 +11,7 @@ from textual.screen import Screen as TextualScreen
 
 from bench.shown import Prepared
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.lean import Lean
+from stalltop.tui.terminal.lean import Lean
 from stalltop.widgets.strips import changed_span, strip_of
 from tests.tui.screen import Screen, running
 

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from stalltop.model import calls
-from stalltop.model.device import DeviceProcess
+from stalltop.model.devices.device import DeviceProcess
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
-from stalltop.model.packing import pack
+from stalltop.model.merge.packing import pack
 from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
-from stalltop.tui import row_calls, row_owner, row_page
-from stalltop.tui.groups import Step
-from stalltop.tui.row_facts import Path, RowFacts, facts, waits_ns
-from stalltop.tui.row_past import RowPast
-from stalltop.tui.sections import Frame, Section
+from stalltop.tui.pages.sections import Frame, Section
+from stalltop.tui.row import calls as row_calls
+from stalltop.tui.row import owner as row_owner
+from stalltop.tui.row import page as row_page
+from stalltop.tui.row.facts import Path, RowFacts, facts, waits_ns
+from stalltop.tui.row.past import RowPast
+from stalltop.tui.tables.groups import Step
 from tests.tui.faults import GAP, STARVED, STORM, faulty
 from tests.unit.full_window import KEPT, full_window
 from tests.unit.windows import Calls, key, rows, window

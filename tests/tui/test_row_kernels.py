@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stalltop.model.kernels import KernelCount
+from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.window import Window
-from stalltop.tui.groups import Step
-from stalltop.tui.row_facts import Path, facts
-from stalltop.tui.row_kernels import MOST_KERNELS, kernels
-from stalltop.tui.sections import Frame
+from stalltop.tui.pages.sections import Frame
+from stalltop.tui.row.cuda_kernels import MOST_KERNELS, kernels
+from stalltop.tui.row.facts import Path, facts
+from stalltop.tui.tables.groups import Step
 from tests.unit.full_window import full_window
 
 LAUNCH: Path = (Step("operation", "cudaLaunchKernel", "cudaLaunchKernel"),)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from stalltop.model.window import Window
 from stalltop.tui.app import RunOptions
-from stalltop.tui.column_screen import ColumnScreen
-from stalltop.tui.compare_screen import CompareScreen
-from stalltop.tui.view import View
+from stalltop.tui.tables.column_screen import ColumnScreen
+from stalltop.tui.tables.compare_screen import CompareScreen
+from stalltop.tui.tables.view import View
 from stalltop.widgets.table import Table
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered

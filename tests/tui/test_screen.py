@@ -12,12 +12,12 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 from textual.widgets import Input
 
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
 from stalltop.model.errors import CannotTrace
 from stalltop.model.source import Source
 from stalltop.model.window import Missing
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.theme import NAMES
+from stalltop.tui.settings.theme import NAMES
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import palette
 from stalltop.widgets.table import Table
@@ -177,7 +177,7 @@ async def test_a_saved_window_has_one_length_and_is_saved(monkeypatch: pytest.Mo
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         await screen.press("plus")
         await screen.sees("one length")
-        monkeypatch.setattr("stalltop.tui.main_view.SAID_SECONDS", 0.2)
+        monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 0.2)
         await screen.press("plus")
         await screen.until(lambda: "one length" not in screen.text())
         await screen.sees("CPU taken by another tenant")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli.commands.serve import tls_of
 from stalltop.model.errors import Told
 from stalltop.serving.server import STATIC
-from stalltop.tui.commands.serve import tls_of
 from tests.tui.browsers import DEADLINE, served, until_gone
 from tests.tui.sources import Fed, numbered
 

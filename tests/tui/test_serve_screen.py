@@ -15,7 +15,7 @@ import psutil
 import pyte
 import pytest
 
-from stalltop.store.reading import load
+from stalltop.recordings.read.reading import load
 from tests.tui.browsers import DEADLINE, Browser, serving, until_gone
 
 pytestmark = pytest.mark.timeout(400)

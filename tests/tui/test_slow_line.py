@@ -8,7 +8,7 @@ import pytest
 
 from bench.shown import Prepared
 from stalltop.tui.app import RunOptions, StalltopApp
-from stalltop.tui.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
+from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
 from tests.tui.screen import running
 
 

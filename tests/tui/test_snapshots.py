@@ -18,9 +18,9 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from stalltop.store.reading import load
+from stalltop.recordings.read.reading import load
 from stalltop.tui.app import RunOptions
-from stalltop.tui.theme import NAMES
+from stalltop.tui.settings.theme import NAMES
 from tests.tui.screen import Screen, running
 
 FOLDER = Path(__file__).resolve().parent / "snapshots"
@@ -83,8 +83,8 @@ LOOKS = (
 @pytest.fixture(autouse=True)
 def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", STATE)
-    monkeypatch.setattr("stalltop.outputs.picture.png_problem", str)
-    monkeypatch.setattr("stalltop.tui.status.QUIET_SECONDS", 1e9)
+    monkeypatch.setattr("stalltop.formats.html.picture.png_problem", str)
+    monkeypatch.setattr("stalltop.tui.main.status.QUIET_SECONDS", 1e9)
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

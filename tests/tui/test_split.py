@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model.window import SPLITS
-from stalltop.tui.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
+from stalltop.tui.tables.split import CELLS, LETTERS, MEANINGS, bar, cells, legend
 
 PARTS = st.lists(st.integers(0, 1 << 50) | st.just((1 << 64) - 1), min_size=len(SPLITS), max_size=len(SPLITS))
 

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from stalltop.cli.later import Ahead
 from stalltop.model.progress import Progress, Step
 from stalltop.tui.app import RunOptions
-from stalltop.tui.later import Ahead
-from stalltop.tui.status import starting_text
+from stalltop.tui.main.status import starting_text
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.store.reading import load
+from stalltop.recordings.read.reading import load
 from stalltop.tui.app import RunOptions
-from stalltop.tui.compare_screen import CompareScreen
-from stalltop.tui.device_screen import DevicesScreen
-from stalltop.tui.live_page import LiveScreen
-from stalltop.tui.save_screen import SaveScreen
-from stalltop.tui.warnings_screen import WarningsScreen
+from stalltop.tui.chain.warnings_screen import WarningsScreen
+from stalltop.tui.device.screen import DevicesScreen
+from stalltop.tui.pages.live import LiveScreen
+from stalltop.tui.saving.screen import SaveScreen
+from stalltop.tui.tables.compare_screen import CompareScreen
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 from tests.tui.test_details import with_devices

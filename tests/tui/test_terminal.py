@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.tui import cli
-from stalltop.tui.slow_line import LOW_SECONDS, offer
+from stalltop.cli import main as cli
+from stalltop.tui.main.slow_line import LOW_SECONDS, offer
 from tests.tui.terminal import ALTERNATE_ON, MOUSE_ON, Terminal
 
 PROGRAM = ("-m", "tests.tui.program")

@@ -7,8 +7,8 @@ from rich.color import Color
 from textual.theme import Theme
 
 from stalltop.tui.app import RunOptions
-from stalltop.tui.config import THEMES as NAMED
-from stalltop.tui.theme import LETTERED, NAMES, THEMES, chosen, many_colours
+from stalltop.tui.settings.settings import THEMES as NAMED
+from stalltop.tui.settings.theme import LETTERED, NAMES, THEMES, chosen, many_colours
 from stalltop.widgets.palette import PREFIX, ROLES, parse
 from tests.tui.screen import running
 from tests.unit.windows import Calls, key, window

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.packing import Packed
+from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
+from stalltop.recordings.past.kept import window_at
 from stalltop.tui.app import RunOptions
-from stalltop.tui.kept import window_at
 from stalltop.widgets.timeline import Timeline
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import DEADLINE, Screen, running
@@ -107,7 +107,7 @@ async def test_a_held_key_moves_at_once_and_only_where_it_ends_is_made(
         assert free.wait(DEADLINE)
         return window_at(parts, at, length, stale)
 
-    monkeypatch.setattr("stalltop.tui.kept.window_at", slow)
+    monkeypatch.setattr("stalltop.recordings.past.kept.window_at", slow)
     async with running(*(numbered(i) for i in range(60))) as screen:
         main = screen.app.main
         for _ in range(50):
@@ -277,7 +277,7 @@ async def test_a_past_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatc
     def broken(*arguments: object) -> Window:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("stalltop.tui.kept.window_at", broken)
+    monkeypatch.setattr("stalltop.recordings.past.kept.window_at", broken)
     async with running(*(numbered(i) for i in range(3)), options=ONE_SECOND) as screen:
         await screen.press("left_square_bracket")
         await screen.sees("no picture of that moment")

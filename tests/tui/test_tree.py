@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stalltop.model.packing import Packed, pack
+from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.window import Missing, OpenCall, Window
-from stalltop.tui.groups import Key
-from stalltop.tui.past import AT_ONCE, ROWS_AT_ONCE, WINDOWS, Past
-from stalltop.tui.table import steps_to, table
-from stalltop.tui.view import ONLY, View
+from stalltop.tui.tables.groups import Key
+from stalltop.tui.tables.past import AT_ONCE, ROWS_AT_ONCE, WINDOWS, Past
+from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.view import ONLY, View
 from stalltop.widgets.table import Cell, TableData
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window

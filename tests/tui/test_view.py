@@ -8,10 +8,10 @@ import numpy as np
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.window import Window
-from stalltop.tui.columns.choice import sorts
-from stalltop.tui.groups import Step, calls_per_s, outermost_ns, scope
-from stalltop.tui.table import table
-from stalltop.tui.view import View
+from stalltop.tui.tables.columns.choice import sorts
+from stalltop.tui.tables.groups import Step, calls_per_s, outermost_ns, scope
+from stalltop.tui.tables.table import table
+from stalltop.tui.tables.view import View
 from stalltop.widgets.table import TableData
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.tui.when import moment, when
+from stalltop.tui.past.when import moment, when
 
 START, END = 1_700_000_000.0, 1_700_200_000.0
 """2023-11-14 22:13:20 to 2023-11-17 05:46:40, both UTC."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stalltop.model.device import Devices, System
+from stalltop.model.devices.device import Devices, System
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
-from stalltop.model.hdr import COUNTERS, index_of
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, index_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stalltop.model import calls
-from stalltop.model.activity import DeviceActivity, DeviceOverlap
-from stalltop.model.allocation import Allocation
 from stalltop.model.chain import Chain, Fix, Link
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance, System
+from stalltop.model.cuda_kernels import KernelCount
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance, System
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -18,7 +19,6 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
-from stalltop.model.kernels import KernelCount
 from stalltop.model.window import Coverage, Library, Missing, OpenCall, RowKey, Window
 from tests.unit.windows import TENANTS, Calls, key, rows
 

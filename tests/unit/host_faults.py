@@ -17,7 +17,7 @@ from stalltop.model.evidence import (
     TenantUse,
     added,
 )
-from stalltop.model.merging import merge_rows
+from stalltop.model.merge.merging import merge_rows
 from stalltop.model.window import OpenCall, Window
 from tests.unit.evidence_windows import (
     BATCH,

@@ -11,9 +11,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from stalltop.model import calls as one_by_one
-from stalltop.model.activity import DeviceActivity, DeviceOverlap, overlap
 from stalltop.model.chain import SEVERITIES, Chain
-from stalltop.model.device import Device, Devices
+from stalltop.model.cuda_kernels import BUCKETS, KernelCount
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap, overlap
+from stalltop.model.devices.device import Device, Devices
 from stalltop.model.evidence import (
     HOST_GAP,
     HOST_LAYER,
@@ -27,8 +28,7 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
-from stalltop.model.hdr import HIGHEST_NS
-from stalltop.model.kernels import BUCKETS, KernelCount
+from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
 from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
 from tests.unit.windows import Calls, window

@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from stalltop.store.bounds import LEAST_BYTES, Bounds
-from stalltop.store.recording import Recording
-from stalltop.store.thinning import Tier
+from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
+from stalltop.recordings.write.recording import Recording
+from stalltop.recordings.write.thinning import Tier
 from tests.unit.recorded_windows import START, second
 
 ROWS = 20

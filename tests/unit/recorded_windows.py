@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stalltop.model.hdr import COUNTERS
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import SPLITS, RowKey, Rows, Window
 from tests.unit.full_window import full_window
 from tests.unit.windows import key

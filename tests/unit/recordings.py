@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from stalltop.model.window import Window
-from stalltop.store import schema, versions
-from stalltop.store.values import checksum
-from stalltop.store.writing import Writer, create, sealed
+from stalltop.recordings.file import schema, versions
+from stalltop.recordings.file.values import checksum
+from stalltop.recordings.write.writing import Writer, create, sealed
 from tests.unit.full_window import full_window
 
 

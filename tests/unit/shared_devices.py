@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stalltop.model.allocation import Allocation
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.model.sharing import Sharer, Sharing
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.sharing import Sharer, Sharing
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
 from tests.unit.evidence_windows import Spent, window

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.style import Style
 
-from stalltop.outputs.figures import fit
+from stalltop.model.text.figures import fit
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.header import Header, HeaderState
 from stalltop.widgets.palette import Palette

@@ -10,7 +10,7 @@ import pytest
 from bench.marks import Marks
 from bench.screen import latencies_ms
 from bench.shown import STEADY_ROWS, Prepared
-from stalltop.model.pivot import pivot
+from stalltop.model.rows.pivot import pivot
 
 ROW = b"\x1b[48;2;%d;0;0m\x1b[%d;1Hcontainer\x1b[0m"
 

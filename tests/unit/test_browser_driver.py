@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli.browser.driver import BEHIND_BYTES, BrowserDriver
 from stalltop.serving.packets import File, file_in
-from stalltop.tui.browser_driver import BEHIND_BYTES, BrowserDriver
 
 
 @pytest.fixture

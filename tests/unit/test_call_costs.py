@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from stalltop.formats.text.call_costs import document, text
 from stalltop.model.call_cost import CallCost
-from stalltop.outputs.call_costs import document, text
 from tests.unit.nvml_standin import library, look, run
 
 COSTS = (
@@ -52,7 +52,7 @@ from stalltop.probes.readiness import surroundings
 surroundings.COSTING_SECONDS = 0.0
 surroundings.DEVICE_SECONDS = 60.0
 surroundings._trace_for_a_moment = lambda: "left out here"
-from stalltop.tui.cli import main
+from stalltop.cli.main import main
 sys.exit(0 if main(["check", "--json", "--verbose"]) in (0, 3) else 1)
 """
 

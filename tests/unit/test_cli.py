@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli import main as cli
+from stalltop.cli.commands import query
 from stalltop.model.errors import BadUsage, CannotTrace, Told
-from stalltop.tui import cli
-from stalltop.tui.commands import query
-from stalltop.tui.config import AUTO, THEMES
-from stalltop.tui.theme import NAMES
+from stalltop.tui.settings.settings import AUTO, THEMES
+from stalltop.tui.settings.theme import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -84,7 +84,7 @@ def test_failures_are_told_on_stderr(
     def fail(_: argparse.Namespace) -> int:
         raise raised
 
-    monkeypatch.setattr("stalltop.tui.commands.check.run", fail)
+    monkeypatch.setattr("stalltop.cli.commands.check.run", fail)
     assert cli.main(["check"]) == code
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", said)

@@ -14,16 +14,16 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from stalltop.model.clocks import Entry, Recollection, between, clocks, renamed, shifted
-from stalltop.model.device import Devices
+from stalltop.cli import main as cli
+from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence, Rank
-from stalltop.model.machines import are_two_machines
-from stalltop.model.merging import merge
+from stalltop.model.hosts.clocks import Entry, Recollection, between, clocks, renamed, shifted
+from stalltop.model.hosts.machines import are_two_machines
+from stalltop.model.merge.merging import merge
 from stalltop.model.window import Rows, Window
-from stalltop.store import merging
-from stalltop.store.reading import load, open_file
-from stalltop.store.saving import save
-from stalltop.tui import cli
+from stalltop.recordings.read.reading import load, open_file
+from stalltop.recordings.write import merging
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import Calls, key, window
@@ -130,7 +130,7 @@ def host(name: str, ahead_s: float, *, seconds: range = range(30), ranks: bool =
 
 def recording(folder: Path, name: str, windows: Sequence[Window]) -> Path:
     """A file with these windows, as a recorder leaves it."""
-    from stalltop.store.recording import Recording
+    from stalltop.recordings.write.recording import Recording
 
     path = folder / f"{name}.stalltop"
     made = Recording(path)

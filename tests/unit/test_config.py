@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli import main as cli
+from stalltop.cli import screen_options
+from stalltop.cli.screen_options import add_screen_options, run_options
+from stalltop.cli.tracing import add_state_options
 from stalltop.model.errors import BadUsage
-from stalltop.tui import cli
-from stalltop.tui.columns.choice import checked, sort_of
-from stalltop.tui.columns.now import KINDS
-from stalltop.tui.commands import screen_options
-from stalltop.tui.commands.screen_options import add_screen_options, run_options
-from stalltop.tui.commands.tracing import add_state_options
-from stalltop.tui.config import (
+from stalltop.tui.settings.file import config_path, left_path, load, load_left, parsed, save_left
+from stalltop.tui.settings.settings import (
     COLUMNS,
     LEFT,
     NEEDED,
@@ -30,8 +29,9 @@ from stalltop.tui.config import (
     read,
     toml,
 )
-from stalltop.tui.config_file import config_path, left_path, load, load_left, parsed, save_left
-from stalltop.tui.view import PLURAL
+from stalltop.tui.tables.columns.choice import checked, sort_of
+from stalltop.tui.tables.columns.now import KINDS
+from stalltop.tui.tables.view import PLURAL
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from stalltop.demo.build import Built, build, cache_folder
 from stalltop.demo.caller import Caller, CallerFailed
 from stalltop.demo.latencies import Latency, write_table
 from stalltop.model.errors import Told
-from stalltop.model.hdr import index_of
+from stalltop.model.histograms.hdr import index_of
 from stalltop.probes import operations
 from tests.kernel.harness import wait_until
 

@@ -6,7 +6,7 @@ from random import Random
 
 from stalltop.demo.simulated import SimulatedSource
 from stalltop.demo.simulated_calls import kept_calls
-from stalltop.model.hdr import index_of
+from stalltop.model.histograms.hdr import index_of
 from stalltop.model.window import Rows
 
 

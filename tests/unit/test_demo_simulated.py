@@ -14,10 +14,10 @@ from stalltop.demo.simulated_host import CPU_TAKEN, DISK_LOADED, PERIOD_SECONDS,
 from stalltop.demo.source import simulated_source
 from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.model.chain import Chain
+from stalltop.model.cuda_kernels import kernels_by_row
+from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from stalltop.model.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
-from stalltop.model.kernels import kernels_by_row
-from stalltop.model.sharing import sharings
+from stalltop.model.histograms.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
 from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
 

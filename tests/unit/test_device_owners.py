@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.probes.cuda_devices.owners import holders, numbered_otherwise, with_owners
 from stalltop.probes.tenants import host_files
 from stalltop.probes.tenants.tenants import ENDED, Tenants, process_name

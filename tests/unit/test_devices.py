@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stalltop.model.call_cost import CallCost
-from stalltop.model.device import Device, Devices
+from stalltop.model.devices.device import Device, Devices
 from stalltop.probes.nvml import reader as devices
 from stalltop.probes.nvml.reader import (
     HANG_SECONDS,

@@ -19,7 +19,7 @@ from stalltop.diagnosis.rules import RULES
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.verdict import severity_of
 from stalltop.model.chain import Link
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import RECORDS, Event, Evidence
 from stalltop.model.window import Window
 from tests.unit import evidence_windows as made

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from stalltop.diagnosis.engine import explain
-from stalltop.model.activity import DeviceActivity, DeviceOverlap
 from stalltop.model.chain import Chain
-from stalltop.model.device import MigInstance
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.devices.device import MigInstance
 from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, healthy_trainer, row
 from tests.unit.shared_devices import at, client, gpu, on

@@ -15,7 +15,7 @@ from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.xids import XIDS
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.model.evidence import HOST_GAP
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, healthy_trainer, row, window

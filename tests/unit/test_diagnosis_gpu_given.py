@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from stalltop.diagnosis.engine import explain
-from stalltop.model.allocation import Allocation
 from stalltop.model.chain import Chain
-from stalltop.model.device import Device, MigInstance
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, MigInstance
 from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, row
 from tests.unit.shared_devices import at, client, gpu, on

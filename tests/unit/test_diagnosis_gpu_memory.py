@@ -10,7 +10,7 @@ import pytest
 
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.suspicion import Suspicion
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import HOST_GAP, ProcessUse
 from tests.unit.evidence_windows import SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import MIB, found

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from stalltop.diagnosis.causes import CAUSES
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
-from stalltop.model.device import DeviceProcess, Devices
-from stalltop.model.histograms import Histograms
+from stalltop.model.devices.device import DeviceProcess, Devices
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.window import SPLITS, OpenCall, RowKey, Rows, Window
 from stalltop.probes.operations import OPERATIONS
 from tests.unit.random_windows import random_devices, random_evidence

@@ -7,7 +7,7 @@ import pytest
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.gpu.usage import duration, figure, size
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from tests.unit.evidence_windows import SERVE, TRAIN, Spent, healthy_trainer, row, window
 from tests.unit.gpu_usage import HEALTHY, ILL, MIB, Case, found
 

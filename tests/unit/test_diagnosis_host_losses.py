@@ -11,7 +11,7 @@ from stalltop.diagnosis.engine import Diagnosis, explain
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import KNOWN_WINDOWS, Normals
 from stalltop.model.chain import Chain
-from stalltop.model.device import Device, DeviceProcess, Devices
+from stalltop.model.devices.device import Device, DeviceProcess, Devices
 from stalltop.model.evidence import HOST_GAP, Evidence, ProcessUse, TenantUse
 from stalltop.model.window import Window
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stalltop.cli import main as cli
+from stalltop.formats.documents.diff import SCHEMA
 from stalltop.model.chain import Chain
-from stalltop.model.chain_difference import ChainTally, compare_chains, shares
-from stalltop.model.condition import FIGURES, condition
-from stalltop.model.difference import compare
-from stalltop.model.likeness import alike
+from stalltop.model.comparing.chain_difference import ChainTally, compare_chains, shares
+from stalltop.model.comparing.condition import FIGURES, condition
+from stalltop.model.comparing.difference import compare
+from stalltop.model.comparing.likeness import alike
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import RowKey, Window
-from stalltop.outputs.diff_document import SCHEMA
-from stalltop.store.saving import save
-from stalltop.tui import cli
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES
 from tests.unit.known_calls import random_calls, windows_of, write_file

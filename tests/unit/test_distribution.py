@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from stalltop.model.hdr import COUNTERS, HIGHEST_NS, index_of
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.widgets.distribution import Axis, Line, axis_of, distribution, lines_of
 from stalltop.widgets.palette import ROLES
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.faults.command import parser as faults_parser
-from stalltop.tui import cli
-from stalltop.tui.commands.screen_options import FLAGS, add_screen_options
+from stalltop.cli import main as cli
+from stalltop.cli.screen_options import FLAGS, add_screen_options
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "README.md"

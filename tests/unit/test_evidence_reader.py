@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stalltop.model import activity
-from stalltop.model.activity import overlap
+from stalltop.model.devices import activity
+from stalltop.model.devices.activity import overlap
 from stalltop.model.evidence import HOST_GAP, Evidence
 from stalltop.probes import layout
 from stalltop.probes.evidence import KERNEL, SEVERAL, EvidenceReader

@@ -21,16 +21,17 @@ from typing import BinaryIO
 import pyarrow.parquet as pq
 import pytest
 
-from stalltop.model.filter import parse
+from stalltop.cli import main as cli
+from stalltop.cli import progress
+from stalltop.cli.commands import export
+from stalltop.formats import registry as formats
+from stalltop.formats.files.complete import opened
+from stalltop.formats.registry import FORMATS, narrowed
+from stalltop.model.rows.filter import parse
 from stalltop.model.window import Window
-from stalltop.outputs.export import formats
-from stalltop.outputs.export.formats import FORMATS, narrowed
-from stalltop.outputs.files import opened
-from stalltop.store import schema
-from stalltop.store.reading import Recorded
-from stalltop.store.saving import save
-from stalltop.tui import cli
-from stalltop.tui.commands import export, progress
+from stalltop.recordings.file import schema
+from stalltop.recordings.read.reading import Recorded
+from stalltop.recordings.write.saving import save
 from tests.unit.exported import several
 from tests.unit.full_window import full_window
 from tests.unit.recordings import record

@@ -15,14 +15,14 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+from stalltop.formats import hlog
+from stalltop.formats.files.complete import Taken
+from stalltop.formats.files.new_folder import filled
 from stalltop.model.errors import BadUsage, Told
-from stalltop.model.hdr import HIGHEST_NS
-from stalltop.model.merging import merge
+from stalltop.model.histograms.hdr import HIGHEST_NS
+from stalltop.model.merge.merging import merge
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import RowKey, Window
-from stalltop.outputs.export import hlog
-from stalltop.outputs.files import Taken
-from stalltop.outputs.new_folder import filled
 from tests.unit.exported import lying, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows, window

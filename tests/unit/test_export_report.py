@@ -11,19 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stalltop.formats import course
+from stalltop.formats.episodes import Episodes
+from stalltop.formats.html import axes, charts, report, report_tables
+from stalltop.formats.html.axes import duration_axis, linear_axis, time_axis
+from stalltop.formats.html.charts import Point, Series
+from stalltop.formats.html.tags import Html
+from stalltop.formats.stretches import stretches
 from stalltop.model.chain import Severity
-from stalltop.model.chain_difference import ChainTally
-from stalltop.model.clocks import shifted
-from stalltop.model.merging import merge
-from stalltop.model.pivot import pivot
+from stalltop.model.comparing.chain_difference import ChainTally
+from stalltop.model.hosts.clocks import shifted
+from stalltop.model.merge.merging import merge
+from stalltop.model.rows.pivot import pivot
+from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.outputs import figures
-from stalltop.outputs.export import axes, charts, course, report, report_tables
-from stalltop.outputs.export.axes import duration_axis, linear_axis, time_axis
-from stalltop.outputs.export.charts import Point, Series
-from stalltop.outputs.export.episodes import Episodes
-from stalltop.outputs.export.stretches import stretches
-from stalltop.outputs.html_text import Html
 from tests.unit import test_output_html
 from tests.unit.exported import lying, several
 from tests.unit.full_window import full_window

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+from stalltop.formats.documents.window import document
+from stalltop.formats.tables import csv_rows, json_lines, parquet
+from stalltop.formats.tables.columns import COLUMNS, table
 from stalltop.model.errors import Told
-from stalltop.model.pivot import bounded
+from stalltop.model.rows.pivot import bounded
 from stalltop.model.window import SPLITS, Window
-from stalltop.outputs.document import document
-from stalltop.outputs.export import csv_rows, json_lines, parquet
-from stalltop.outputs.export.columns import COLUMNS, table
 from tests.unit.exported import lying, several
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from stalltop.formats.traces import trace
+from stalltop.formats.traces.tracks import LEAST_MADE_UP, Line, Tracks
 from stalltop.model.calls import Calls
 from stalltop.model.chain import Chain
-from stalltop.model.clocks import shifted
 from stalltop.model.errors import Told
-from stalltop.model.pivot import pivot
+from stalltop.model.hosts.clocks import shifted
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import OpenCall, Window
-from stalltop.outputs.export import trace
-from stalltop.outputs.export.trace_tracks import LEAST_MADE_UP, Line, Tracks
 from tests.unit.exported import lying, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stalltop.model.filter import KEYS, SHORT_KEYS, parse
-from stalltop.tui.filter_help import TERMS, markdown
-from stalltop.tui.pages import help_page
+from stalltop.model.rows.filter import KEYS, SHORT_KEYS, parse
+from stalltop.tui.pages.filter_help import TERMS, markdown
+from stalltop.tui.pages.texts import help_page
 
 
 def test_every_term_that_is_shown_is_a_filter_and_in_the_help() -> None:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from stalltop.model.device import Device
+from stalltop.formats.documents import saved
+from stalltop.model.devices.device import Device
 from stalltop.model.errors import BadUsage
-from stalltop.model.pivot import PERCENTS
+from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import Window
-from stalltop.outputs import saved
-from stalltop.store import reading, saving
+from stalltop.recordings.read import reading
+from stalltop.recordings.write import saving
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, same_window, window

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.device import System
-from stalltop.outputs.figures import pressure
+from stalltop.model.devices.device import System
+from stalltop.model.text.figures import pressure
 from stalltop.probes.host.pressure_stall import HostPressure
 
 

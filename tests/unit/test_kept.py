@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.history import History
-from stalltop.model.packing import Packed, pack
-from stalltop.tui.kept import upto, window_at
+from stalltop.model.merge.history import History
+from stalltop.model.merge.packing import Packed, pack
+from stalltop.recordings.past.kept import upto, window_at
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls, key, window
 

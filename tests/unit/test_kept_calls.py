@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from stalltop.model.hdr import COUNTERS, index_of
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, index_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.probes import layout
 from stalltop.probes.maps.kept_calls import MOST_OF_SLOT, SAMPLES_A_SECOND, SLOW_A_SECOND, KeptCalls
 from stalltop.probes.programs import ring

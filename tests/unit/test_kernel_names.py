@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stalltop.model.kernels import bucket_lowest_ns, bucket_of
+from stalltop.model.cuda_kernels import bucket_lowest_ns, bucket_of
 from stalltop.probes import layout
 from stalltop.probes.maps.launches import RawKernel, _hold_back
 from stalltop.probes.maps.slots import SlotKey

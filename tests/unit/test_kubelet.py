@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stalltop.demo.grpc_server import listening_at
 from stalltop.demo.kubelet import EVERY_SOCKET, Node
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet import pod_resources
 from stalltop.probes.kubelet.call import UNIMPLEMENTED, CallFailed, call
 from stalltop.probes.kubelet.pod_resources import LIST, PodResources, read

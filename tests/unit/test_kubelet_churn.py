@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet.joining import Binder
 from stalltop.probes.kubelet.pod import Pod
 from stalltop.probes.kubelet.pods import Pods

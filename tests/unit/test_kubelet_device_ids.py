@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.model.allocation import Allocation
-from stalltop.model.device import Device, Devices, MigInstance
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, Devices, MigInstance
 from stalltop.probes.kubelet.device_ids import uuids_of, with_uuids
 
 PARTS = (

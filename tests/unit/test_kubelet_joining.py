@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.model.tenant import Tenant
 from stalltop.probes.kubelet.joining import Binder, is_scheduled, known, with_pod, with_tenants
 from stalltop.probes.kubelet.pod import Pod, PodContainer

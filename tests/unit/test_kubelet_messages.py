@@ -13,7 +13,7 @@ import pytest
 
 from stalltop.demo.grpc_server import GrpcServer
 from stalltop.demo.kubelet import EVERY_SOCKET
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.allocation import Allocation
 from stalltop.probes.kubelet import cri, pod_resources, pods_api
 from stalltop.probes.kubelet.pod import Pod, PodContainer
 from stalltop.probes.kubelet.pods import PodReader

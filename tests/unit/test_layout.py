@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model import kernels
+from stalltop.model import cuda_kernels as kernels
 from stalltop.model.evidence import LONGEST_GAP_NS
-from stalltop.model.hdr import COUNTERS, HIGHEST_NS, index_of
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.window import LOSSES, SPLITS
 from stalltop.probes import layout
 from stalltop.probes.layout import Choosing, MemberState, Naming, Watched, Why

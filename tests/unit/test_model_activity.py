@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.activity import MOST_TENANTS, DeviceActivity, DeviceOverlap, told_activity
+from stalltop.model.devices.activity import MOST_TENANTS, DeviceActivity, DeviceOverlap, told_activity
 
 TICK_NS = 1 << 20
 TICKS = st.frozensets(st.integers(0, 300))

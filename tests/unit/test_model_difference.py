@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from stalltop.model.difference import Compared, compare, interval_ns
-from stalltop.model.pivot import Dimension, pivot
+from stalltop.model.comparing.difference import Compared, compare, interval_ns
+from stalltop.model.rows.pivot import Dimension, pivot
 from stalltop.model.window import Window
 from tests.unit.random_windows import sequences
 from tests.unit.windows import Calls, key, rows, window

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.filter import KEYS, parse
+from stalltop.model.rows.filter import KEYS, parse
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import RowKey
 from tests.unit.full_window import full_window

@@ -6,7 +6,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.hdr import (
+from stalltop.model.histograms.hdr import (
     COUNTERS,
     HIGHEST_NS,
     HIGHEST_OF_INDEX,
@@ -15,7 +15,7 @@ from stalltop.model.hdr import (
     indices_of,
     lowest_ns,
 )
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.histograms import Histograms
 
 DURATIONS = st.one_of(st.integers(0, 600), st.integers(0, HIGHEST_NS))
 COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 1 << 40), st.integers((1 << 52) - 3, 1 << 55))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, Charge, Evidence
-from stalltop.model.history import LEVELS, History
-from stalltop.model.merging import merge
-from stalltop.model.packing import Peak, pack
+from stalltop.model.merge.history import LEVELS, History
+from stalltop.model.merge.merging import merge
+from stalltop.model.merge.packing import Peak, pack
 from stalltop.model.window import Window
 from tests.unit.full_window import CHAINS, EVIDENCE
 from tests.unit.random_windows import sequences
@@ -66,7 +66,7 @@ def test_older_windows_get_coarser_and_nothing_is_lost() -> None:
 
 
 def test_a_day_is_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.model.history.LEVELS", ((0.0, 5.0), (2.0, 10.0), (4.0, 30.0)))
+    monkeypatch.setattr("stalltop.model.merge.history.LEVELS", ((0.0, 5.0), (2.0, 10.0), (4.0, 30.0)))
     history = History()
     for tick in ticks(100):
         history.add(tick)

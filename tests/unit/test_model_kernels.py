@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.hdr import HIGHEST_NS
-from stalltop.model.kernels import (
+from stalltop.model.cuda_kernels import (
     BUCKETS,
     MOST_KERNELS,
     KernelCount,
@@ -16,6 +15,7 @@ from stalltop.model.kernels import (
     bucket_of,
     kernels_by_row,
 )
+from stalltop.model.histograms.hdr import HIGHEST_NS
 from tests.unit.random_windows import random_kernels
 
 

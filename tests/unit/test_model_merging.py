@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import RECORDS, tenants_of
-from stalltop.model.merging import merge
+from stalltop.model.merge.merging import merge
 from stalltop.model.window import MOST_ENDED, OpenCall, Window
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
 from tests.unit.random_windows import sequences

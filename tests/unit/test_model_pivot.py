@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
-from stalltop.model.hdr import HIGHEST_NS, index_of
-from stalltop.model.pivot import DIMENSIONS, Dimension, Naming, pivot
+from stalltop.model.histograms.hdr import HIGHEST_NS, index_of
+from stalltop.model.rows.pivot import DIMENSIONS, Dimension, Naming, pivot
 from stalltop.model.window import Window
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
-from stalltop.model.device_label import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
-from stalltop.model.merging import merge
-from stalltop.model.pivot import NO_DEVICE, pivot
-from stalltop.model.placing import placement
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.labels import gpus_of, is_wanted, label_of, order_of, parts_of, text_of, wanted_of
+from stalltop.model.devices.placing import placement
+from stalltop.model.merge.merging import merge
+from stalltop.model.rows.pivot import NO_DEVICE, pivot
 from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, window
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.activity import DeviceActivity, DeviceOverlap
-from stalltop.model.device import Device, MigInstance
+from stalltop.model.cuda_kernels import KernelCount
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.devices.device import Device, MigInstance
+from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import Evidence
-from stalltop.model.kernels import KernelCount
-from stalltop.model.merging import merge
-from stalltop.model.packing import pack
-from stalltop.model.pivot import pivot
-from stalltop.model.sharing import sharings
-from stalltop.model.sliding import Sliding
+from stalltop.model.merge.merging import merge
+from stalltop.model.merge.packing import pack
+from stalltop.model.merge.sliding import Sliding
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import OpenCall, Window
 from tests.unit.evidence_windows import SERVE, TRAIN, row
 from tests.unit.shared_devices import at, gpu, on

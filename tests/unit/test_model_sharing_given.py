@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from stalltop.model.activity import DeviceActivity
-from stalltop.model.allocation import Allocation
+from stalltop.model.devices.activity import DeviceActivity
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.placing import placement
+from stalltop.model.devices.sharing import Use, sharing_of, sharings
 from stalltop.model.evidence import Evidence
-from stalltop.model.merging import fleet
-from stalltop.model.placing import placement
-from stalltop.model.sharing import Use, sharing_of, sharings
+from stalltop.model.merge.merging import fleet
 from stalltop.model.window import Coverage, OpenCall, Window
 from tests.unit.evidence_windows import BATCH, HOST, SERVE, TRAIN, row
 from tests.unit.shared_devices import POD, at, client, divided, gpu, on, pod

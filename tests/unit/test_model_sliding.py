@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stalltop.model import calls as one_by_one
-from stalltop.model import moving, packing, sliding
 from stalltop.model.calls import MOST_KEPT
 from stalltop.model.chain import Link
 from stalltop.model.evidence import (
@@ -20,8 +19,9 @@ from stalltop.model.evidence import (
     ProcessUse,
     TenantUse,
 )
-from stalltop.model.merging import merge
-from stalltop.model.sliding import Sliding
+from stalltop.model.merge import moving, packing, sliding
+from stalltop.model.merge.merging import merge
+from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import OpenCall, Window
 from tests.unit.full_window import CHAINS, KEPT
 from tests.unit.random_windows import sequences

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.normals import KNOWN_WINDOWS
-from stalltop.model.merging import merge
-from stalltop.model.packing import pack
-from stalltop.model.sliding import Sliding
+from stalltop.formats.documents.saved import dump, parse
+from stalltop.model.merge.merging import merge
+from stalltop.model.merge.packing import pack
+from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
-from stalltop.outputs.saved import dump, parse
 from tests.unit.windows import Calls, key, window
 
 ROW = key()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stalltop.model.device import Device, DeviceProcess
+from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.probes.nvml.readings import throttle_reasons
 from tests.unit.nvml_standin import library, look, read, read_each
 

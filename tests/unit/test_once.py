@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from stalltop.model.pivot import pivot
+from stalltop.cli.commands import once
+from stalltop.model.rows.pivot import pivot
 from stalltop.model.window import Window
-from stalltop.tui.commands import once
 from tests.unit.windows import Calls, key, window
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.store.recording import Recording
-from stalltop.store.saving import save
-from stalltop.tui import cli
+from stalltop.cli import main as cli
+from stalltop.recordings.write.recording import Recording
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from stalltop.model.cuda_kernels import LAUNCHING
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from stalltop.model.kernels import LAUNCHING
 from stalltop.probes import layout, operations
 from stalltop.probes.layout import Choosing
 from stalltop.probes.operations import (

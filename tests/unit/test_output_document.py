@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import given
 
+from stalltop.formats.documents.window import SCHEMA, document
 from stalltop.model.window import LOSSES, SPLITS, Window
-from stalltop.outputs.document import SCHEMA, document
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, window

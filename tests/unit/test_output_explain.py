@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from stalltop.cli import main as cli
+from stalltop.cli.commands import once
+from stalltop.cli.whole_file import chains_of
+from stalltop.formats.documents.window import document
+from stalltop.formats.text.chains import about, branches, step
+from stalltop.formats.text.explain import SCHEMA, explain_document, explain_text
 from stalltop.model.chain import Chain, Fix, Link
-from stalltop.model.device import Devices
+from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence
+from stalltop.model.text.style import Style
 from stalltop.model.window import Coverage, Window
-from stalltop.outputs.chain_text import about, branches, step
-from stalltop.outputs.document import document
-from stalltop.outputs.explain import SCHEMA, explain_document, explain_text
-from stalltop.outputs.style import Style
-from stalltop.store.saving import save
-from stalltop.tui import cli
-from stalltop.tui.commands import once
-from stalltop.tui.commands.whole_file import chains_of
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import CHAINS, full_window
 from tests.unit.recordings import following, record
 from tests.unit.windows import Calls, key, window

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from stalltop.outputs import figures
+from stalltop.model.text import figures
 
 Format = Callable[..., str]
 CELLS: list[tuple[Format, int]] = [

@@ -10,9 +10,9 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.model.hdr import COUNTERS, HIGHEST_NS, lowest_ns
-from stalltop.model.histograms import Histograms
-from stalltop.outputs.hdr_payload import decode, encode, histograms, payloads
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, lowest_ns
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.histograms.payload import decode, encode, histograms, payloads
 
 CELLS = st.dictionaries(
     st.integers(0, COUNTERS - 1),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stalltop.formats.html.page import MOST_ROWS, html_page
+from stalltop.formats.html.tags import Html, joined, tag
+from stalltop.formats.tables.sheet import sheet
 from stalltop.model.window import SPLITS, Window
-from stalltop.outputs.html_page import MOST_ROWS, html_page
-from stalltop.outputs.html_text import Html, joined, tag
-from stalltop.outputs.sheet import sheet
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 from tests.unit.random_windows import windows

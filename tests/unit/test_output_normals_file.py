@@ -14,16 +14,23 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli import normals as keeping
+from stalltop.cli.normals import Kept, load
+from stalltop.cli.tracing import diagnosed
 from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normals
+from stalltop.formats.files import normals_file, private_file
+from stalltop.formats.files.normals_file import (
+    Damaged,
+    Newer,
+    normals_path,
+    put_aside,
+    read_normals,
+    write_normals,
+)
 from stalltop.model.window import Window
-from stalltop.outputs import normals_file, private_file
-from stalltop.outputs.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
-from stalltop.tui import normals as keeping
-from stalltop.tui.commands.tracing import diagnosed
-from stalltop.tui.normals import Kept, load
 from tests.unit.windows import Calls, key, window
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,7 +145,7 @@ def test_a_file_that_cannot_be_read_is_said_and_left(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from stalltop.outputs.normals_file import read_normals, write_normals
+from stalltop.formats.files.normals_file import read_normals, write_normals
 path, number = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(40):
     write_normals(path, {"columns": [number] * 5_000, "workloads": [turn]})

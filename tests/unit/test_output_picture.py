@@ -14,9 +14,9 @@ import pytest
 from rich.segment import Segment
 from rich.style import Style
 
+from stalltop.formats.html import picture
+from stalltop.formats.html.picture import INSTALL, png, png_problem, svg
 from stalltop.model.errors import Told
-from stalltop.outputs import picture
-from stalltop.outputs.picture import INSTALL, png, png_problem, svg
 from tests.unit.hostile import NAMES
 
 LINES = (

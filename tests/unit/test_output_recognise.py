@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.formats.documents.recognise import recognised
+from stalltop.formats.documents.saved import dump, load
+from stalltop.formats.documents.window import document
+from stalltop.formats.files.normals_file import write_normals
+from stalltop.formats.html.page import html_page
+from stalltop.formats.html.picture import svg
+from stalltop.formats.html.report import page
+from stalltop.formats.tables import csv_rows, json_lines
+from stalltop.formats.tables.csv_table import csv_table
+from stalltop.formats.tables.sheet import sheet
+from stalltop.formats.text.explain import explain_document
+from stalltop.formats.text.report import report
+from stalltop.formats.traces import trace
 from stalltop.model.errors import BadUsage
-from stalltop.outputs.csv_table import csv_table
-from stalltop.outputs.document import document
-from stalltop.outputs.explain import explain_document
-from stalltop.outputs.export import csv_rows, json_lines, trace
-from stalltop.outputs.export.report import page
-from stalltop.outputs.html_page import html_page
-from stalltop.outputs.normals_file import write_normals
-from stalltop.outputs.picture import svg
-from stalltop.outputs.recognise import recognised
-from stalltop.outputs.report import report
-from stalltop.outputs.saved import dump, load
-from stalltop.outputs.sheet import sheet
 from tests.unit.full_window import full_window
 
 ONE = full_window()

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from stalltop.diagnosis.engine import explain
+from stalltop.formats.documents import saved
+from stalltop.formats.documents.saved import dump, load
+from stalltop.formats.documents.window import document
+from stalltop.formats.text.explain import explain_document, explain_text
+from stalltop.formats.text.window import table
 from stalltop.model.errors import BadUsage
 from stalltop.model.evidence import Evidence
 from stalltop.model.window import Window
-from stalltop.outputs import saved
-from stalltop.outputs.document import document
-from stalltop.outputs.explain import explain_document, explain_text
-from stalltop.outputs.saved import dump, load
-from stalltop.outputs.text import table
 from tests.unit.full_window import CHAINS, EVIDENCE, full_window
 from tests.unit.windows import row_table
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from stalltop.model.activity import DeviceActivity, DeviceOverlap
-from stalltop.model.allocation import Allocation
-from stalltop.model.device import Device, MigInstance
+from stalltop.formats.documents.window import document
+from stalltop.formats.text import sharing_table, sharing_text
+from stalltop.formats.text.sharing_lines import sharing_lines
+from stalltop.model.devices.activity import DeviceActivity, DeviceOverlap
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device, MigInstance
+from stalltop.model.devices.sharing import Sharer, Sharing, sharing_of
 from stalltop.model.evidence import Evidence
-from stalltop.model.sharing import Sharer, Sharing, sharing_of
+from stalltop.model.text.style import Style
 from stalltop.model.window import Coverage, Missing, Window
-from stalltop.outputs import sharing_table, sharing_text
-from stalltop.outputs.document import document
-from stalltop.outputs.sharing_lines import sharing_lines
-from stalltop.outputs.style import Style
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, row
 from tests.unit.shared_devices import at, client, divided, gpu, on
 from tests.unit.windows import window as empty

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from stalltop.formats.tables.csv_table import csv_table
+from stalltop.formats.tables.sheet import COLUMNS, SheetRow, largest, others, parts, sheet
+from stalltop.formats.text.report import report
 from stalltop.model.window import SPLITS
-from stalltop.outputs.csv_table import csv_table
-from stalltop.outputs.report import report
-from stalltop.outputs.sheet import COLUMNS, SheetRow, largest, others, parts, sheet
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 from tests.unit.windows import window

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from stalltop.model.device import Devices
+from stalltop.formats.text.window import MOST_ROWS, table
+from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Charge, Evidence
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import LOSSES, Coverage, Missing, OpenCall, Window
-from stalltop.outputs.text import MOST_ROWS, table
 from tests.unit.full_window import CHAINS, full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, window

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stalltop.tui.commands.printing import style
+from stalltop.cli.printing import style
 
 
 class Stdout(io.TextIOWrapper):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.model.device import Device, DeviceProcess, Devices, MigInstance
+from stalltop.model.devices.device import Device, DeviceProcess, Devices, MigInstance
 from stalltop.probes.cuda_devices.process_devices import ProcessDevices
 from stalltop.probes.layout import UNKNOWN_DEVICE
 from stalltop.probes.maps.cuda_programs import CudaProgram

@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
-from stalltop.store.query import batches, ready, rewrite
-from stalltop.store.query.ask import answer
-from stalltop.store.query.rewrite import Form
-from stalltop.store.reading import open_file
+from stalltop.recordings.query import batches, ready, rewrite
+from stalltop.recordings.query.ask import answer
+from stalltop.recordings.query.rewrite import Form
+from stalltop.recordings.read.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import LAUNCH, Call, random_calls, recorded, windows_of, write_file
 
@@ -352,7 +352,7 @@ def test_a_file_without_calls_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_every_view_has_the_columns_that_are_listed(tmp_path: Path) -> None:
-    from stalltop.store.query.views import VIEWS
+    from stalltop.recordings.query.views import VIEWS
 
     path = write_file(tmp_path / "file", [full_window()])
     for view in VIEWS:

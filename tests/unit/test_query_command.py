@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.outputs import saved
-from stalltop.store.query import ready
-from stalltop.store.query.printing import write
-from stalltop.store.query.views import VIEWS
-from stalltop.tui import cli
+from stalltop.cli import main as cli
+from stalltop.formats.documents import saved
+from stalltop.recordings.query import ready
+from stalltop.recordings.query.printing import write
+from stalltop.recordings.query.views import VIEWS
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import Window
-from stalltop.store.query.ask import answer
-from stalltop.store.reading import open_file
+from stalltop.recordings.query.ask import answer
+from stalltop.recordings.read.reading import open_file
 from tests.unit.known_calls import write_file
 from tests.unit.windows import Calls, key, window
 

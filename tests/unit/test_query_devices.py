@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stalltop.model.activity import DeviceActivity
-from stalltop.model.device import DeviceProcess, MigInstance
-from stalltop.model.placing import placement
-from stalltop.store.query import ready
-from stalltop.store.query.ask import answer
-from stalltop.store.reading import open_file
+from stalltop.model.devices.activity import DeviceActivity
+from stalltop.model.devices.device import DeviceProcess, MigInstance
+from stalltop.model.devices.placing import placement
+from stalltop.recordings.query import ready
+from stalltop.recordings.query.ask import answer
+from stalltop.recordings.read.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.recordings import following, make_earlier, record
 

@@ -17,10 +17,10 @@ import pytest
 
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.window import UNCOUNTED
-from stalltop.store.query import alike, checking, guard, ready
-from stalltop.store.query.ask import answer
-from stalltop.store.query.guard import TooLong
-from stalltop.store.reading import open_file
+from stalltop.recordings.query import alike, checking, guard, ready
+from stalltop.recordings.query.ask import answer
+from stalltop.recordings.query.guard import TooLong
+from stalltop.recordings.read.reading import open_file
 from tests.unit.full_window import full_window
 from tests.unit.known_calls import random_calls, windows_of, write_file
 

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stalltop.model.hdr import COUNTERS, HIGHEST_NS, index_of
-from stalltop.model.histograms import Histograms
-from stalltop.model.kernels import bucket_of
-from stalltop.store.query.divide import REST, Divided, Part, Row, Single, divide
+from stalltop.model.cuda_kernels import bucket_of
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.recordings.query.divide import REST, Divided, Part, Row, Single, divide
 
 _DURATIONS = st.one_of(st.integers(0, 300), st.integers(0, 50_000), st.integers(0, HIGHEST_NS))
 _CALL = st.tuples(

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 import pytest
 from rich.cells import cell_len
 
-from stalltop.model.device import Device, Devices
+from stalltop.formats.text.readiness import document, text
+from stalltop.model.devices.device import Device, Devices
 from stalltop.model.errors import CannotTrace
 from stalltop.model.finding import Finding, can_trace
-from stalltop.outputs.readiness import document, text
 from stalltop.probes.readiness.checks import BASICS, CHECKS, INITIAL_NAMESPACES, check
 from stalltop.probes.readiness.surroundings import CudaUse, Surroundings, Terminal, this_host
 from tests.unit.fake_host import FakeHost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.store.clock_watch import Clocks, ClockWatch, length_text, read_clocks
+from stalltop.recordings.write.clock_watch import Clocks, ClockWatch, length_text, read_clocks
 
 
 def told(after: Clocks) -> list[tuple[str, str]]:

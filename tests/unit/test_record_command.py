@@ -20,16 +20,16 @@ from typing import cast
 import numpy as np
 import pytest
 
+from stalltop.cli.commands import record as command
+from stalltop.cli.commands.record import age, bounds, duration, recorded, size
+from stalltop.cli.main import parsed
 from stalltop.demo.simulated import SimulatedSource
+from stalltop.formats.files.places import recording_path
 from stalltop.model.errors import BadUsage
 from stalltop.model.window import Window
-from stalltop.outputs.places import recording_path
-from stalltop.store.reading import load, open_file
-from stalltop.store.recorder import Recorder
-from stalltop.store.recording import Recording
-from stalltop.tui.cli import parsed
-from stalltop.tui.commands import record as command
-from stalltop.tui.commands.record import age, bounds, duration, recorded, size
+from stalltop.recordings.read.reading import load, open_file
+from stalltop.recordings.write.recorder import Recorder
+from stalltop.recordings.write.recording import Recording
 from tests.unit.recorded_windows import second
 
 ROOT = Path(__file__).resolve().parents[2]

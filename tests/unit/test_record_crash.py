@@ -17,10 +17,10 @@ from typing import IO
 
 import numpy as np
 
-from stalltop.model.merging import merge
+from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
-from stalltop.store.reading import open_file
-from stalltop.store.recording import Recording
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.recording import Recording
 from tests.unit.record_until_killed import ROWS
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table

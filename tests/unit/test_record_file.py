@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 
 from stalltop.model.errors import BadUsage, Told
-from stalltop.model.merging import merge
+from stalltop.model.merge.merging import merge
 from stalltop.model.window import Window
-from stalltop.store import moments
-from stalltop.store import recording as recording_module
-from stalltop.store.hold import InUse
-from stalltop.store.reading import open_file
-from stalltop.store.bounds import LEAST_BYTES, Bounds
-from stalltop.store.recording import Recording
-from stalltop.store.saving import dump, save
-from stalltop.store.thinning import TIERS, Tier
-from stalltop.store.trouble import Damaged, Unwritable, put_aside
+from stalltop.recordings.file.trouble import Damaged, Unwritable, put_aside
+from stalltop.recordings.read import moments
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write import recording as recording_module
+from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
+from stalltop.recordings.write.hold import InUse
+from stalltop.recordings.write.recording import Recording
+from stalltop.recordings.write.saving import dump, save
+from stalltop.recordings.write.thinning import TIERS, Tier
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import row_table
@@ -339,7 +339,7 @@ def test_no_damage_ends_in_a_traceback(path: Path) -> None:
 
 
 def test_names_that_nothing_uses_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.store.recording._FORGET_EVERY", 50)
+    monkeypatch.setattr("stalltop.recordings.write.recording._FORGET_EVERY", 50)
     sent = []
     for number in range(400):
         one = second(number, rows=3)
@@ -363,8 +363,8 @@ def test_a_read_only_folder_is_told(path: Path) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from stalltop.store.bounds import Bounds
-from stalltop.store.recording import Recording
+from stalltop.recordings.write.bounds import Bounds
+from stalltop.recordings.write.recording import Recording
 from tests.unit.recorded_windows import second
 resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
 recording = Recording(Path(sys.argv[1]), Bounds(1 << 30))

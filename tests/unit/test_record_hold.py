@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import BadUsage, Told
-from stalltop.store.hold import Hold, InUse
+from stalltop.recordings.write.hold import Hold, InUse
 
 
 def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_the_file_is_made_for_its_user_only(tmp_path: Path) -> None:
 def test_a_second_one_is_told_who_has_it_and_the_lock_ends_with_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "a.stalltop"
     script = (
-        "import sys, pathlib; from stalltop.store.hold import Hold;"
+        "import sys, pathlib; from stalltop.recordings.write.hold import Hold;"
         f"hold = Hold(pathlib.Path({str(path)!r})); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from stalltop.model.calls import Calls, KeptCall
-from stalltop.store import moments, thinning
-from stalltop.store.thinning import LEFT_ALONE, MOST_CALLS, Kept, Kepts, Step, Tier, put_together
+from stalltop.recordings.read import moments
+from stalltop.recordings.write import thinning
+from stalltop.recordings.write.thinning import LEFT_ALONE, MOST_CALLS, Kept, Kepts, Step, Tier, put_together
 from tests.unit.full_window import CHAINS
 from tests.unit.windows import Calls as Row
 from tests.unit.windows import key, row_table, window

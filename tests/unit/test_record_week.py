@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.week import Host, lengths, make
-from stalltop.store.reading import open_file
-from stalltop.store.bounds import LEAST_BYTES, Bounds
-from stalltop.store.recording import Recording
-from stalltop.store.thinning import LEFT_ALONE, TIERS, Tier
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
+from stalltop.recordings.write.recording import Recording
+from stalltop.recordings.write.thinning import LEFT_ALONE, TIERS, Tier
 
 END = 1_750_000_000.0
 SECONDS = 4_800

@@ -15,14 +15,14 @@ import pytest
 
 from stalltop.model.errors import BadUsage
 from stalltop.model.window import Window
-from stalltop.store import schema
-from stalltop.store.clock_watch import Clocks, ClockWatch
-from stalltop.store.hold import InUse
-from stalltop.store.reading import open_file
-from stalltop.store.recorder import MOST_ASIDE, MOST_WAITING, Recorder
-from stalltop.store.bounds import LEAST_BYTES, Bounds
-from stalltop.store.recording import Recording
-from stalltop.store.trouble import Unwritable
+from stalltop.recordings.file import schema
+from stalltop.recordings.file.trouble import Unwritable
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
+from stalltop.recordings.write.clock_watch import Clocks, ClockWatch
+from stalltop.recordings.write.hold import InUse
+from stalltop.recordings.write.recorder import MOST_ASIDE, MOST_WAITING, Recorder
+from stalltop.recordings.write.recording import Recording
 from tests.unit.recorded_windows import START, second
 from tests.unit.recordings import changing, make_earlier
 

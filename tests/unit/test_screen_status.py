@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stalltop.model.window import Coverage, Missing
-from stalltop.tui.status import header_state, window_text
+from stalltop.tui.main.status import header_state, window_text
 from tests.unit.windows import window
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.cli import main as cli
+from stalltop.cli.browser.__main__ import parser
+from stalltop.cli.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
+from stalltop.cli.screen_options import FLAGS
 from stalltop.model.errors import BadUsage
 from stalltop.serving.server import ServeOptions
-from stalltop.tui import cli
-from stalltop.tui.browser import parser
-from stalltop.tui.commands.screen_options import FLAGS
-from stalltop.tui.commands.serve import announce, refuse_what_is_open, resolved, screen_flags, tls_of
 
 
 @pytest.fixture(autouse=True)

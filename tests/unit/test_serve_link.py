@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stalltop.formats.documents.window import document
 from stalltop.model.errors import Told
-from stalltop.outputs.document import document
 from stalltop.serving import feed as feeds
 from stalltop.serving.feed import Feed
 from stalltop.serving.link import LinkSource, frame

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from stalltop.model.hdr import COUNTERS
+from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.probes import layout
 from stalltop.probes.maps import slots
 from stalltop.probes.maps.slots import Slots

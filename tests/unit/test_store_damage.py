@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from stalltop.model.errors import Told
-from stalltop.store.reading import load, open_file
-from stalltop.store.saving import save
+from stalltop.recordings.read.reading import load, open_file
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recordings import following, record
 from tests.unit.windows import same_window

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stalltop.model.errors import BadUsage
-from stalltop.store import schema, versions
-from stalltop.store.reading import Damaged, load, open_file
-from stalltop.store.recording import Recording
-from stalltop.store.versions import FIRST
+from stalltop.recordings.file import schema, versions
+from stalltop.recordings.file.versions import FIRST
+from stalltop.recordings.read.reading import Damaged, load, open_file
+from stalltop.recordings.write.recording import Recording
 from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, make_earlier, record
 from tests.unit.windows import same_window

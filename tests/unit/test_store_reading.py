@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stalltop.model.errors import Told
-from stalltop.model.merging import merge
-from stalltop.model.packing import Peak
+from stalltop.model.merge.merging import merge
+from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
-from stalltop.store import schema
-from stalltop.store.moments import Moments
-from stalltop.store.opening import Opened
-from stalltop.store.reading import Gone, load, open_file
-from stalltop.store.saving import save
-from stalltop.store.writing import Writer, create
+from stalltop.recordings.file import schema
+from stalltop.recordings.file.opening import Opened
+from stalltop.recordings.read.moments import Moments
+from stalltop.recordings.read.reading import Gone, load, open_file
+from stalltop.recordings.write.saving import save
+from stalltop.recordings.write.writing import Writer, create
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import sequences
 from tests.unit.recordings import changing, following, record

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.outputs.files import InUse, Taken
-from stalltop.outputs.places import free
-from stalltop.store.merging import merge_files
-from stalltop.store.reading import open_file
-from stalltop.store.recording import Recording
-from stalltop.store.saving import save
+from stalltop.formats.files.complete import InUse, Taken
+from stalltop.formats.files.places import free
+from stalltop.recordings.read.reading import open_file
+from stalltop.recordings.write.merging import merge_files
+from stalltop.recordings.write.recording import Recording
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recorded_windows import START, second
 from tests.unit.windows import same_window

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stalltop.formats.files.places import SUFFIX, free, state_directory, window_name
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.window import Rows, Window
-from stalltop.outputs.places import SUFFIX, free, state_directory, window_name
-from stalltop.store import saving, writing
-from stalltop.store.reading import load, open_file
-from stalltop.store.saving import dump, save
+from stalltop.recordings.read.reading import load, open_file
+from stalltop.recordings.write import saving, writing
+from stalltop.recordings.write.saving import dump, save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import hostile_window
 from tests.unit.windows import Calls, key, rows, same_window, window

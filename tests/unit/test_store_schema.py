@@ -15,13 +15,13 @@ from typing import Any, get_type_hints
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from stalltop.model.allocation import Allocation
 from stalltop.model.chain import Chain
-from stalltop.model.device import Device
+from stalltop.model.devices.allocation import Allocation
+from stalltop.model.devices.device import Device
 from stalltop.model.evidence import TenantUse
 from stalltop.model.window import Coverage, Window
-from stalltop.store import schema
-from stalltop.store.saving import save
+from stalltop.recordings.file import schema
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 
 ELSEWHERE = {

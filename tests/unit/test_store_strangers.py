@@ -11,16 +11,16 @@ from random import Random
 
 import pytest
 
+from stalltop.formats.documents.window import document
+from stalltop.formats.text.explain import explain_document, explain_text
+from stalltop.formats.text.window import table
 from stalltop.model.errors import BadUsage
-from stalltop.model.merging import merge
-from stalltop.outputs.document import document
-from stalltop.outputs.explain import explain_document, explain_text
-from stalltop.outputs.text import table
-from stalltop.store import schema
-from stalltop.store.reading import load
-from stalltop.store.saving import save
-from stalltop.store.values import Sql, checksum
-from stalltop.store.writing import sealed
+from stalltop.model.merge.merging import merge
+from stalltop.recordings.file import schema
+from stalltop.recordings.file.values import Sql, checksum
+from stalltop.recordings.read.reading import load
+from stalltop.recordings.write.saving import save
+from stalltop.recordings.write.writing import sealed
 from tests.unit.full_window import full_window
 
 VALUES: tuple[Sql, ...] = (

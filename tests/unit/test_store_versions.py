@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.formats.documents import saved
 from stalltop.model.errors import BadUsage, Told
-from stalltop.outputs import saved
-from stalltop.outputs.figures import moment
-from stalltop.store import moments, opening, schema
-from stalltop.store.reading import Damaged, load, open_file
-from stalltop.store.saving import save
+from stalltop.model.text.figures import moment
+from stalltop.recordings.file import opening, schema
+from stalltop.recordings.read import moments
+from stalltop.recordings.read.reading import Damaged, load, open_file
+from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.recordings import changing, following, record
 from tests.unit.windows import same_window

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalltop.probes.text import clean
+from stalltop.model.text.clean import clean
 
 ANY_TEXT = st.one_of(
     st.text(st.characters(exclude_categories=())),  # surrogates and unassigned characters too

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from stalltop.widgets.timeline import Cells, Scale, Stretch, Timespan, heights, span_text
+from stalltop.model.window_times import WindowTimes
+from stalltop.widgets.timeline import Cells, Scale, Timespan, heights, span_text
 
 NONE = 5
 
 
-def stretch(*windows: tuple[float, float, float, int, int]) -> Stretch:
+def stretch(*windows: tuple[float, float, float, int, int]) -> WindowTimes:
     """Windows as (start, end, lost ms a second, worst, began)."""
     table = np.array(windows, np.float64).reshape(-1, 5)
-    return Stretch(
+    return WindowTimes(
         table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), table[:, 4].astype(np.int64)
     )
 
 
-def span(past: Stretch, *, end: float = 1_100.0, seconds: float = 100.0) -> Timespan:
+def span(past: WindowTimes, *, end: float = 1_100.0, seconds: float = 100.0) -> Timespan:
     return Timespan(end, seconds, past, None, None, tuple("CHMLi"), ("bad",) * NONE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.model.device import Device, MigInstance
+from stalltop.model.devices.device import Device, MigInstance
 from stalltop.probes.cuda_devices.visible_devices import Gpu, gpus_of, uuids_by_label, visible_devices
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stalltop.model.evidence import RECORDS, Evidence
-from stalltop.model.hdr import COUNTERS, index_of
-from stalltop.model.histograms import Histograms
+from stalltop.model.histograms.hdr import COUNTERS, index_of
+from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
 

@@ -1,0 +1,63 @@
+"""One screen for one browser, as a process of its own: ``python -m stalltop.cli.browser [OPTIONS] SOCKET``.
+
+The server starts it (serving.session). Windows come through the socket of that number; the terminal is
+stdin and stdout, in packets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stalltop.serving.confine import confine
+
+AHEAD = 0.9
+"""Of the server's interval."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of a screen, and the number of its socket."""
+    from stalltop.cli.screen_options import add_screen_options
+
+    found = argparse.ArgumentParser(prog="stalltop serve", allow_abbrev=False)
+    add_screen_options(found)
+    found.add_argument("--demo", action="store_true")
+    found.add_argument("link", type=int)
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Show the screen until it is left; gives the exit code."""
+    confine(parent=os.getppid())
+    # Only now: what is loaded may start threads, which have to be confined too.
+    from stalltop.cli.browser.app import BrowserApp
+    from stalltop.cli.screen_options import run_options
+    from stalltop.model.errors import Told, described
+    from stalltop.serving.link import LinkSource
+
+    options = parser().parse_args(arguments, argparse.Namespace(state=False))
+    source = LinkSource(socket.socket(fileno=options.link))
+    failure: BaseException | None
+    try:
+        # A little ahead of the server, the screen waits for each window, not the window for the screen.
+        screen = run_options(options, demo=options.demo)
+        app = BrowserApp(source, replace(screen, interval=screen.interval * AHEAD))
+        app.run()
+        failure = app.failure
+    except Told as told:
+        failure = told
+    if failure is None:
+        return 0
+    text = str(failure) if isinstance(failure, Told) else described(failure)
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)  # noqa: T201
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""The screen as a browser shows it: no shell to go to, and files that the browser stores."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+
+from textual.driver import Driver
+from textual.message import Message
+
+from stalltop.cli.browser.driver import BrowserDriver
+from stalltop.model.errors import Told
+from stalltop.model.source import Source
+from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.saving.formats import Format, Shown, content
+from stalltop.tui.saving.saving import Saved, Saving
+
+NO_PNG = "a screen in a browser may not start the program that makes PNG; SVG can be had"
+
+
+class Delivered(Message):
+    """A file was made, for the browser."""
+
+    def __init__(self, name: str, made: bytes) -> None:
+        super().__init__()
+        self.name, self.made = name, made
+
+
+class Delivering(Saving):
+    """Makes files in threads of their own, and writes none: the browser gets them."""
+
+    elsewhere = "the browser stores it, where it stores what it downloads"
+
+    def start(self, shown: Shown, chosen: Format, typed: str) -> None:
+        """Make a file of ``shown``; no path of this host is looked at."""
+        name = shown.default(chosen).name
+
+        def work() -> None:
+            try:
+                made = content(shown, chosen)
+            except (Told, OSError, ValueError) as error:
+                reason = NO_PNG if chosen.kind == "png" else " ".join(str(error).split())
+                self._post(Saved(None, reason))
+            else:
+                self._post(Delivered(name, made))
+
+        threading.Thread(target=work, name="stalltop-save", daemon=True).start()
+
+
+class BrowserApp(StalltopApp):
+    """The live screen in a browser."""
+
+    def __init__(self, source: Source, options: RunOptions) -> None:
+        super().__init__(source, options)
+        self.saving = Delivering(self.post_message)
+
+    def get_driver_class(self) -> type[Driver]:
+        """What draws for a browser."""
+        return BrowserDriver
+
+    @property
+    def line_is_behind(self) -> bool:
+        """Whether the browser takes less than is written."""
+        return isinstance(self._driver, BrowserDriver) and self._driver.is_behind
+
+    def on_delivered(self, message: Delivered) -> None:
+        """Hand it over."""
+        self.deliver_binary(io.BytesIO(message.made), save_filename=message.name)
+        self.main.saved(Saved(Path(message.name)))
+
+    def action_suspend_process(self) -> None:
+        """There is no shell behind a browser."""
+        self.main.say("in a browser there is no shell to go to", "label")

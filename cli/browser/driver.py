@@ -1,0 +1,69 @@
+"""Draws for a browser: the terminal is at the other end of a pipe, packed as the server expects it."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import termios
+from pathlib import Path
+from typing import BinaryIO, Literal, TextIO
+
+from textual import messages
+from textual.drivers._byte_stream import ByteStream
+from textual.drivers.web_driver import WebDriver
+
+from stalltop.serving.packets import File, packed_file
+from stalltop.tui.terminal.keyboard import Keyboard, lost
+
+STDIN = 0
+"""The pipe from the server."""
+BEHIND_BYTES = 16 << 10
+"""Output that may wait in the pipe before pictures are left out: about one of them."""
+
+
+class BrowserDriver(WebDriver):
+    """Textual's driver for the web, which ends with its server and hands over files whole."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the browser takes less than is written. On a full pipe every key would wait for it."""
+        waiting = array.array("i", [0])
+        fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
+        return waiting[0] > BEHIND_BYTES
+
+    def run_input_thread(self) -> None:
+        """Read what is typed; without a server there is nothing left to do."""
+        keyboard, stream = Keyboard(self._app, self._loop, self.exit_event), ByteStream()
+        try:
+            for data in keyboard.read(STDIN):
+                for kind, content in stream.feed(data) if data else (("D", b""),):
+                    if kind == "D":
+                        for message in keyboard.feed(content):
+                            self.process_message(message)
+                    else:
+                        self._on_meta(kind, content)
+        except EOFError:
+            self._app.post_message(messages.ExitApp())
+        except Exception as error:  # nobody else would end the screen
+            self._app.post_message(lost(error))
+
+    def deliver_binary(
+        self,
+        binary: BinaryIO | TextIO,
+        *,
+        delivery_key: str,
+        save_path: Path,
+        open_method: Literal["browser", "download"] = "download",
+        encoding: str | None = None,
+        mime_type: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Hand a file to the browser, which stores it where its user wants."""
+        with binary:
+            content = binary.read()
+        if isinstance(content, str):
+            content = content.encode(encoding or "utf-8")
+        packet = memoryview(packed_file(File(save_path.name, content)))
+        while packet:
+            packet = packet[os.write(self.fileno, packet) :]

@@ -1,0 +1,42 @@
+"""Say what this host offers for tracing, what is missing, and what to do about it; changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from stalltop.model.errors import CannotTrace
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--verbose", action="store_true", help="also measure what each call of NVML costs here (3 s)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the findings; 0 where this host can be traced, 3 where it cannot."""
+    from stalltop.cli.printing import style
+    from stalltop.formats.text import call_costs
+    from stalltop.formats.text.readiness import document, text
+    from stalltop.model.finding import can_trace
+    from stalltop.probes.readiness.checks import check
+    from stalltop.probes.readiness.surroundings import nvml_costs, this_host
+
+    findings = check(this_host())
+    costs = nvml_costs() if options.verbose else ()
+    if options.json:
+        told = document(findings)
+        if options.verbose:
+            told["nvml_calls"] = call_costs.document(costs)
+        json.dump(told, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        shape = style()
+        sys.stdout.write(text(findings, **shape._asdict()))
+        if options.verbose:
+            sys.stdout.write(call_costs.text(costs, width=shape.width, unicode=shape.unicode))
+    return 0 if can_trace(findings) else CannotTrace.exit_code

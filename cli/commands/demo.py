@@ -1,0 +1,82 @@
+"""The live screen on sample tenants: programs on stand-in CUDA libraries, each in a cgroup, really traced.
+
+Without root, a compiler or eBPF the tenants are simulated, and the screen says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stalltop.cli.commands.once import print_window, watch
+from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.screen_options import add_screen_options, run_options
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, number
+from stalltop.model.source import Source
+
+DEFAULT = "trio"
+"""The scenario that is shown where none is named."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "scenario",
+        nargs="?",
+        metavar="SCENARIO",
+        help=f"which tenants (default: {DEFAULT}; with --simulated: ten, with several faults)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    parser.add_argument("--once", action="store_true", help="print one window instead of the live screen")
+    parser.add_argument("--json", action="store_true", help="print one window as JSON")
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0.1, 3600),
+        default=3.0,
+        help="with --once or --json (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--simulated", action="store_true", help="simulated tenants, even where real ones could run"
+    )
+    add_screen_options(parser)
+    add_recording_options(parser)
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the sample tenants: on the screen, or one window of them on stdout."""
+    from stalltop.demo.scenario import load_scenario, scenario_names
+
+    if options.list:
+        for name in scenario_names():
+            sys.stdout.write(f"{name:16} {load_scenario(name).about}\n")
+        return 0
+    scenario = load_scenario(options.scenario or DEFAULT)
+
+    from stalltop.model.progress import Progress
+
+    progress = Progress()
+
+    def start() -> Source:
+        from stalltop.demo.simulated import SimulatedSource
+        from stalltop.demo.source import demo_source, simulated_source
+
+        if options.simulated:
+            return diagnosed(simulated_source(scenario) if options.scenario else SimulatedSource())
+        # The kernel's part is made while the tenants start.
+        return diagnosed(demo_source(scenario, begun(options, progress)))
+
+    if options.once or options.json or not sys.stdout.isatty():
+        source = start()
+        try:
+            print_window(watch(source, float(options.seconds)), as_json=options.json)
+        finally:
+            source.close()
+        return 0
+    from stalltop.cli.later import Later
+
+    # Not into the recording of this host: what is shown may be simulated.
+    source = recorded(Later(start), options, "demo")
+    screen = run_options(options, demo=True, recorded=source, progress=progress)
+    return shown(source, screen, at_once=options.record is not None)

@@ -1,0 +1,147 @@
+"""What became slower or faster between two saved windows or recordings, how sure that is, and which faults
+are new. For scripts: an exit code by conditions of your own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from stalltop.cli.tracing import say
+from stalltop.cli.whole_file import whole_file
+from stalltop.formats.documents.diff import Diff, diff_document
+from stalltop.formats.text.chains import name_of
+from stalltop.model.chain import Chain
+from stalltop.model.comparing.chain_difference import compare_chains
+from stalltop.model.comparing.condition import FIGURES, Condition, condition
+from stalltop.model.comparing.difference import compare
+from stalltop.model.comparing.likeness import alike, tenant_names
+from stalltop.model.errors import BadUsage
+from stalltop.model.rows.filter import parse
+from stalltop.model.rows.pivot import DIMENSIONS, Dimension
+from stalltop.model.window import Window
+from stalltop.widgets.strips import printable
+
+_DIMENSIONS = tuple(name for name in DIMENSIONS if name not in ("device", "host"))
+"""Hosts and devices differ between runs."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("then", type=Path, metavar="A", help="a saved window or recording: how it was")
+    parser.add_argument("now", type=Path, metavar="B", help="another one: how it is")
+    parser.add_argument(
+        "--by",
+        type=_dimensions,
+        metavar="DIMENSIONS",
+        help=f"what rows are compared by, such as container,operation, the default: {', '.join(_DIMENSIONS)}",
+    )
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only rows that match, as on the screen")
+    parser.add_argument(
+        "--fail-if",
+        type=_condition,
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with 1 where a row of B meets it, such as 'p99 > 1.5x', 'max > 20ms', 'errors > 0', "
+        f"'faults > 0'; may be given several times. Figures: {', '.join(FIGURES)}",
+    )
+    parser.add_argument(
+        "--unsure",
+        action="store_true",
+        help="let --fail-if count percentiles of few calls as well, whose change may be chance",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="print every row, also those that have not changed"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/diff.md)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what changed; 1 where a condition of ``--fail-if`` holds, or cannot be told of a damaged file."""
+    files = whole_file(options.then), whole_file(options.now)
+    diff = compared(*files, options)
+    if options.json:
+        json.dump(diff_document(diff), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        from stalltop.cli.printing import style
+        from stalltop.formats.text.diff import diff_text
+
+        shown = style()
+        width = shown.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+        text = diff_text(diff, width=width, colour=shown.colour, unicode=shown.unicode, all_rows=options.all)
+        sys.stdout.write(text)
+    failed = any(met.rows or met.faults or (options.unsure and met.unsure) for _, met in diff.conditions)
+    for path, (window, _) in zip((options.then, options.now), files, strict=True):
+        if options.fail_if and any(gap.what == str(path) for gap in window.coverage.missing):
+            say(f"--fail-if fails: a part of {printable(str(path))} could not be read")
+            failed = True
+    return 1 if failed else 0
+
+
+def compared(
+    a: tuple[Window, Sequence[Chain]], b: tuple[Window, Sequence[Chain]], options: argparse.Namespace
+) -> Diff:
+    """What changed from one window with its chains to another, by the command's options. Raises BadUsage for
+    a bad filter."""
+    (then, chains_then), (now, chains_now) = a, b
+    wanted = parse(options.filter)
+    if wanted.error:
+        raise BadUsage(f"--filter: {wanted.error}")
+    windows = [wanted.apply(window) for window in (then, now)]
+    by: tuple[Dimension, ...] = options.by or _fitting(*windows)
+    found = compare(alike(windows[0]), alike(windows[1]), by)
+    difference = found.difference
+    # Calls that others hold come after these, and time between calls last: it is large, and no call.
+    kind = 2 * difference.between + difference.nested
+    order = np.lexsort((-difference.now.ns_per_s, -difference.weight, kind, ~difference.changed)).tolist()
+    faults = compare_chains(
+        _about(chains_then, then, windows[0]),
+        _about(chains_now, now, windows[1]),
+        lambda tenant: name_of(tenant, then),
+        lambda tenant: name_of(tenant, now),
+    )
+    conditions = tuple((one, one.judge(difference, faults)) for one in options.fail_if)
+    return Diff(windows[0], windows[1], by, found, order, faults, conditions)
+
+
+def _about(chains: Sequence[Chain], whole: Window, part: Window) -> Sequence[Chain]:
+    """Those of ``chains`` that speak of rows or tenants of ``part``, which may be all of ``whole``."""
+    if len(part.rows) == len(whole.rows):
+        return chains
+    rows, tenants = set(part.rows.keys), {key.tenant for key in part.rows.keys}
+    return [
+        chain for chain in chains if rows & set(chain.rows) or (not chain.rows and chain.tenant in tenants)
+    ]
+
+
+def _fitting(then: Window, now: Window) -> tuple[Dimension, ...]:
+    """Containers and operations, or operations alone where no container of one side is on the other."""
+    names = tenant_names(then), tenant_names(now)
+    if names[0] and names[1] and not names[0] & names[1]:
+        say("no container of A is in B (they are compared by name): compared by operation; see --by")
+        return ("operation",)
+    return "container", "operation"
+
+
+def _dimensions(text: str) -> tuple[Dimension, ...]:
+    wanted = text.split(",")
+    for name in wanted:
+        if name not in _DIMENSIONS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_DIMENSIONS)}")
+    if len(set(wanted)) != len(wanted):
+        raise argparse.ArgumentTypeError(f"{text!r} names one twice")
+    return tuple(name for wanted_one in wanted for name in _DIMENSIONS if name == wanted_one)
+
+
+def _condition(text: str) -> Condition:
+    try:
+        return condition(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,62 @@
+"""Say what is wrong and why, each cause from its effect to its root, with what helps: of this host, or of a
+saved window or recording."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from stalltop.cli.commands.once import traced
+from stalltop.cli.tracing import add_state_options, add_tracing_options, monitor_options, number
+from stalltop.cli.whole_file import chains_of, whole_file
+from stalltop.model.chain import Chain
+from stalltop.model.window import Window
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="a saved window, or a recording (default: this host, as it is now)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0.1, 86400),
+        default=5.0,
+        help="how long to trace this host (default: %(default)g)",
+    )
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print every cause that was found; 0 also where there is none, 3 where this host cannot be traced."""
+    if options.file is not None:
+        _print(*whole_file(options.file), as_json=options.json)
+        return 0
+    from stalltop.probes.monitor import Monitor
+
+    return traced(Monitor(monitor_options(options)), options, partial(_print_now, as_json=options.json))
+
+
+def _print_now(window: Window, *, as_json: bool) -> None:
+    _print(window, chains_of(window), as_json=as_json)
+
+
+def _print(window: Window, chains: Sequence[Chain], *, as_json: bool) -> None:
+    from stalltop.cli.printing import style
+    from stalltop.formats.text.explain import explain_document, explain_text
+
+    if as_json:
+        json.dump(explain_document(window, chains), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(explain_text(window, chains, **style()._asdict()))

@@ -1,0 +1,230 @@
+"""Write a saved window or a recording for other programs: a table, a trace, histogram logs, or a report for a
+browser."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stalltop.cli.commands.record import duration
+from stalltop.cli.progress import Progress
+from stalltop.cli.tracing import say
+from stalltop.formats.files.places import SUFFIX
+from stalltop.model.errors import BadUsage, Told
+from stalltop.tui.past.when import EXAMPLES, moment
+from stalltop.tui.terminal.streams import drop_output
+
+if TYPE_CHECKING:
+    from stalltop.formats.registry import Format
+    from stalltop.model.rows.filter import Filter
+    from stalltop.model.window import Window
+    from stalltop.recordings.read.reading import Recorded
+
+FORMATS: Final = ("hlog", "perfetto", "csv", "json", "parquet", "html")
+"""Names of ``formats.registry.FORMATS``, which is not imported before it is needed."""
+STDOUT: Final = "-"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="a saved window or a recording")
+    parser.add_argument(
+        "--to", required=True, choices=FORMATS, dest="format", help="what to write (docs/export.md)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="where to; - is stdout (default: the name of FILE with another ending, in this folder)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    group = parser.add_argument_group("what is exported (default: all of it)")
+    group.add_argument(
+        "--from",
+        dest="begin",
+        metavar="TIME",
+        help=f"from then on: {EXAMPLES}",
+    )
+    group.add_argument("--until", metavar="TIME", help="until then")
+    group.add_argument("--container", metavar="TEXT", help="only containers named like TEXT or /REGEX/")
+    group.add_argument("--operation", metavar="TEXT", help="only operations named like TEXT or /REGEX/")
+    group.add_argument(
+        "--filter", metavar="FILTER", default="", help="only rows that pass, as after / on the screen"
+    )
+    group.add_argument(
+        "--every",
+        type=duration,
+        metavar="TIME",
+        help="add windows up to stretches of that length: 90, 5m, 1h (default: as they were recorded)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Export; 0, or 1 where some windows could not be read: the others are written, and stderr says so."""
+    from stalltop.formats.registry import FORMATS
+    from stalltop.recordings.read.reading import open_file
+
+    made = FORMATS[options.format]
+    rows = _filter(options)
+    target = _target(options, made)
+    beside = "" if target is None or target.parent.is_dir() else f" in a new folder, {target.parent}"
+    with open_file(options.file) as recorded, recorded.held():
+        start, end = _span(recorded, options)
+        reading = _Reading(recorded, rows, start, end, options.every)
+        if target is None:
+            _to_stdout(made, reading)
+        else:
+            _to_path(made, reading, target, force=options.force)
+        reading.ended()
+        if target is not None:
+            counted = f"{reading.count:,} {'window' if reading.count == 1 else 'windows'}"
+            say(f"wrote {target}{beside}: {counted}")
+        for warning in recorded.warnings:
+            say(f"left out: {warning}")
+        return 1 if recorded.warnings else 0
+
+
+# ---- where to
+
+
+def _target(options: argparse.Namespace, made: Format) -> Path | None:
+    """Where the export goes; None: to stdout. Raises BadUsage where it cannot go there."""
+    file: Path = options.file
+    default = file.name.removesuffix(SUFFIX) + made.suffix
+    if options.output == STDOUT:
+        if made.write is None:
+            raise BadUsage(
+                f"{made.name} is a folder of files: it cannot go to stdout", "name a folder with -o"
+            )
+        if made.binary and sys.stdout.isatty():
+            raise BadUsage(f"{made.name} is nothing that a terminal shows", "name a file with -o")
+        return None
+    path = Path(options.output or default)
+    if made.write is not None and os.path.isdir(path):
+        path /= default
+    with contextlib.suppress(OSError):
+        if os.path.samefile(path, file):
+            raise BadUsage(f"{path} is the file that is read", "name another one with -o")
+    if os.path.lexists(path) and not options.force:
+        raise BadUsage(f"{path} exists", "name another one with -o, or replace it with --force")
+    return path
+
+
+def _to_stdout(made: Format, reading: _Reading) -> None:
+    assert made.write is not None
+    sys.stdout.flush()
+    try:
+        made.write(reading.windows(), reading.span, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # the reader has had enough
+    except OSError as error:
+        drop_output(keep_errors=True)
+        raise Told(f"cannot write to stdout: {error.strerror or error}") from error
+
+
+def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
+    from stalltop.formats.files.complete import opened
+    from stalltop.formats.files.new_folder import filled
+
+    if made.write is not None:
+        with opened(path, overwrite=force) as file:
+            made.write(reading.windows(), reading.span, file)
+    elif made.fill is not None:
+        with filled(path, replaces=made.replaces if force else None) as folder:
+            made.fill(reading.windows(), reading.span, folder)
+
+
+# ---- what
+
+
+def _filter(options: argparse.Namespace) -> Filter:
+    from stalltop.model.rows.filter import parse
+
+    terms = [
+        _term(name, typed)
+        for name in ("container", "operation")
+        if (typed := getattr(options, name)) is not None
+    ]
+    found = parse(" ".join([*terms, options.filter]).strip())
+    if found.error:
+        raise BadUsage(found.error, "docs/keys.md says what a filter may be")
+    return found
+
+
+def _term(name: str, typed: str) -> str:
+    """A term of a filter that looks for what was typed in one name."""
+    if '"' in typed:
+        raise BadUsage(f"--{name} takes no quotes", f"say it as --filter '{name}:/…/'")
+    return f"{name}:{typed}" if typed.startswith("/") else f'{name}:"{typed}"'
+
+
+def _span(recorded: Recorded, options: argparse.Namespace) -> tuple[float, float]:
+    """Between which times windows are wanted, Unix seconds. Raises BadUsage where that is none."""
+    moments = recorded.moments
+    if not len(moments):
+        raise Told(f"{options.file} has no windows")
+    first, last = float(moments.start.min()), float(moments.end.max())
+    times = [first, last]
+    for at, (option, typed) in enumerate((("--from", options.begin), ("--until", options.until))):
+        if typed is not None:
+            try:
+                times[at] = moment(typed, start=first, end=last)
+            except ValueError as error:
+                raise BadUsage(f"{option}: {error}") from None
+    if times[0] >= times[1] and first < last:
+        raise BadUsage("--from is not before --until")
+    return times[0], times[1]
+
+
+class _Reading:
+    """Windows as they are read and narrowed, with progress on stderr."""
+
+    def __init__(
+        self, recorded: Recorded, rows: Filter, start: float, end: float, every: float | None
+    ) -> None:
+        self._recorded = recorded
+        self._rows = rows
+        self._wanted = start, end
+        self._every = every
+        self._passed = 0
+        self.count = 0
+        """Windows read so far."""
+        moments = recorded.moments
+        chosen = (moments.start < end) & (moments.end > start)
+        self._all = int(chosen.sum())
+        self.span = start, end
+        """Between which times the windows lie, Unix seconds: all of each."""
+        if self._all:
+            self.span = float(moments.start[chosen].min()), float(moments.end[chosen].max())
+        self._progress = Progress("window")
+
+    def windows(self) -> Iterator[Window]:
+        """All that are wanted, oldest first. Raises Told where no row passes the filter."""
+        from stalltop.formats.stretches import stretches
+
+        found = self._read()
+        yield from found if self._every is None else stretches(found, self._every)
+        if self._recorded.warnings and not self.count:
+            raise Told(f"nothing can be read: {self._recorded.warnings[0]}")
+        if self._rows and not self._passed:
+            raise Told("no row passes the filter", "stalltop open FILE shows what there is")
+
+    def _read(self) -> Iterator[Window]:
+        from stalltop.formats.registry import narrowed
+
+        for window in self._recorded.windows(*self._wanted):
+            self.count += 1
+            self._progress.at(self.count, self._all)
+            narrow = narrowed(window, self._rows)
+            self._passed += len(narrow.rows) + len(narrow.open_calls)
+            yield narrow
+
+    def ended(self) -> None:
+        """Take the progress off the terminal."""
+        self._progress.ended()

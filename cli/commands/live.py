@@ -1,0 +1,45 @@
+"""The live screen of this host."""
+
+from __future__ import annotations
+
+import argparse
+
+from stalltop.cli.commands.record import add_recording_options, recorded, shown
+from stalltop.cli.screen_options import add_screen_options, run_options
+from stalltop.cli.tracing import add_state_options, add_tracing_options, begun, diagnosed, say
+from stalltop.model.source import Source
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    add_screen_options(parser)
+    add_recording_options(parser)
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the screen until it is left; where this host cannot be traced, it says why and shows the rest."""
+    from stalltop.cli.later import Later
+    from stalltop.model.progress import Progress
+
+    progress = Progress()
+    tracing = begun(options, progress)
+    told: list[str] = []  # nothing is printed over the screen
+
+    def start() -> Source:
+        from stalltop.probes.monitor import Monitor
+
+        return diagnosed(
+            Monitor(tracing),
+            keep=options.state,
+            tell=told.append,
+        )
+
+    source = recorded(Later(start), options)
+    screen = run_options(options, recorded=source, progress=progress)
+    try:
+        return shown(source, screen, at_once=options.record is not None)
+    finally:
+        for line in told:
+            say(line)

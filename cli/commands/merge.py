@@ -1,0 +1,150 @@
+"""Put files of several hosts into one, on one clock: how far their clocks are apart is estimated and said."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from stalltop.cli.progress import Progress
+from stalltop.cli.tracing import say
+from stalltop.formats.files.complete import Taken
+from stalltop.model.errors import BadUsage
+from stalltop.model.hosts.clocks import Clock
+from stalltop.model.text.figures import moment, printable
+
+SCHEMA: Final = "stalltop.merge/1"
+"""Name and version of what ``--json`` prints."""
+_MOST_SECONDS: Final = 86_400.0 * 365
+"""A clock that is further off is a mistake."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="saved windows and recordings")
+    parser.add_argument(
+        *("-o", "--output", "--to"),
+        dest="to",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="the file that is made",
+    )
+    parser.add_argument("--force", action="store_true", help="replace it where it exists")
+    parser.add_argument(
+        "--offset",
+        type=_offset,
+        action="append",
+        default=[],
+        metavar="HOST=SECONDS",
+        help="how far a host's clock is ahead of that of the first file's host (default: estimated)",
+    )
+    parser.add_argument(
+        "--host-name",
+        type=_name,
+        action="append",
+        default=[],
+        metavar="FILE=NAME",
+        help="another name for the host of a file: for two hosts of the same name",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was done as one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge, and print each host with its clock; 0, or 1 where some windows could not be read."""
+    from stalltop.recordings.write.merging import merge_files
+
+    names = dict(options.host_name)
+    strange = [path for path in names if path not in options.files]
+    if strange:
+        raise BadUsage(f"--host-name: {strange[0]} is none of the files")
+    for path in options.files:
+        with contextlib.suppress(OSError):
+            if os.path.samefile(path, options.to):
+                raise BadUsage(
+                    f"{options.to} is one of the files that are put together", "name another one with -o"
+                )
+    beside = "" if options.to.parent.is_dir() else f", in a new folder, {options.to.parent}"
+    progress = Progress("window")
+    try:
+        merged = merge_files(
+            options.files,
+            options.to,
+            overwrite=options.force,
+            names=names,
+            given_ns={host: round(seconds * 1e9) for host, seconds in options.offset},
+            step=progress.at,
+        )
+    except Taken as taken:
+        raise BadUsage(taken.reason, "--force replaces it") from None
+    finally:
+        progress.ended()
+    for warning in merged.warnings:
+        say(f"left out: {printable(warning)}")
+    status = 1 if merged.warnings else 0
+    if options.json:
+        hosts = [asdict(host) for host in merged.hosts]
+        json.dump({"schema": SCHEMA, "file": str(merged.path), "hosts": hosts}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return status
+    for host in merged.hosts:
+        lines = [
+            f"{printable(host.name)}: {host.windows:,} windows, {moment(host.start)} to {moment(host.end)}"
+        ]
+        lines.append(f"  clock: {clock_text(host.clock, printable(merged.hosts[0].name))}")
+        if host.left_out:
+            lines.append(f"  left out: {host.left_out:,} windows of times that others stand for already")
+        sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(f"written: {merged.path}{beside}\n")
+    return status
+
+
+def clock_text(clock: Clock, first: str) -> str:
+    """What is known of a host's clock, against that of ``first``, in one line for a person."""
+    if clock.how == "reference":
+        return "that of the file"
+    if clock.offset_ns is None or clock.error_ns is None:
+        return (
+            f"not known against {first}: no NCCL communicator in common, no time server; its times are as it "
+            "recorded them (--offset)"
+        )
+    ahead = f"{clock.offset_ns / 1e6:+.1f} ms"
+    if clock.how == "given":
+        return f"{ahead} against {first}, as given; its times are corrected by that"
+    error = f"± {clock.error_ns / 1e6:.1f} ms"
+    if clock.how == "time server":
+        return f"kept by a time server, as that of {first}: equal {error}"
+    return (
+        f"{ahead} {error} against {first}, by NCCL collectives in common ({clock.points:,} points); its "
+        "times are corrected by that"
+    )
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like {form}")
+    return name, value
+
+
+def _offset(text: str) -> tuple[str, float]:
+    host, value = _pair(text, "gpu2=-1.5")
+    try:
+        seconds = float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{value!r} is no number of seconds") from None
+    if not abs(seconds) <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{value} seconds is no difference of clocks")
+    return host, seconds
+
+
+def _name(text: str) -> tuple[Path, str]:
+    path, name = _pair(text, "other.stalltop=gpu2")
+    if not name.isprintable() or "," in name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{name!r} is no name of a host")
+    return Path(path), name

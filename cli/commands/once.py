@@ -1,0 +1,100 @@
+"""Trace for some seconds, print what was seen, and exit: for scripts, pipes and a quick look."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from stalltop.cli.tracing import (
+    add_state_options,
+    add_tracing_options,
+    diagnosed,
+    monitor_options,
+    number,
+    say,
+)
+from stalltop.model.source import Source
+from stalltop.model.window import Window
+
+if TYPE_CHECKING:
+    from stalltop.probes.monitor import Monitor
+
+PART_SECONDS = 1.0
+"""How often the source is read meanwhile."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "--seconds",
+        type=number(float, 0.1, 86400),
+        default=3.0,
+        help="how long to trace (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object (docs/json.md)")
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trace this host and print; 3 where tracing is impossible, after printing what is known all the same."""
+    from stalltop.probes.monitor import Monitor
+
+    return traced(Monitor(monitor_options(options)), options, partial(print_window, as_json=options.json))
+
+
+def traced(monitor: Monitor, options: argparse.Namespace, show: Callable[[Window], None]) -> int:
+    """``show`` one window of ``options.seconds`` of ``monitor``, diagnosed, and close it.
+
+    Returns 0, or 3 where tracing is impossible: what is known all the same is then shown before that is
+    said on stderr.
+    """
+    source: Source = monitor
+    try:
+        if monitor.cannot_trace is None:
+            source = diagnosed(monitor, keep=options.state)
+            show(watch(source, float(options.seconds)))
+            return 0
+        show(monitor.read())
+        say(str(monitor.cannot_trace))
+        return monitor.cannot_trace.exit_code
+    finally:
+        source.close()
+
+
+def watch(source: Source, seconds: float) -> Window:
+    """One window of ``seconds`` from ``source``; what was counted before it began is left out.
+
+    Read about once a second, as by the screen: processes that end meanwhile give back what they hold in the
+    kernel and keep their names.
+    """
+    from stalltop.model.merge.sliding import Sliding
+
+    source.read()
+    began = time.monotonic()
+    whole = Sliding(None)
+    parts = max(round(seconds / PART_SECONDS), 1)
+    for part in range(1, parts + 1):
+        time.sleep(max(began + seconds * part / parts - time.monotonic(), 0.0))
+        whole.push(source.read())
+    return whole.window
+
+
+def print_window(window: Window, *, as_json: bool) -> None:
+    """Print ``window`` on stdout, for a program or for a person."""
+    if as_json:
+        import json
+
+        from stalltop.formats.documents.window import document
+
+        json.dump(document(window), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    from stalltop.cli.printing import style
+    from stalltop.formats.text.window import table
+
+    sys.stdout.write(table(window, **style()._asdict()))

@@ -1,0 +1,126 @@
+"""Ask a saved window or a recording in SQL. It is only read, and a query has a limit of time and memory.
+
+Rows of cuda_events, nccl_events and host_events are single calls: COUNT and SUM stand for every call that
+was made. docs/sql.md says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from stalltop.cli.tracing import number, say
+from stalltop.model.errors import BadUsage
+
+_MOST_SQL = 1 << 20
+"""Bytes of a query."""
+FORMATS = ("table", "json", "jsonl", "csv")
+"""Of answers."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a saved window or a recording")
+    parser.add_argument(
+        "sql", nargs="?", metavar="SQL", help="one SELECT; -, or nothing in a pipe: read it from stdin"
+    )
+    parser.add_argument("--named", metavar="NAME", help="run a query that is ready (see --list)")
+    parser.add_argument("--list", action="store_true", help="list the queries that are ready")
+    parser.add_argument("--tables", action="store_true", help="list the tables and their columns")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="table",
+        help="how the rows are printed; jsonl: a JSON object a line (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare all windows with their checksums first, also of a long recording",
+    )
+    parser.add_argument(
+        "--limit-seconds",
+        type=number(float, 0.01, 86400),
+        default=10.0,
+        metavar="N",
+        help="stop a query that takes longer (default: %(default)g)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what the query finds; 1 where it takes too long or too much, 2 where it is none."""
+    from stalltop.recordings.query import ready
+
+    if options.list:
+        _print_table(
+            options, ("query", "what it tells"), [(name, one.about) for name, one in ready.queries().items()]
+        )
+        return 0
+    if options.tables:
+        return _print_tables(options)
+    if options.file is None:
+        raise BadUsage("which file?", "stalltop query FILE SQL, or --list and --tables without a file")
+    if options.named is not None and options.sql is not None:
+        raise BadUsage("either SQL or --named, not both")
+    sql = ready.query(options.named) if options.named is not None else _typed(options.sql)
+    from stalltop.recordings.query.ask import answer
+    from stalltop.recordings.read.reading import open_file
+
+    with open_file(options.file) as recorded:
+        found = answer(recorded, sql, options.limit_seconds, check=options.check)
+        for warning in found.warnings:
+            say(warning)
+        if not _print_table(options, found.columns, found.rows) and sys.stdout.isatty():
+            say("no rows")
+    return 0
+
+
+def _typed(sql: str | None) -> str:
+    if sql is None and not _is_piped():
+        raise BadUsage(
+            "what is to be asked?",
+            'a query such as "SELECT * FROM containers", or --named NAME, or - for stdin',
+        )
+    if sql is not None and sql != "-":
+        return sql
+    text = sys.stdin.read(_MOST_SQL + 1)
+    if len(text) > _MOST_SQL:
+        raise BadUsage("the query is too long")
+    return text
+
+
+def _is_piped() -> bool:
+    """Whether somebody gives something on stdin: a pipe or a file."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _print_tables(options: argparse.Namespace) -> int:
+    from stalltop.cli.printing import style
+    from stalltop.recordings.query.text import tables_text
+    from stalltop.recordings.query.views import VIEWS
+
+    if options.format == "table":
+        text = tables_text()
+        sys.stdout.write(text if style().unicode else text.replace("…", "..."))
+        return 0
+    rows = [(view.name, column, what) for view in VIEWS for column, what in (("", view.about), *view.columns)]
+    _print_table(options, ("table", "column", "what it is"), rows)
+    return 0
+
+
+def _print_table(options: argparse.Namespace, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    from stalltop.cli.printing import style
+    from stalltop.recordings.query.printing import write
+
+    shown = style()
+    width = shown.width if sys.stdout.isatty() else None
+    return write(sys.stdout, options.format, columns, rows, width=width, unicode=shown.unicode)

@@ -1,0 +1,247 @@
+"""Record this host into one file, without a screen, for weeks: bounded in size and age, safe at every moment.
+
+Runs for --seconds, or until a signal ends it, with exit code 0. Windows of a second become windows of ten
+seconds after an hour and of a minute after half a day; nothing is averaged. Meanwhile `stalltop open FILE`
+shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from stalltop.cli.tracing import add_state_options, add_tracing_options, diagnosed, monitor_options, say
+from stalltop.model.source import Source
+from stalltop.tui.terminal.interrupts import REQUESTS
+
+if TYPE_CHECKING:
+    from stalltop.recordings.write.bounds import Bounds
+    from stalltop.recordings.write.recorded_source import RecordedSource
+    from stalltop.recordings.write.recorder import Recorder
+    from stalltop.tui.app import RunOptions
+
+CLOSE_SECONDS = 20.0
+"""How long leaving waits for the disk."""
+INTERVAL = 1.0
+"""Seconds between two windows."""
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_AGES = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def size(text: str) -> int:
+    """An argparse type: a size in bytes, such as ``500M`` or ``1.5GiB``."""
+    from stalltop.recordings.write.bounds import LEAST_BYTES
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 500M or 2GiB")
+    value = int(float(found[1]) * _SIZES[found[2].upper()])
+    if not LEAST_BYTES <= value <= 1 << 50:
+        raise argparse.ArgumentTypeError(f"{text} is not between {LEAST_BYTES >> 20}MiB and 1024TiB")
+    return value
+
+
+def age(text: str) -> float:
+    """An argparse type: a length of time in seconds, such as ``36h`` or ``14d``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip(), re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time such as 36h or 14d")
+    value = float(found[1]) * _AGES[found[2]]
+    if not 60.0 <= value <= 3_650 * 86_400.0:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1m and 3650d")
+    return value
+
+
+def duration(text: str) -> float:
+    """An argparse type: a length of time in seconds, such as ``90`` or ``1h``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", text.strip(), re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of time such as 90 or 1h")
+    value = float(found[1]) * _AGES[found[2] or "s"]
+    if not 1.0 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1s and 1e9s")
+    return value
+
+
+def add_bounds(parser: argparse._ActionsContainer) -> None:
+    """How much a recording may take."""
+    parser.add_argument(
+        "--max-size", type=size, default="1GiB", metavar="SIZE", help="the file's size (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-age", type=age, default="14d", metavar="AGE", help="drop what is older (default: %(default)s)"
+    )
+
+
+def bounds(options: argparse.Namespace) -> Bounds:
+    """The bounds as the recorder takes them."""
+    from stalltop.recordings.write.bounds import Bounds
+
+    return Bounds(int(options.max_size), float(options.max_age))
+
+
+def add_recording_options(parser: argparse.ArgumentParser) -> None:
+    """Recording while a screen is shown."""
+    group = parser.add_argument_group("recording (docs/recordings.md)")
+    group.add_argument(
+        "--record",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="record what is read meanwhile, as `stalltop record` does; the key R does it, too",
+    )
+    add_bounds(group)
+
+
+def recorded(source: Source, options: argparse.Namespace, name: str | None = None) -> RecordedSource:
+    """``source`` with a recorder beside it; ``name`` is in that of its file, in place of this host's."""
+    from stalltop.formats.files.places import recording_path
+    from stalltop.recordings.write.recorded_source import RecordedSource
+
+    path = Path(options.record) if options.record else recording_path(name)
+    return RecordedSource(source, path, bounds(options))
+
+
+def shown(recorded: RecordedSource, screen: RunOptions, *, at_once: bool) -> int:
+    """Show ``recorded`` until it is left, and return the exit code; it is recorded from the start, or when a
+    key asks for it. Raises Told where it cannot be recorded at once."""
+    from stalltop.tui.app import run
+
+    try:
+        if at_once:
+            recorded.begin()
+        return run(recorded, screen)
+    finally:
+        for line in recorded.finish(CLOSE_SECONDS):
+            say(line)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    parser.add_argument(
+        "--to",
+        type=Path,
+        metavar="FILE",
+        help="what to write; a recording that is there goes on "
+        "(default: recording-HOST.stalltop in ~/.local/state/stalltop)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=duration,
+        metavar="TIME",
+        help="how long to record, such as 90 or 1h (default: until a signal ends it)",
+    )
+    add_bounds(parser)
+    parser.add_argument("--simulated", action="store_true", help="simulated tenants in place of this host")
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record; 3 where this host cannot be traced, 1 where the file cannot be written."""
+    from stalltop.formats.files.places import recording_path
+    from stalltop.recordings.write.recorder import Recorder
+
+    host = _host(options)
+    path = options.to or recording_path(host)
+    missing = [folder for folder in path.parents if not folder.exists()]
+    # Before anything is traced: most mistakes are in the path.
+    recorder = Recorder(path, bounds(options), tell=say)
+    recorder.open(host)
+    if missing and options.to:
+        say(f"made the folder {missing[-1]}")
+    try:
+        source = _source(options)
+    except BaseException:
+        recorder.close(CLOSE_SECONDS)
+        raise
+    recorder.start()
+    written = True
+    try:
+        with requests() as ended:
+            say(f"recording to {path}: at most {options.max_size / (1 << 20):,.0f} MiB; Ctrl-C ends it")
+            _record(source, recorder, options.seconds, ended)
+    finally:
+        try:
+            source.close()
+        finally:
+            written = recorder.close(CLOSE_SECONDS)
+    return _told(recorder, written)
+
+
+def _record(source: Source, recorder: Recorder, seconds: float | None, ended: threading.Event) -> None:
+    """Hand a window a second to ``recorder``, until ``ended`` is set or ``seconds`` are over.
+
+    The last one is read after that, so that it has all that came before.
+    """
+    began = due = time.monotonic()
+    last = False
+    while not last:
+        due = max(due + INTERVAL, time.monotonic())
+        if seconds is not None:
+            due = min(due, began + seconds)
+        last = ended.wait(max(due - time.monotonic(), 0.0)) or (
+            seconds is not None and due >= began + seconds
+        )
+        recorder.add(source.read())
+
+
+def _told(recorder: Recorder, written: bool) -> int:
+    """Say how it went; returns 1 where the newest windows could not be written."""
+    say(recorder.summary if written else f"{recorder.summary}; the disk did not take the rest in time")
+    return 0 if written and not recorder.state.failure else 1
+
+
+def _host(options: argparse.Namespace) -> str:
+    """The name of the host whose windows are recorded."""
+    if options.simulated:
+        from stalltop.demo.simulated import HOST
+
+        return HOST
+    from stalltop.model.text.clean import clean
+
+    return clean(platform.node()) or "localhost"
+
+
+def _source(options: argparse.Namespace) -> Source:
+    if options.simulated:
+        from stalltop.demo.simulated import SimulatedSource
+
+        return diagnosed(SimulatedSource())
+    from stalltop.probes.monitor import Monitor
+
+    monitor = Monitor(monitor_options(options))
+    if monitor.cannot_trace is not None:
+        monitor.close()
+        raise monitor.cannot_trace
+    return diagnosed(monitor, keep=options.state)
+
+
+@contextmanager
+def requests() -> Iterator[threading.Event]:
+    """Gives what is set by the first request to end; a second one ends as usual, by KeyboardInterrupt."""
+    ended = threading.Event()
+    before = {}
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        if ended.is_set():
+            raise KeyboardInterrupt
+        ended.set()
+
+    for signum in REQUESTS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup
+            before[signum] = signal.signal(signum, end)
+    try:
+        yield ended
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -1,0 +1,233 @@
+"""The same screen in a web page: each browser has its own, all look at one tracer (docs/serve.md)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import signal
+import socket
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stalltop.cli.screen_options import add_screen_options, run_options
+from stalltop.cli.tracing import (
+    add_state_options,
+    add_tracing_options,
+    diagnosed,
+    monitor_options,
+    number,
+    say,
+)
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.source import Source
+from stalltop.tui.settings.settings import SINCE_START
+from stalltop.tui.terminal.interrupts import INTERRUPTED, REQUESTS
+
+if TYPE_CHECKING:
+    from stalltop.serving.access import Access
+    from stalltop.serving.server import ServeOptions
+
+PORT = 8750
+CLOSE_SECONDS = 1.0
+"""How long leaving waits for the tracer to close; what takes longer ends with the process."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this command."""
+    group = parser.add_argument_group("server")
+    group.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="listen on this address (default: %(default)s, this host only)",
+    )
+    group.add_argument(
+        "--port", type=number(int, 0, 65535), default=PORT, help="0: any free one (default: %(default)s)"
+    )
+    group.add_argument("--cert", type=Path, metavar="FILE", help="certificate chain for TLS, PEM")
+    group.add_argument("--key", type=Path, metavar="FILE", help="its private key, PEM")
+    group.add_argument(
+        "--insecure-plain",
+        action="store_true",
+        help="listen on other addresses than this host's own without TLS: who can read the line, can come in",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="answer to this name too, such as that of a proxy; may be repeated",
+    )
+    group.add_argument(
+        "--sessions",
+        type=number(int, 1, 64),
+        default=4,
+        help="browsers at a time, each a process of about 80 MB (default: %(default)s)",
+    )
+    group.add_argument(
+        "--demo",
+        nargs="?",
+        const="trio",
+        metavar="SCENARIO",
+        help="sample tenants in place of this host (default: trio)",
+    )
+    group.add_argument("--simulated", action="store_true", help="with --demo: simulated tenants")
+    add_screen_options(parser)
+    add_tracing_options(parser)
+    add_state_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until interrupted, or until the source fails. 130 when interrupted."""
+    try:
+        import aiohttp  # noqa: F401
+        import textual_serve  # noqa: F401
+    except ImportError as error:
+        raise Told(
+            f"the browser needs Python packages that are not installed here ({error.name})",
+            "./stalltop serve in a checkout installs them; elsewhere: pipx inject stalltop textual-serve",
+        ) from None
+    from stalltop.serving.access import Access, known_hosts
+    from stalltop.serving.confine import landlock_version
+    from stalltop.serving.server import ServeOptions
+
+    screen = run_options(options)  # what is wrong with it is said here, not in every browser
+    address = resolved(options.host)
+    tls = tls_of(options.cert, options.key)
+    refuse_what_is_open(address, tls, plain=options.insecure_plain)
+    if not landlock_version():
+        say("this kernel has no Landlock: screens are kept from writing to files, but not from making them")
+    access = Access(known_hosts((socket.gethostname(), options.host, *options.allow_host)))
+    where = ServeOptions(address, int(options.port), tls, int(options.sessions))
+    return asyncio.run(_serve(options, screen.interval, access, where))
+
+
+async def _serve(options: argparse.Namespace, interval: float, access: Access, where: ServeOptions) -> int:
+    from stalltop.serving.feed import Feed
+    from stalltop.serving.server import BrowserServer
+    from stalltop.serving.session import screen_command
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    failures: list[BaseException] = []
+
+    def failed(error: BaseException) -> None:
+        failures.append(error)
+        loop.call_soon_threadsafe(ended.set)
+
+    for request in REQUESTS:
+        if signal.getsignal(request) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(request, ended.set)
+    feed = Feed(source_of(options), interval, failed)
+    server = BrowserServer(feed, access, screen_command(screen_flags(options, interval)), where)
+    try:
+        port = await server.start()
+    except OSError as error:
+        raise Told(
+            f"cannot listen on {where.address}, port {where.port}: {error.strerror or error}",
+            "--port 0 takes any port that is free",
+        ) from error
+    feed.start()
+    try:
+        announce(where, port, access.token)
+        await ended.wait()
+    finally:
+        await server.stop()
+        await asyncio.to_thread(feed.stop, CLOSE_SECONDS)
+    if failures:
+        raise failures[0]
+    return INTERRUPTED
+
+
+def announce(where: ServeOptions, port: int, token: str) -> None:
+    """Say where the page is: the only time that the token is told."""
+    scheme = "http" if where.tls is None else "https"
+    ip = ipaddress.ip_address(where.address.partition("%")[0])
+    name = socket.gethostname() if ip.is_unspecified else f"[{ip}]" if ip.version == 6 else str(ip)
+    say(f"open {scheme}://{name}:{port}/?token={token}")
+    if ip.is_loopback:
+        say(
+            f"from elsewhere: ssh -L {port}:{name}:{port} {socket.gethostname()}, then the same address there"
+        )
+    say("whoever has that address sees all that this stalltop sees of the host; Ctrl-C ends it")
+
+
+def resolved(host: str) -> str:
+    """The IP address of ``host``. Raises BadUsage where there is none."""
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise BadUsage(f"--host {host}: {getattr(error, 'strerror', None) or error}") from error
+    return str(found[0][4][0])
+
+
+def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """What TLS needs, where it is wanted. Raises BadUsage where a file cannot be used."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise BadUsage("--cert and --key go together")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # A key with a password would be asked for on the terminal of whoever starts the service.
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"--cert {certificate}, --key {key}: {error}") from error
+    return context
+
+
+def refuse_what_is_open(address: str, tls: ssl.SSLContext | None, *, plain: bool) -> None:
+    """Raise BadUsage where others could read the token, and what is shown, on the line."""
+    from stalltop.serving.access import is_loopback
+
+    if not is_loopback(address) and tls is None and not plain:
+        raise BadUsage(
+            f"{address} is reached from other hosts, and without TLS the token could be read on the way",
+            "add --cert and --key; or leave --host out and come by ssh -L; or, on a line that you trust, "
+            "--insecure-plain",
+        )
+
+
+def source_of(options: argparse.Namespace) -> Source:
+    """What the browsers look at: this host or sample tenants, made once it is read."""
+    from stalltop.cli.later import Later
+
+    def start() -> Source:
+        if options.demo is None:
+            from stalltop.probes.monitor import Monitor
+
+            monitor = Monitor(monitor_options(options))
+            if monitor.cannot_trace is not None:
+                say(str(monitor.cannot_trace))
+            return diagnosed(monitor, keep=options.state)
+        from stalltop.demo.source import demo_source, simulated_source
+
+        if options.simulated:
+            return diagnosed(simulated_source(scenario))
+        return diagnosed(demo_source(scenario, monitor_options(options)))
+
+    if options.demo is None and options.simulated:
+        raise BadUsage("--simulated goes with --demo")
+    if options.demo is not None:
+        from stalltop.demo.scenario import load_scenario
+
+        scenario = load_scenario(options.demo)
+    return Later(start)
+
+
+def screen_flags(options: argparse.Namespace, interval: float) -> list[str]:
+    """The options that are for screens, as a screen's process takes them."""
+    flags = [f"--interval={interval:g}"]
+    if "window" in options:
+        flags.append(f"--window={SINCE_START if options.window is None else format(options.window, 'g')}")
+    if "theme" in options:
+        flags.append(f"--theme={options.theme}")
+    flags += ["--ascii"] if "ascii" in options else []
+    flags += ["--no-mouse"] if "mouse" in options else []
+    flags += ["--low-bandwidth"] if "low_bandwidth" in options else []
+    flags += [] if options.config else ["--no-config"]
+    flags += [] if options.demo is None else ["--demo"]
+    return flags

@@ -1,0 +1,131 @@
+"""How a host fared over time: the figures of its stretches, and all of them added up. What a report draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from stalltop.formats.episodes import Episode, Episodes
+from stalltop.formats.stretches import stretches
+from stalltop.model.calls import Calls, KeptCall
+from stalltop.model.devices.device import Device, System
+from stalltop.model.merge.sliding import Sliding
+from stalltop.model.rows.pivot import Dimension, pivot
+from stalltop.model.window import Window
+
+MOST_SLOW: Final = 2_000
+"""Slow calls that are kept of a whole recording, the slowest ones."""
+Name = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was counted of something in a stretch."""
+
+    calls_per_s: float
+    p50_ns: int | None
+    """None where nothing returned, as all that follow."""
+    p99_ns: int | None
+    max_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Figures of one stretch of time."""
+
+    start: float
+    end: float
+    """Unix time, seconds."""
+    outermost: Figures
+    """All calls but those inside others."""
+    errors_per_s: float
+    operations: dict[Name, Figures]
+    """By operation and layer."""
+    containers: dict[Name, Figures]
+    """By the key of the container."""
+    system: System | None
+    devices: tuple[Device, ...]
+
+
+@dataclass(slots=True)
+class Course:
+    """One host."""
+
+    host: str
+    stretches: list[Stretch] = field(default_factory=list)
+    whole: Sliding = field(default_factory=lambda: Sliding(None))
+    slow: list[KeptCall] = field(default_factory=list)
+    windows: int = 0
+    covered_s: float = 0.0
+    """Seconds that windows cover."""
+
+    def window(self, episodes: Episodes) -> Window:
+        """All of it as one window, with every tenant that was seen and every chain as it was known last."""
+        tenants = {name: tenant for (host, name), tenant in episodes.tenants.items() if host == self.host}
+        whole = self.whole.window
+        calls = Calls(
+            sorted(self.slow, key=lambda call: -call.duration_ns)[:MOST_SLOW], whole.calls.passed_over
+        )
+        chains = tuple(one.chain for one in latest(episodes.all(), self.host))
+        return replace(whole, tenants={**tenants, **whole.tenants}, chains=chains, calls=calls)
+
+
+def latest(episodes: Iterable[Episode], host: str) -> list[Episode]:
+    """Of the chains of ``host``, each once, as it was known last."""
+    found = {one.chain.identity: one for one in episodes if one.host == host}
+    return list(found.values())
+
+
+def courses(windows: Iterable[Window], seconds: float) -> tuple[list[Course], Episodes]:
+    """The course of every host, by stretches of ``seconds``, and every chain; windows in order of time."""
+    found: dict[str, Course] = {}
+    episodes = Episodes()
+
+    def seen() -> Iterable[Window]:
+        for window in windows:
+            episodes.add(window)
+            course = found.setdefault(window.host, Course(window.host))
+            course.windows += 1
+            course.covered_s += window.seconds
+            course.slow += [call for call in window.calls.kept if call.why == "slow"]
+            if len(course.slow) > 4 * MOST_SLOW:
+                course.slow = sorted(course.slow, key=lambda call: -call.duration_ns)[:MOST_SLOW]
+            yield replace(window, calls=Calls(passed_over=window.calls.passed_over))
+
+    for window in stretches(seen(), seconds):
+        course = found[window.host]
+        course.whole.take_in(window)
+        course.stretches.append(_stretch(window))
+    return sorted(found.values(), key=lambda course: course.host), episodes
+
+
+def _stretch(window: Window) -> Stretch:
+    whole = pivot(window, ())
+    return Stretch(
+        window.start,
+        window.end,
+        _figures(window, ())[()],
+        float(whole.errors[0]) / (window.seconds or 1.0),
+        _figures(window, ("operation", "layer")),
+        _figures(window, ("container",)),
+        window.system,
+        window.devices.devices,
+    )
+
+
+def _figures(window: Window, by: tuple[Dimension, ...]) -> dict[Name, Figures]:
+    groups = pivot(window, by)
+    columns = zip(
+        groups.keys,
+        groups.calls.tolist(),
+        groups.calls_per_s.tolist(),
+        groups.p50_ns.tolist(),
+        groups.p99_ns.tolist(),
+        groups.max_ns.tolist(),
+        strict=True,
+    )
+    return {
+        key: Figures(rate, p50, p99, longest) if calls else Figures(rate, None, None, None)
+        for key, calls, rate, p50, p99, longest in columns
+    }

@@ -1,0 +1,62 @@
+"""A folder of files that is complete or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stalltop.formats.files.complete import Taken, sync_folder
+from stalltop.model.errors import BadUsage, Told
+
+
+@contextlib.contextmanager
+def filled(path: Path, *, replaces: Callable[[Path], bool] | None = None) -> Iterator[Path]:
+    """A folder (mode 0700) to fill: it is at ``path`` once the block has ended well, and nowhere where not.
+
+    Missing folders above it are made. What is at ``path`` already is replaced only where ``replaces`` is
+    given and says that it may be: all of it goes then. Raises Taken where something is there and ``replaces``
+    is None, BadUsage where it may not be replaced, and Told where it cannot be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_to_replace(path, replaces)
+        beside = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.tmp"
+        beside.mkdir(mode=0o700)
+        try:
+            yield beside
+            sync_folder(beside)
+            _refuse_to_replace(path, replaces)
+            _place(beside, path)
+            sync_folder(path.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise Told(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _refuse_to_replace(path: Path, replaces: Callable[[Path], bool] | None) -> None:
+    if not os.path.lexists(path):
+        return
+    if replaces is None:
+        raise Taken(f"{path} exists")
+    if not (stat.S_ISDIR(path.lstat().st_mode) and replaces(path)):
+        raise BadUsage(f"{path} holds something else: nothing there is replaced", "name another folder")
+
+
+def _place(beside: Path, path: Path) -> None:
+    if not os.path.lexists(path):
+        beside.rename(path)
+        return
+    old = path.parent / f".{path.name[:200]}.{secrets.token_hex(6)}.old"
+    path.rename(old)
+    try:
+        beside.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Rows as CSV, Parquet and JSON lines."""

@@ -1,0 +1,63 @@
+"""The flat table as Parquet: typed columns for pandas, Polars, DuckDB, Spark. Needs pyarrow."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from typing import Any, BinaryIO, Final
+
+from stalltop.formats.tables.columns import COLUMNS, table
+from stalltop.model.errors import Told
+from stalltop.model.window import Window
+
+INSTALL: Final = "pip install 'stalltop[parquet]', or pip install pyarrow; or --to csv, which needs nothing"
+"""What to do where it is missing."""
+ROWS_AT_ONCE: Final = 32_768
+"""Rows of a row group at least (the last one may be smaller): what is kept in memory."""
+_TYPES: Final = {
+    "text": "string",
+    "count": "uint64",
+    "number": "float64",
+    "flag": "bool_",
+}
+
+
+def problem() -> str:
+    """Why no Parquet can be written here; empty where it can."""
+    return "" if importlib.util.find_spec("pyarrow") is not None else "Parquet needs the package pyarrow"
+
+
+def write(windows: Iterable[Window], file: BinaryIO) -> None:
+    """Write the rows of all ``windows`` to ``file``. Raises Told where pyarrow is missing."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise Told(problem() or f"pyarrow cannot be used: {error}", INSTALL) from None
+    schema = pa.schema(
+        [
+            pa.field(
+                column.name,
+                getattr(pa, _TYPES[column.kind])(),
+                metadata={"about": column.about},
+            )
+            for column in COLUMNS
+        ]
+    )
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for values in _together(windows):
+            arrays = [pa.array(column, type=field.type) for column, field in zip(values, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _together(windows: Iterable[Window]) -> Iterable[list[list[Any]]]:
+    """The columns of as many windows as make a row group."""
+    held: list[list[Any]] = [[] for _ in COLUMNS]
+    for window in windows:
+        for column, values in zip(held, table(window), strict=True):
+            column.extend(values)
+        if len(held[0]) >= ROWS_AT_ONCE:
+            yield held
+            held = [[] for _ in COLUMNS]
+    if held[0]:
+        yield held

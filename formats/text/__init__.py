@@ -1,0 +1,1 @@
+"""Windows as text for a terminal, a mail or a chat."""

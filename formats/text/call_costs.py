@@ -1,0 +1,43 @@
+"""What the calls of NVML cost on this host, for a person and for a program: ``stalltop check --verbose``."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from stalltop.model.call_cost import CallCost
+from stalltop.model.text import figures
+
+_HEAD: Final = "  MEDIAN     P99     MAX  CALLS FAILED  ASKED      FUNCTION"
+_ABOUT: Final = (
+    "Each call of NVML, over all GPUs, the dearest first. What takes more than 5 ms is asked every 10 s only,"
+    " what takes more than 50 ms each minute; what a board does not support is asked again after a minute."
+)
+
+
+def document(costs: Sequence[CallCost]) -> list[dict[str, object]]:
+    """The costs as JSON: name, calls, failures, median_ns, p99_ns, max_ns, every_seconds (0: at each look;
+    null: once, or as needed)."""
+    return [asdict(cost) for cost in costs]
+
+
+def text(costs: Sequence[CallCost], *, width: int = 80, unicode: bool = True) -> str:
+    """A table of them, with a line above it that says what it is; one line where there are none."""
+    if not costs:
+        return "\nNo GPU answered NVML: there are no costs to tell.\n"
+    lines = ["", *textwrap.wrap(_ABOUT, max(width, 40)), "", _HEAD]
+    for cost in costs:
+        all_ns = (cost.median_ns, cost.p99_ns, cost.max_ns)
+        took = [figures.duration(ns, unicode=unicode).rjust(8) for ns in all_ns]
+        lines.append(
+            f"{''.join(took)} {cost.calls:>6} {cost.failures or '-':>6}  {_asked(cost).ljust(10)} {cost.name}"
+        )
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _asked(cost: CallCost) -> str:
+    if cost.every_seconds is None:
+        return "as needed"
+    return f"every {cost.every_seconds:.0f}s" if cost.every_seconds else "each look"

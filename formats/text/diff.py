@@ -1,0 +1,246 @@
+"""What changed between two windows, for a person: what ``diff`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+
+from stalltop.formats.documents.diff import Diff
+from stalltop.formats.text import chains as chain_text
+from stalltop.formats.text.window import LEAST_WIDTH
+from stalltop.model.comparing.chain_difference import ChainChange, State, shares
+from stalltop.model.comparing.difference import Difference, Side
+from stalltop.model.text import figures
+from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.window import Window
+
+MOST_ROWS: Final = 20
+"""Rows and faults that are listed where not all are asked for."""
+_LABEL: Final = (16, 40)
+"""Columns of each of a row's names: at least; at most."""
+_ENDLESS: Final = 1 << 16
+"""Columns of a line that nothing makes an end to."""
+_STATES: Final[dict[State, tuple[str, str]]] = {
+    "new": ("NEW", RED),
+    "worse": ("WORSE", YELLOW),
+    "same": ("same", ""),
+    "better": ("better", DIM),
+    "gone": ("gone", DIM),
+}
+"""What each is called, and its colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    width: int
+    keep: int
+    """Columns with lower numbers stay longer where there is little room."""
+    cell: Callable[[Difference, int, bool], str]
+
+
+def _percentile(column: str, which: str) -> Callable[[Difference, int, bool], str]:
+    def cell(found: Difference, row: int, unicode: bool) -> str:
+        side: Side = getattr(found, which)
+        at = side.at[row]
+        known = at >= 0 and side.groups.calls[at]
+        return figures.duration(getattr(side.groups, column)[at] if known else None, unicode=unicode)
+
+    return cell
+
+
+def _ratio(percent: float) -> Callable[[Difference, int, bool], str]:
+    """The ratio, with a question mark where chance explains it as well."""
+
+    def cell(found: Difference, row: int, unicode: bool) -> str:
+        ratio = float(found.ratio(percent)[row])
+        if not ratio > 0:
+            return figures.missing(7, unicode=unicode)
+        mark = " " if found.sure(percent)[row] else "?"
+        return figures.rate(ratio, unicode=unicode) + "x" + mark
+
+    return cell
+
+
+def _rate(which: str) -> Callable[[Difference, int, bool], str]:
+    return lambda found, row, unicode: figures.rate(
+        float(getattr(found, which).calls_per_s[row]), unicode=unicode
+    )
+
+
+def _lost(found: Difference, row: int, unicode: bool) -> str:
+    if found.new[row]:
+        return "new"
+    if found.gone[row]:
+        return "gone"
+    lost = float(found.lost_ns_per_s[row])
+    text = figures.duration(abs(lost), unicode=unicode).strip()
+    return text if text == "0ns" else ("+" if lost > 0 else "-") + text
+
+
+_COLUMNS: Final = (
+    _Column("lost/s", 7, 0, _lost),
+    _Column("share", 5, 3, lambda f, i, u: figures.percent(100 * float(f.share[i]), unicode=u)),
+    _Column("p99 A", 6, 2, _percentile("p99_ns", "then")),
+    _Column("p99 B", 6, 1, _percentile("p99_ns", "now")),
+    _Column("p99 B/A", 7, 0, _ratio(99.0)),
+    _Column("p50 A", 6, 6, _percentile("p50_ns", "then")),
+    _Column("p50 B", 6, 5, _percentile("p50_ns", "now")),
+    _Column("p50 B/A", 7, 4, _ratio(50.0)),
+    _Column("call/s A", 8, 8, _rate("then")),
+    _Column("call/s B", 8, 7, _rate("now")),
+)
+
+
+def diff_text(
+    diff: Diff, *, width: int | None, colour: bool, unicode: bool = True, all_rows: bool = False
+) -> str:
+    """``diff`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+    Without a width names are whole and no line is folded.
+
+    ``all_rows``: also those that have not changed, however many.
+    """
+    style = Style(_ENDLESS if width is None else max(width, LEAST_WIDTH), colour, unicode)
+    parts = [_head(diff, style), _table(diff, style, all_rows), _faults(diff, style, all_rows)]
+    parts.append(_judged(diff, style))
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _head(diff: Diff, style: Style) -> list[str]:
+    lines = []
+    for letter, window in (("A", diff.then), ("B", diff.now)):
+        facts = [f"{letter}  {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
+        facts += ["SIMULATED"] if window.simulated else []
+        calls = int(sum(diff_calls for diff_calls in _outermost(window)))
+        facts.append(f"{figures.count(calls).strip()} calls")
+        facts += [f"{figures.count(window.lost).strip()} not counted"] if window.lost else []
+        lines += [style.paint(line, BOLD) for line in style.wrapped(facts)]
+    return lines
+
+
+def _outermost(window: Window) -> Sequence[int]:
+    rows = window.rows
+    return [calls for key, calls in zip(rows.keys, rows.calls.tolist(), strict=True) if key.outermost]
+
+
+def _table(diff: Diff, style: Style, all_rows: bool) -> list[str]:
+    found = diff.compared.difference
+    shown = [i for i in diff.order if all_rows or found.changed[i]]
+    if not shown:
+        return style.folded("", f"No row has surely changed, of {len(diff.order)}.")
+    names = [_names(diff, i) for i in shown]
+    columns, widths = _layout([diff.by, *names], style)
+    titles = [style.fit(name, width) for name, width in zip(diff.by, widths, strict=True)]
+    head = " ".join([*titles, *(column.head.rjust(column.width) for column in columns)])
+    lines = [style.paint(head.rstrip(), BOLD)]
+    most = len(shown) if all_rows else MOST_ROWS
+    for i, name in list(zip(shown, names, strict=True))[:most]:
+        cells = [
+            figures.middle(part, width, unicode=style.unicode)
+            for part, width in zip(name, widths, strict=True)
+        ]
+        cells += [column.cell(found, i, style.unicode).rjust(column.width) for column in columns]
+        code = DIM if not found.changed[i] else RED if _bad(found, i) else ""
+        lines.append(style.paint(" ".join(cells).rstrip(), code))
+    rest = len(shown) - most
+    same = len(diff.order) - len(shown)
+    more = [f"{rest} more that changed"] * (rest > 0) + [f"{same} without a sure change"] * (same > 0)
+    lines += [f"and {', '.join(more)} (--all)"] if more else []
+    lines += [
+        style.paint(line, DIM)
+        for line in style.folded(
+            "",
+            "lost/s: time a second lost to calls that take longer in B; ?: may be chance, n is too small",
+        )
+    ]
+    return lines
+
+
+def _bad(found: Difference, row: int) -> bool:
+    """Whether a row is a good part of what was lost."""
+    return bool(found.lost_ns_per_s[row] > 0 and found.share[row] >= 0.1 and not found.new[row])
+
+
+def _names(diff: Diff, row: int) -> tuple[str, ...]:
+    """What a row is called, one part a dimension; the last in parentheses where it is calls within calls."""
+    found = diff.compared.difference
+    *where, last = (figures.printable(part) for part in diff.compared.labels[row])
+    return (*where, f"({last})" if found.nested[row] else last)
+
+
+def _layout(names: Sequence[Sequence[str]], style: Style) -> tuple[Sequence[_Column], Sequence[int]]:
+    """The columns that fit, and the widths of the names before them."""
+    least, most = _LABEL
+    columns = list(_COLUMNS)
+    longest = [max(cell_len(part) for part in parts) for parts in zip(*names, strict=True)]
+    if style.width != _ENDLESS:
+        longest = [min(length, most) for length in longest]
+
+    def room() -> int:
+        return style.width - sum(column.width + 1 for column in columns) - (len(longest) - 1)
+
+    while room() < sum(min(length, least) for length in longest) and len(columns) > 2:
+        columns.remove(max(columns, key=lambda column: column.keep))
+    widths = list(longest)
+    while sum(widths) > max(room(), len(widths)):
+        widths[widths.index(max(widths))] -= 1
+    return columns, widths
+
+
+def _faults(diff: Diff, style: Style, all_rows: bool) -> list[str]:
+    part = shares(diff.faults)
+    told = [
+        (change, share) for change, share in zip(diff.faults, part, strict=True) if all_rows or change.fault
+    ]
+    if not told:
+        return []
+    lines = [style.paint("what is wrong, A against B", BOLD)]
+    most = len(told) if all_rows else MOST_ROWS
+    for change, share in told[:most]:
+        word, code = _STATES[change.state]
+        text = _said(diff, change, share, style)
+        lines += [style.paint(line, code) for line in style.folded(f"{word:6}  ", text)]
+    return lines if len(told) <= most else [*lines, f"and {len(told) - most} more (--all)"]
+
+
+def _said(diff: Diff, change: ChainChange, share: float, style: Style) -> str:
+    chain = change.chain
+    then, now = change.then, change.now
+    window = diff.now if now is not None else diff.then
+
+    def rate(lost_ms_per_s: float) -> str:
+        return chain_text.rate(lost_ms_per_s * 1e6, unicode=style.unicode).strip()
+
+    cost = [
+        f"{letter}: {rate(side.lost_ms_per_s)}"
+        for letter, side in (("A", then), ("B", now))
+        if side is not None and side.lost_ms_per_s > 0
+    ]
+    if change.ratio is not None:
+        cost.append(f"{figures.rate(change.ratio).strip()}x")
+    if share > 0:
+        cost.append(f"{figures.percent(100 * share).strip()} of the change")
+    cost.append(f"{100 * change.confidence:.0f}% sure")
+    tenant = chain_text.name_of(chain.tenant, window)
+    text = f"{chain.severity.upper()} {chain.summary or f'{tenant}: {chain.title}'}"
+    return figures.printable(f"{text} ({', '.join(cost)})")
+
+
+def _judged(diff: Diff, style: Style) -> list[str]:
+    """What was asked by conditions, and which rows meet them."""
+    lines: list[str] = []
+    for condition, met in diff.conditions:
+        said = [" > ".join(_names(diff, i)) for i in met.rows[:MOST_ROWS]]
+        rest = len(met.rows) - len(said)
+        said += [f"{rest} more"] if rest > 0 else []
+        said += [f"{met.faults} new"] if met.faults else []
+        if said:
+            text, code = f"{condition.text}: {', '.join(said)}", RED
+            lines += [style.paint(line, code) for line in style.folded("FAILED  ", text)]
+        else:
+            unsure = f" ({len(met.unsure)} perhaps: too few calls to be sure)" if met.unsure else ""
+            lines += style.folded("ok      ", f"{condition.text}{unsure}")
+    return lines

@@ -1,0 +1,124 @@
+"""What ``stalltop explain`` prints: every chain of a window in full, as text or as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from stalltop.formats.documents import window as document
+from stalltop.formats.text import chains as chain_text
+from stalltop.formats.text.sharing_lines import sharing_lines
+from stalltop.formats.text.window import LEAST_WIDTH
+from stalltop.model.chain import Chain, worst_first
+from stalltop.model.text import figures
+from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
+from stalltop.model.window import Window
+
+SCHEMA: Final = "stalltop.explain/1"
+"""Name and version of the JSON object."""
+_ONE: Final = {
+    "calls": "call",
+    "operations": "operation",
+    "processes": "process",
+    "tenants": "tenant",
+    "devices": "device",
+}
+"""Each thing that is counted, where there is one."""
+
+
+def explain_document(window: Window, chains: Sequence[Chain]) -> dict[str, Any]:
+    """``chains`` of ``window`` and what was looked at, in plain dicts, lists, strings and numbers."""
+    whole = document.document(window)
+    seen = _seen(window)
+    return {
+        "schema": SCHEMA,
+        "host": whole["host"],
+        "simulated": whole["simulated"],
+        "window": whole["window"],
+        "tracing": window.coverage.tracing,
+        "healthy": _healthy(window, chains),
+        "chains": [document.chain_document(chain) for chain in sorted(chains, key=worst_first)],
+        "looked_at": seen,
+        "unknown": list(window.evidence.unknown),
+        "tenants": whole["tenants"],
+        "devices": [
+            {name: device[name] for name in ("index", "uuid", "name", "utilization_percent", "sharing")}
+            for device in whole["devices"]
+        ],
+        "unplaced_tenants": whole["unplaced_tenants"],
+    }
+
+
+def explain_text(
+    window: Window, chains: Sequence[Chain], *, width: int, colour: bool, unicode: bool = True
+) -> str:
+    """``chains`` of ``window`` for people, at most ``width`` columns wide (at least 40 are taken) but for
+    commands to type, which are never broken; ends in a newline."""
+    style = Style(max(width, LEAST_WIDTH), colour, unicode)
+    parts = [_head(window, style)]
+    ordered = sorted(chains, key=worst_first)
+    parts += [chain_text.explained(chain, window, style) for chain in ordered]
+    parts.append(_conclusion(window, ordered, style))
+    parts += sharing_lines(window, style)
+    if window.evidence.unknown:
+        lines = [line for text in window.evidence.unknown for line in style.folded("  ", text)]
+        parts.append([style.paint("not measured here", BOLD), *lines])
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _healthy(window: Window, chains: Sequence[Chain]) -> bool | None:
+    """Whether nothing is wrong; None where nothing was looked at."""
+    if any(chain.severity != "info" for chain in chains):
+        return False
+    return True if len(window.rows) or chains else None
+
+
+def _seen(window: Window) -> dict[str, int]:
+    """How much there was to look at."""
+    keys = [key for key in window.rows.keys if key.outermost]
+    calls = sum(
+        int(calls) for key, calls in zip(window.rows.keys, window.rows.calls, strict=True) if key.outermost
+    )
+    return {
+        "calls": calls,
+        "operations": len({(key.layer, key.operation) for key in keys}),
+        "processes": len({(key.host, key.pid) for key in keys}),
+        "tenants": len({key.tenant for key in keys}),
+        "devices": len(window.devices.devices),
+    }
+
+
+def _head(window: Window, style: Style) -> list[str]:
+    facts = [f"stalltop {window.host}", figures.moment(window.start), f"{window.seconds:.1f} s"]
+    if window.simulated:
+        facts.insert(1, "SIMULATED")
+    lines = [style.paint(line, BOLD) for line in style.wrapped(facts)]
+    if window.coverage.tracing:
+        lines += [
+            style.paint(line, YELLOW) for line in style.folded("not tracing: ", window.coverage.tracing)
+        ]
+    return lines
+
+
+def _conclusion(window: Window, chains: Sequence[Chain], style: Style) -> list[str]:
+    """What was found, and what that rests on."""
+    seen = _seen(window)
+    rests = ", ".join(
+        f"{figures.count(number).strip()} {_ONE[name] if number == 1 else name}"
+        for name, number in seen.items()
+        if number
+    )
+    healthy = _healthy(window, chains)
+    if healthy is None:
+        text = f"Nothing to explain: no CUDA or NCCL call returned in {window.seconds:.1f} s."
+        if not window.coverage.attached:
+            text += " No process here has such a library loaded, or nothing can be traced: stalltop check"
+        return style.folded("", text)
+    faults = [chain for chain in chains if chain.severity != "info"]
+    if healthy:
+        return style.folded("", f"Nothing is wrong. Looked at: {rests}.")
+    going_on = sum(chain.open for chain in faults)
+    ended = len(faults) - going_on
+    found = [f"{going_on} going on"] * bool(going_on) + [f"{ended} ended"] * bool(ended)
+    text = f"Found: {', '.join(found)}. Looked at: {rests}."
+    return [style.paint(line, DIM) for line in style.folded("", text)]

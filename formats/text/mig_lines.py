@@ -1,0 +1,30 @@
+"""MIG instances of a GPU in a line each: size, memory, and that nobody uses it where that is so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stalltop.model.devices.sharing import Sharing
+from stalltop.model.text import figures
+from stalltop.model.text.figures import printable
+from stalltop.model.window import Window
+
+_NOBODY: Final = "nobody"
+_NOT_KNOWN: Final = "who uses it is not known"
+
+
+def told(part: Sharing, window: Window, *, unicode: bool = True) -> str:
+    """``1:2 3g.40gb, 3.00GiB of 40.0GiB: nobody``; what is not known is left out, and nothing is said
+    where only its number is known."""
+    said = printable(f"{part.label} {part.profile}".rstrip())
+    for device in window.devices.devices:
+        for instance in device.instances:
+            if instance.uuid == part.uuid and instance.memory_total_bytes:
+                used, total = (
+                    figures.memory(value, unicode=unicode).strip()
+                    for value in (instance.memory_used_bytes, instance.memory_total_bytes)
+                )
+                said += f", {used} of {total}"
+    if part.sharers:
+        return said if said != part.label else ""
+    return f"{said}: {_NOT_KNOWN if part.way == 'unknown' else _NOBODY}"

@@ -1,0 +1,74 @@
+"""Who shares the devices, as printed text: in ``once``, ``explain`` and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from stalltop.formats.text import mig_lines, sharing_table, sharing_text
+from stalltop.model.devices.sharing import Sharing, sharings
+from stalltop.model.text.figures import printable
+from stalltop.model.text.style import BOLD, DIM, YELLOW, Style
+from stalltop.model.window import Window
+
+MOST_TENANTS: Final = 20
+"""Tenants of a device that are listed; how many more there are is said."""
+MOST_GIVEN: Final = 20
+
+
+def sharing_lines(window: Window, style: Style) -> list[list[str]]:
+    """Each device that several tenants use, or that is used otherwise than it was given: a title, and its
+    lines."""
+    devices = sharings(window)
+    told = [_device(one, window, style) for one in devices if sharing_text.worth_telling(one, window)]
+    others = _unplaced(devices, window, style)
+    return [*told, others] if others else told
+
+
+def _unplaced(devices: Sequence[Sharing], window: Window, style: Style) -> list[str]:
+    """Who worked on a device of which it is not known which one it was; nothing where there is nobody."""
+    found = list({one.tenant: one for device in devices for one in device.unplaced}.values())
+    if not found:
+        return []
+    lines = [style.paint("who worked on a GPU that is not known", BOLD)]
+    for one in found[:MOST_TENANTS]:
+        lines += style.folded("  ", printable(sharing_text.did(one, window)))
+    return [*lines, *_more(len(found) - MOST_TENANTS)]
+
+
+def _device(one: Sharing, window: Window, style: Style) -> list[str]:
+    lines = [style.paint(f"who shares GPU {one.label}", BOLD)]
+    lines += style.folded("", printable(sharing_text.statement(one, window, unicode=style.unicode)))
+    lines += _tenants(one, window, style)
+    for holding in one.holdings[:MOST_GIVEN]:
+        what, use = sharing_text.given(holding, one)
+        lines += style.folded("given to ", printable(f"{what}: {use}"), "  ")
+    return [*lines, *_more(len(one.holdings) - MOST_GIVEN)]
+
+
+def _tenants(one: Sharing, window: Window, style: Style) -> list[str]:
+    """The tenants of a device, or of each MIG instance on it."""
+    if not (one.sharers or one.parts):
+        return []
+    layout = sharing_table.layout(style.width)
+    lines = [style.paint(layout.head, BOLD)]
+    for part in one.parts or (one,):
+        where = f"{part.label} " if one.parts else ""
+        if one.parts and (size := mig_lines.told(part, window, unicode=style.unicode)):
+            lines += style.folded("", size, "  ")
+        if one.parts and part.shared:
+            said = sharing_text.statement(part, window, unicode=style.unicode)
+            lines += [style.paint(line, DIM) for line in style.folded("", printable(said))]
+        for sharer in part.sharers[:MOST_TENANTS]:
+            name, shown = sharing_table.cells(sharer, window, layout, where=where, unicode=style.unicode)
+            lines.append(name + shown)
+            for text, wrong in sharing_table.notes(sharer, part, window, unicode=style.unicode):
+                code = YELLOW if wrong else DIM
+                lines += [style.paint(line, code) for line in style.folded("  ", printable(text))]
+        lines += _more(len(part.sharers) - MOST_TENANTS)
+    traced = any(user.memory_traced for user in one.sharers)
+    return [*lines, *(style.folded("", sharing_table.TRACED) if traced else [])]
+
+
+def _more(number: int) -> list[str]:
+    return [f"and {number} more"] if number > 0 else []

@@ -1,0 +1,114 @@
+"""The tenants of a device, one line each: the same columns on the screen and in printed text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from stalltop.formats.text import sharing_text
+from stalltop.model.devices.sharing import Sharer, Sharing
+from stalltop.model.text import figures
+from stalltop.model.window import Window
+
+COLUMNS: Final[Mapping[str, int]] = {
+    "calls/s": 7,
+    "launch/s": 8,
+    "waited/s": 8,
+    "copied/s": 8,
+    "memory": 8,
+    "active": 6,
+}
+"""Heads and widths. ``waited/s`` is how long its threads waited for the device in each second, ``active`` the
+part of the time in which it gave the device work or waited for it."""
+_FIRST_TO_GO: Final = ("copied/s", "calls/s", "memory", "active")
+"""What is left out where there is no room for all."""
+_NAME: Final = (14, 32)
+"""Columns of a tenant's name, at least and at most."""
+TRACED: Final = "*: as it was allocated while it was traced; the driver does not tell it"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What there is room for."""
+
+    names: int
+    """Columns of a tenant's name."""
+    columns: tuple[str, ...]
+
+    @property
+    def head(self) -> str:
+        """The line above."""
+        return "tenant".ljust(self.names) + "".join(f" {name.rjust(COLUMNS[name])}" for name in self.columns)
+
+
+def layout(width: int) -> Layout:
+    """What fits into ``width``."""
+    least, most = _NAME
+    columns = list(COLUMNS)
+
+    def room() -> int:
+        return width - sum(COLUMNS[name] + 1 for name in columns)
+
+    for name in _FIRST_TO_GO:
+        if room() < least:
+            columns.remove(name)
+    return Layout(min(max(room(), least), most), tuple(columns))
+
+
+def cells(
+    one: Sharer, window: Window, layout: Layout, *, where: str = "", unicode: bool = True
+) -> tuple[str, str]:
+    """Name and figures of a tenant; ``where`` stands before the name, such as a MIG instance."""
+    seconds = window.seconds if window.seconds > 0 else 1.0
+    # Nothing is counted of processes whose tenant is not known, and of those that are not traced.
+    traced = bool(one.tenant) and (one.at_work or not one.untraced)
+    active = None if one.active_ns is None else min(100.0 * one.active_ns / seconds / 1e9, 100.0)
+    shown = {
+        "calls/s": figures.rate(one.calls / seconds if traced else None, unicode=unicode),
+        "launch/s": figures.rate(one.launches / seconds if traced else None, unicode=unicode),
+        "waited/s": figures.duration(
+            one.waited_ns / seconds if traced and one.waited_ns is not None else None, unicode=unicode
+        ),
+        "copied/s": figures.size(one.copied_bytes / seconds if traced else None, unicode=unicode),
+        "memory": figures.memory(one.memory_bytes, unicode=unicode) + ("*" if one.memory_traced else ""),
+        "active": figures.percent(active, unicode=unicode),
+    }
+    name = figures.printable(where + sharing_text.who(one.tenant, window))
+    row = "".join(f" {shown[column].strip().rjust(COLUMNS[column])}" for column in layout.columns)
+    return figures.fit(name, layout.names, unicode=unicode), row
+
+
+def _alone(one: Sharer) -> str:
+    """Of a tenant beside others of which it is not known that it was active together with them."""
+    if one.active_ns:
+        sure = "of that, together with nobody"
+        return sure if one.overlaps_sure else "of that, together with whom was not measured"
+    if one.active_ns is None and (one.at_work or one.untraced or not one.tenant):
+        return "when it was active here was not measured"
+    return "not active in this window"
+
+
+def notes(one: Sharer, sharing: Sharing, window: Window, *, unicode: bool = True) -> list[tuple[str, bool]]:
+    """What there is to say of a tenant besides its figures, and whether that is a warning."""
+    said: list[tuple[str, bool]] = []
+    others = sharing_text.overlaps(one, window)
+    if others:
+        least = "" if one.overlaps_sure else "at least "
+        said.append((f"of that, {least}together with {others}", False))
+    elif sharing.shared and any(user.active_ns for user in sharing.sharers):
+        # A line for each, whether it was active or not: what is below stays where it is.
+        said.append((_alone(one), False))
+    if one.untraced and not one.at_work:
+        said.append((f"what it does here is not traced: {one.untraced}", True))
+    if not one.calls and one.in_flight:
+        calls = "a call that has" if one.in_flight == 1 else f"{one.in_flight} calls that have"
+        said.append((f"in {calls} not returned", False))
+    if one.also:
+        said.append((f"some of these calls may have run on GPU {', '.join(one.also)}", False))
+    if one.sample_percent is not None:
+        sample = f"by a sample of the driver, {one.sample_age_seconds or 0.0:.0f}s old"
+        said.append((f"its kernels ran {one.sample_percent:.0f}% of the time, {sample}", False))
+    if one.given is False:
+        said.append(("no scheduler gave it this device", True))
+    return said

@@ -1,0 +1,215 @@
+"""Who shares a device, in words: the same on the screen, in ``once`` and in ``explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from stalltop.formats.text.chains import name_of
+from stalltop.model.devices.device import Device
+from stalltop.model.devices.sharing import Holding, Sharer, Sharing, Use, Why
+from stalltop.model.devices.ways import Way, unnamed, users_of, way_of
+from stalltop.model.text import figures
+from stalltop.model.window import Window
+
+WORDS: Final[Mapping[Way, str]] = {
+    "unused": "nobody",
+    "exclusive": "one tenant",
+    "time-sliced": "time-sliced",
+    "mps": "MPS",
+    "mig": "MIG",
+    "vgpu": "vGPU",
+    "unknown": "not known",
+}
+"""How a device is shared, in a column."""
+
+NO_SPLIT: Final = "a split is not measurable here"
+UNKNOWN_TENANT: Final = "tenant not known"
+
+_USES: Final[Mapping[Use, str]] = {
+    "used": "used",
+    "idle": "not used: its processes are on the device, and made no call in this window",
+    "absent": "not used: none of its processes is on the device",
+}
+_NOT_KNOWN: Final[Mapping[Why, str]] = {
+    "tenant": "which tenant it is was not seen",
+    "list": "not known: the driver does not tell who uses the device",
+    "device": "not known: it makes calls, on which GPU was not measured",
+}
+IDLE_SECONDS: Final = 10.0
+"""Who makes no call for so long does nothing with its device; for less, that is between two steps."""
+MOST_NAMED: Final = 3
+"""Tenants that a sentence names."""
+
+
+def short(device: Device) -> str:
+    """How many tenants the driver lists on a device, and how they share it, in a cell: ``4 by MPS``,
+    ``2 in turns``, ``1 tenant``, or ``2 processes`` where these may be of one tenant; empty where that is not
+    known."""
+    way, users = way_of(device), users_of(device)
+    if way in ("time-sliced", "mps", "vgpu") and unnamed(device):
+        return _many(unnamed(device), "process", "es")
+    words: Mapping[Way, str] = {
+        "unused": "none seen",
+        "exclusive": "1 tenant",
+        "time-sliced": f"{users} in turns",
+        "mps": f"{users} by MPS",
+        "mig": f"MIG {len(device.instances)}",
+        "vgpu": f"{users} on vGPU",
+    }
+    return words.get(way, "")
+
+
+def who(tenant: str, window: Window) -> str:
+    """A tenant as a person knows it."""
+    return name_of(tenant, window) if tenant else UNKNOWN_TENANT
+
+
+def statement(sharing: Sharing, window: Window, *, unicode: bool = True) -> str:
+    """How a device is shared, by how many, how busy it is, and what is not known: a few sentences."""
+    said = [_divided(sharing) if sharing.way == "mig" else _used(sharing, window, unicode)]
+    if sharing.hidden == "guests" and sharing.sharers:
+        said.append("Virtual machines use it, too, and cannot be seen from here.")
+    if len(sharing.tenants) not in (0, len(sharing.sharers)):
+        said.append("Processes that have ended made calls on it, too.")
+    if not sharing.watched:
+        said.append("The driver does not list its processes: who is not traced is missing.")
+    if sharing.unplaced and ":" not in sharing.label:
+        others = _many(len(sharing.unplaced), "more tenant" if sharing.sharers else "tenant")
+        said.append(f"{others} made calls on a GPU that is not known: {_named(sharing.unplaced, window)}.")
+    return " ".join(said)
+
+
+def _used(sharing: Sharing, window: Window, unicode: bool) -> str:
+    """Of a device that is not divided."""
+    gpu = f"GPU {sharing.label}"
+    number = len(sharing.tenants)
+    percent = sharing.busy_percent
+    busy = "" if percent is None else f"; the device is {_percent(percent, unicode)} busy"
+    if sharing.shared:
+        clients = sum(one.mps_client for one in sharing.tenants)
+        how = " in turns (time slicing)"
+        if sharing.way == "mps":
+            how = " at once, through MPS" if clients in (0, number) else f", {clients} of them through MPS"
+        return f"{_counted(sharing.tenants)} share {gpu}{how}{busy}; {NO_SPLIT}."
+    if sharing.way == "vgpu":
+        verb = "uses" if number == 1 and sharing.tenants[0].tenant else "use"
+        users = f"{_counted(sharing.tenants)} {verb} it here" if number else "nobody is seen to use it here"
+        return (
+            f"{gpu} is a vGPU: other virtual machines may use the same board, and cannot be seen from here; "
+            f"{users}{busy}."
+        )
+    all_seen = sharing.watched and not sharing.hidden and not sharing.unplaced
+    if number == 1:
+        through = ", through MPS" if sharing.way == "mps" else ""
+        tenant = sharing.tenants[0].tenant
+        only = "Only " if all_seen else ""
+        users = f"{only}{who(tenant, window)} uses" if tenant else "Processes whose tenant is not known use"
+        return f"{users} {gpu}{through}{busy}."
+    if sharing.sharers and all_seen:
+        return f"Only processes that have ended made calls on {gpu}{busy}."
+    if sharing.hidden == "guests":
+        return f"{gpu} is for virtual machines, and which of them use it cannot be seen from here{busy}."
+    if sharing.hidden:
+        return f"{gpu} is used, by whom the driver does not tell{busy}."
+    if not all_seen or sharing.way == "unknown":
+        return f"Who uses {gpu} is not known{busy}."
+    if sharing.way == "mps":
+        return f"Only the server of MPS is on {gpu}{busy}."
+    return f"No process uses {gpu}{busy}."
+
+
+def _divided(sharing: Sharing) -> str:
+    parts, gpu = len(sharing.parts), f"GPU {sharing.label}"
+    if not parts:
+        return f"{gpu} is in MIG mode, and has no instance: no program can use it."
+    said = f"{gpu} is divided by MIG into {_many(parts, 'instance')}, each with compute and memory of its own"
+    used = [part for part in sharing.parts if part.sharers]
+    if not used:
+        unused = all(part.way == "unused" for part in sharing.parts)
+        return f"{said}; {'nobody uses them' if unused else 'who uses them is not known'}."
+    users = [sharer for part in used for sharer in part.sharers]
+    one = len({sharer.tenant for sharer in users}) == 1 and users[0].tenant
+    return f"{said}; {_counted(users)} {'uses' if one else 'use'} {len(used)} of them."
+
+
+def _counted(sharers: Iterable[Sharer]) -> str:
+    """``3 tenants``, ``1 tenant and 2 processes whose tenant is not known``: these may be of one tenant."""
+    sharers = tuple(sharers)
+    known = len({one.tenant for one in sharers if one.tenant and not one.ended})
+    others = len({pid for one in sharers if not one.tenant for pid in one.pids})
+    said = [_many(known, "tenant")] if known else []
+    said += [f"{_many(others, 'process', 'es')} whose tenant is not known"] if others else []
+    return " and ".join(said)
+
+
+def did(one: Sharer, window: Window) -> str:
+    """A tenant with what it did: ``serve (700 launches)``."""
+    what = _many(one.launches, "launch", "es") if one.launches else _many(one.calls, "call")
+    return f"{who(one.tenant, window)} ({what})"
+
+
+def _named(sharers: Sequence[Sharer], window: Window) -> str:
+    """Some of these tenants, with what they did."""
+    said = [did(one, window) for one in sharers[:MOST_NAMED]]
+    more = len(sharers) - MOST_NAMED
+    return ", ".join(said) + (f" and {more} more" if more > 0 else "")
+
+
+def worth_telling(sharing: Sharing, window: Window) -> bool:
+    """Whether a device is anything but one tenant's own, or given and used otherwise than it was given."""
+    odd = any(is_wasted(holding, window) for holding in sharing.holdings)
+    ungiven = any(one.given is False for one in sharing.sharers)
+    return sharing.shared or sharing.way in ("mig", "vgpu") or bool(odd or ungiven or sharing.hidden)
+
+
+def help_text(sharing: Sharing) -> str:
+    """What would tell more, or keep tenants apart; empty where nothing is to be said."""
+    if not sharing.shared:
+        return ""
+    apart = "MIG instances, or a device each," if sharing.divisible else "A device each"
+    return f"{apart} would tell them apart, and keep them from slowing each other down."
+
+
+def overlaps(sharer: Sharer, window: Window, *, most: int = 4) -> str:
+    """With whom a tenant was on the device at once, of its own time: ``serve 62%, batch 10%``."""
+    if not sharer.active_ns:
+        return ""
+    told = [
+        f"{who(other, window)} {_whole(min(100.0 * ns / sharer.active_ns, 100.0))}"
+        for other, ns in sharer.overlaps[:most]
+        if ns
+    ]
+    more = len(sharer.overlaps) - most
+    return ", ".join(told) + (f" and {more} more" if told and more > 0 else "")
+
+
+def given(holding: Holding, sharing: Sharing) -> tuple[str, str]:
+    """What was given to whom, and what becomes of it; of a container that was given other devices than
+    ``sharing`` as well, how many of all are of it."""
+    one = holding.allocation
+    here = {sharing.uuid, *(part.uuid for part in sharing.parts)}
+    shares = [device for device in one.devices if device]
+    of_it = sum(device.partition("::")[0] in here for device in shares)
+    number = f"{len(shares)}" if of_it in (0, len(shares)) else f"{of_it} of {len(shares)}"
+    name = f"{one.namespace}/{one.pod}" if one.namespace else one.pod
+    use = _USES.get(holding.use) or _NOT_KNOWN.get(holding.why, _NOT_KNOWN["tenant"])
+    return f"{name}, container {one.container}: {number} {one.resource}", use
+
+
+def is_wasted(holding: Holding, window: Window) -> bool:
+    """Whether a device that was given is not used, and not only between two steps."""
+    return holding.use == "absent" or (holding.use == "idle" and window.seconds >= IDLE_SECONDS)
+
+
+def _percent(value: float, unicode: bool) -> str:
+    return "100%" if value >= 99.95 else figures.percent(value, unicode=unicode).strip().replace(".0%", "%")
+
+
+def _whole(percent: float) -> str:
+    """What is not quite nothing never reads as nothing."""
+    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
+
+
+def _many(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"

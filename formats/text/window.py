@@ -1,0 +1,345 @@
+"""A window as text: what ``once`` prints for a person, and what stays on the terminal after the screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+
+from stalltop.formats.text import chains as chain_text
+from stalltop.formats.text.sharing_lines import sharing_lines
+from stalltop.model.chain import worst_first
+from stalltop.model.devices.device import Device
+from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.model.text import figures
+from stalltop.model.text.style import BOLD, DIM, RED, YELLOW, Style
+from stalltop.model.window import LOSSES, SPLITS, Missing, OpenCall, Window
+
+MOST_ROWS = 20
+"""Rows of each table; the rest is counted in a line below it."""
+OPEN_CALL_NS = 1_000_000_000
+"""Calls that have lasted this long (ns) are listed; shorter ones are the ordinary course of things."""
+MOST_LISTED = 8
+MOST_CULPRITS = 5
+LEAST_WIDTH = 40
+"""Columns that are taken at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    head: str
+    width: int
+    keep: int
+    """Columns with lower numbers stay longer when the terminal is narrow."""
+    cell: Callable[[Groups, int, bool], str]
+
+
+_WHERE = "time went to"
+_COLUMNS = (
+    _Column("calls/s", 7, 0, lambda g, i, u: figures.rate(g.calls_per_s[i], unicode=u)),
+    _Column("p50", 6, 2, lambda g, i, u: _percentile(g, i, 0, u)),
+    _Column("p95", 6, 6, lambda g, i, u: _percentile(g, i, 1, u)),
+    _Column("p99", 6, 1, lambda g, i, u: _percentile(g, i, 2, u)),
+    _Column("max", 6, 4, lambda g, i, u: figures.duration(g.max_ns[i], unicode=u)),
+    _Column("total", 6, 5, lambda g, i, u: figures.duration(g.total_ns[i], unicode=u)),
+    _Column("share", 5, 3, lambda g, i, u: figures.percent(100 * g.share[i], unicode=u)),
+    _Column("err", 5, 7, lambda g, i, u: figures.count(g.errors[i], unicode=u)),
+    _Column("bytes/s", 7, 8, lambda g, i, u: figures.size(g.bytes_per_s[i], unicode=u)),
+    _Column(_WHERE, 18, 9, lambda g, i, u: split(g, i)),
+)
+SHORT = dict(
+    zip(SPLITS, ("run", "rq", "disk", "mem", "lock", "gpu", "net", "proc", "sleep", "other"), strict=True)
+)
+"""Short names of the parts of a call's time."""
+_LABEL_WIDTH = (16, 22, 40)
+"""Columns of the label: at least; what it gets before bytes are shown beside where the time went; at most."""
+
+
+def _percentile(groups: Groups, row: int, column: int, unicode: bool) -> str:
+    known = groups.calls[row] > 0
+    return figures.duration(groups.percentiles_ns[row, column] if known else None, unicode=unicode)
+
+
+def split(groups: Groups, row: int) -> str:
+    """The two largest parts of a group's time: ``run 62% rq 30%``; empty where they were not measured."""
+    if groups.split_ns is None or not groups.total_ns[row]:
+        return ""
+    shares = groups.split_ns[row].astype(np.float64) / float(groups.total_ns[row])
+    largest = np.argsort(-shares, kind="stable")[:2]
+    parts = [f"{SHORT[SPLITS[part]]} {100 * shares[part]:.0f}%" for part in largest if shares[part] >= 0.005]
+    return " ".join(parts)
+
+
+def table(window: Window, *, width: int, colour: bool, unicode: bool = True) -> str:
+    """``window`` for people, at most ``width`` columns wide (at least 40 are taken), ending in a newline.
+
+    ``colour`` adds ANSI colours; without ``unicode`` the text is ASCII. Processes are not told apart:
+    ``once --json`` has every row.
+    """
+    style = Style(max(width, LEAST_WIDTH), colour, unicode)
+    parts = [facts(window, style)]
+    if len(window.rows):
+        parts.append(_table(window, "container", style))
+        parts.append(_table(window, "operation", style))
+    else:
+        parts.append(_nothing(window, style))
+    parts += [_chains(window, style), *remarks(window, style)]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def remarks(window: Window, style: Style) -> list[list[str]]:
+    """What is to be said besides tables and chains: who shares devices, who took whose time, calls that hang,
+    what is not traced, not measured or lost. Each is a title and its lines, or nothing."""
+    parts = [*sharing_lines(window, style), _culprits(window, style)]
+    parts += [_open_calls(window, style, ended) for ended in (False, True)]
+    gaps = (_missing(window, style, untraced=True), _missing(window, style, untraced=False))
+    return [*parts, *gaps, _unknown(window, style), _losses(window, style)]
+
+
+def facts(window: Window, style: Style) -> list[str]:
+    """Whose window it is, of when, and what the host and its devices did."""
+    facts = [f"stalltop {window.host}", figures.clock(window.start), f"{window.seconds:.1f} s"]
+    if window.simulated:
+        facts.insert(1, "SIMULATED")
+    facts += counted(window)
+    lines = [style.paint(line, BOLD) for line in style.wrapped(facts)]
+    tracing = window.coverage.tracing
+    if tracing:
+        lines += [style.paint(line, YELLOW) for line in style.wrapped([f"not tracing: {tracing}"])]
+    lines += host(window, style)
+    return lines
+
+
+def counted(window: Window) -> list[str]:
+    """How much was counted, what was not, what is traced and what that costs."""
+    calls = pivot(window, ()).calls_per_s[0]
+    coverage = window.coverage
+    parts = [f"{figures.rate(calls).strip()} calls/s", f"{figures.count(window.lost).strip()} missed"]
+    if coverage.attached:
+        parts += [
+            f"{coverage.processes} processes traced",
+            f"{coverage.attached} probes",
+            f"probes take {figures.percent(coverage.cost_percent).strip()} of a CPU",
+        ]
+    return parts
+
+
+def host(window: Window, style: Style) -> list[str]:
+    """What the host and its devices did."""
+    lines: list[str] = []
+    system = window.system
+    if system is not None:
+        lines += style.wrapped(
+            [
+                f"CPU {figures.percent(system.cpu_percent).strip()} of {system.cpus}",
+                f"memory {_of(system.memory_used_bytes, system.memory_total_bytes, style.unicode)}",
+                f"swap {_of(system.swap_used_bytes, system.swap_total_bytes, style.unicode)}",
+                "load " + " ".join(f"{load:.2f}" for load in system.load),
+                *figures.pressure(system),
+            ]
+        )
+    for device in window.devices.devices:
+        lines += style.wrapped(_device(device, style), indent="  ")
+    if window.devices.unavailable:
+        lines += style.wrapped([f"GPU: {window.devices.unavailable}"])
+    return lines
+
+
+def _of(used: float | None, total: float | None, unicode: bool) -> str:
+    return (
+        f"{figures.memory(used, unicode=unicode).strip()} of {figures.memory(total, unicode=unicode).strip()}"
+    )
+
+
+def _device(device: Device, style: Style) -> list[str]:
+    facts = [
+        f"GPU {device.index} {device.name}",
+        f"{figures.percent(device.utilization_percent, unicode=style.unicode).strip()} busy",
+        f"memory {_of(device.memory_used_bytes, device.memory_total_bytes, style.unicode)}",
+    ]
+    if device.power_watts is not None:
+        limit = "" if device.power_limit_watts is None else f" of {device.power_limit_watts:.0f} W"
+        facts.append(f"{device.power_watts:.0f} W{limit}")
+    if device.temperature_celsius is not None:
+        facts.append(f"{device.temperature_celsius:.0f} C")
+    if device.sm_clock_mhz is not None:
+        facts.append(f"{device.sm_clock_mhz} MHz")
+    if device.throttle_reasons:
+        facts.append(
+            style.fit("held down by " + ", ".join(device.throttle_reasons), style.width - 2).rstrip()
+        )
+    return facts
+
+
+def _table(window: Window, by: Dimension, style: Style) -> list[str]:
+    groups = pivot(window, [by])
+    columns, label_width = _layout(groups, by, style)
+    head = style.fit(by, label_width) + "".join(" " + _aligned(column.head, column) for column in columns)
+    lines = [style.paint(head.rstrip(), BOLD)]
+    # The time between calls is none: it does not lead, but has its line however many calls there are.
+    order = np.lexsort((groups.calls, groups.total_ns, ~groups.between))[::-1].tolist()
+    last = int(groups.between.sum())
+    for row in (*order[: len(order) - last][: MOST_ROWS - last], *order[len(order) - last :]):
+        label = f"({groups.labels[row][0]})" if groups.nested[row] else groups.labels[row][0]
+        # Names of operations differ most at their ends: cut them in the middle.
+        cells = [figures.middle(label, label_width, unicode=style.unicode)]
+        for column in columns:
+            cell = _aligned(column.cell(groups, row, style.unicode), column)
+            wrong = column.head == "err" and groups.errors[row] > 0
+            cells.append(style.paint(cell, RED) if wrong else cell)
+        line = " ".join(cells)
+        line = line.rstrip()
+        lines.append(style.paint(line, DIM) if groups.nested[row] and not groups.errors[row] else line)
+    if len(order) > MOST_ROWS:
+        lines.append(f"and {len(order) - MOST_ROWS} more")
+    if groups.nested.any():
+        lines += style.wrapped(["(name): made inside another traced call, part of that call's time"])
+    return lines
+
+
+def _aligned(text: str, column: _Column) -> str:
+    return text.ljust(column.width) if column.head == _WHERE else text.rjust(column.width)
+
+
+def _layout(groups: Groups, by: str, style: Style) -> tuple[Sequence[_Column], int]:
+    """The columns that fit, and the width left to the label."""
+    least, enough, most = _LABEL_WIDTH
+    longest = max((cell_len(label[0]) + 2 for label in groups.labels), default=0)
+
+    def room(columns: Sequence[_Column]) -> int:
+        return style.width - sum(column.width + 1 for column in columns)
+
+    columns = [column for column in _COLUMNS if column.head != _WHERE or groups.split_ns is not None]
+    fewer = [column for column in columns if column.head != "bytes/s"]
+    if groups.split_ns is not None and room(columns) < min(longest, enough) <= room(fewer):
+        columns = fewer
+    while room(columns) < least and len(columns) > 1:
+        columns.remove(max(columns, key=lambda column: column.keep))
+    return columns, max(min(room(columns), most, max(longest, len(by), least)), 1)
+
+
+def _nothing(window: Window, style: Style) -> list[str]:
+    """What to do where there is nothing to show."""
+    coverage = window.coverage
+    if coverage.tracing or not coverage.attached:
+        if coverage.libraries or coverage.tracing:
+            return style.wrapped(["No call could be counted.", "What is missing: stalltop check"])
+        return style.wrapped(
+            [
+                "No process has a CUDA or NCCL library loaded.",
+                "Processes that start later are seen at once.",
+                "To see it at work: stalltop demo",
+            ]
+        )
+    return style.wrapped(
+        [
+            f"No CUDA or NCCL call returned in {window.seconds:.1f} s.",
+            f"Watched: {len(coverage.libraries)} libraries in {_mapped(window)} processes.",
+            "Longer: stalltop once --seconds 30",
+        ]
+    )
+
+
+def _mapped(window: Window) -> int:
+    return max((library.processes for library in window.coverage.libraries), default=0)
+
+
+def _chains(window: Window, style: Style) -> list[str]:
+    """What is wrong, the worst first, and why that is so for the worst one."""
+    chains = sorted(window.chains, key=worst_first)
+    wrong = any(chain.severity != "info" for chain in chains)
+    lines: list[str] = []
+    for number, chain in enumerate(chains[:MOST_LISTED]):
+        lines += chain_text.headline(chain, style)
+        if number == 0 and chain.open and wrong:
+            lines += chain_text.tree(chain, window, style, "  ")
+            lines += chain_text.fix(chain.fixes[0], "fix", style) if chain.fixes else []
+    title = "what is wrong" if wrong else "worth knowing"
+    return _listed(f"{title}: see stalltop explain", lines, len(chains), style)
+
+
+def _culprits(window: Window, style: Style) -> list[str]:
+    """Processes that took the time of others, whatever these did meanwhile."""
+    sums: Counter[tuple[str, int, str, str, str, int, str]] = Counter()
+    for charge in window.evidence.charges:
+        # What a process took from itself, or an interrupt ended, has no other to blame.
+        # Nor are its workers, or other processes of its tenant.
+        own = charge.culprit_tenant and charge.culprit_tenant == charge.tenant
+        if charge.culprit_pid not in (charge.pid, 0) and not own:
+            culprit = charge.culprit_tenant, charge.culprit_pid, charge.culprit_process
+            sums[(*culprit, charge.kind, charge.tenant, charge.pid, charge.process)] += charge.ns
+    lines = []
+    for (by, by_pid, by_process, kind, tenant, pid, process), ns in sums.most_common(MOST_CULPRITS):
+        who = f"{chain_text.name_of(by, window)} {by_process} {by_pid}"
+        victim = f"{chain_text.name_of(tenant, window)} {process} {pid}"
+        text = f"{who}, from {victim} ({kind})"
+        lines += style.folded(f"{figures.duration(ns, unicode=style.unicode)}  ", text)
+    return _listed("who took the time of others", lines, 0, style)
+
+
+def _open_calls(window: Window, style: Style, ended: bool) -> list[str]:
+    long_ones = [call for call in window.open_calls if call.age_ns >= OPEN_CALL_NS and call.ended == ended]
+    long_ones.sort(key=lambda call: (-call.age_ns, call.nested, call.pid, call.tid))
+    lines = [style.paint(_open_call(window, call, style), YELLOW) for call in long_ones[:MOST_LISTED]]
+    title = "calls that their threads ended inside of" if ended else "calls that have not returned"
+    return _listed(title, lines, len(long_ones), style)
+
+
+def _open_call(window: Window, call: OpenCall, style: Style) -> str:
+    tenant = window.tenants.get(call.tenant)
+    name = tenant.name if tenant is not None and tenant.name else call.tenant
+    operation = f"({call.operation})" if call.nested else call.operation
+    age = figures.duration(call.age_ns, unicode=style.unicode)
+    text = f"{age}  {operation}  {name}  {call.process} {call.pid}, thread {call.tid}"
+    return style.fit(text, style.width).rstrip()
+
+
+def _missing(window: Window, style: Style, *, untraced: bool) -> list[str]:
+    """What is not traced, or not known, and whose it is; many processes of one program take one entry."""
+    alike: dict[tuple[str, str, str], list[Missing]] = {}
+    for gap in (gap for gap in window.coverage.missing if gap.untraced is untraced):
+        alike.setdefault((gap.what, gap.reason, gap.remedy), []).append(gap)
+    lines: list[str] = []
+    for (what, reason, remedy), gaps in list(alike.items())[:MOST_LISTED]:
+        pids = [str(pid) for pid in sorted(gap.pid for gap in gaps) if pid]
+        owners = {window.tenants[gap.tenant].name for gap in gaps if gap.tenant in window.tenants}
+        names = sorted(owners - {""})
+        processes = "process" if len(pids) == 1 else "processes"
+        parts = [f"{processes} {_some(pids, 3)}"] if pids else []
+        if names:
+            parts.append(f"of {_some([style.fit(name, min(cell_len(name), 20)) for name in names], 1)}")
+        who = f" ({' '.join(parts)})" if parts else ""
+        room = max(style.width - cell_len(who) - 1, 8)
+        shown = figures.middle(what, min(room, cell_len(what)), unicode=style.unicode)
+        lines += style.wrapped([shown + who + ":", reason, remedy], indent="  ")
+    return _listed("not traced" if untraced else "not known", lines, len(alike), style)
+
+
+def _unknown(window: Window, style: Style) -> list[str]:
+    unknown = window.evidence.unknown
+    lines = [line for text in unknown[:MOST_LISTED] for line in style.folded("", text, "  ")]
+    return _listed("not measured", lines, len(unknown), style)
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first ``most`` of ``names``, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _losses(window: Window, style: Style) -> list[str]:
+    found = [(name, count) for name, count in window.loss.items() if count]
+    lines: list[str] = []
+    for name, count in found:
+        lines += style.folded(f"{figures.count(count)}  ", LOSSES.get(name, name))
+    return _listed("missed or cut short", lines, 0, style)
+
+
+def _listed(title: str, lines: Sequence[str], whole: int, style: Style) -> list[str]:
+    if not lines:
+        return []
+    rest = [f"and {whole - MOST_LISTED} more"] if whole > MOST_LISTED else []
+    return [style.paint(title, BOLD), *lines, *rest]

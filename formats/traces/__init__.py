@@ -1,0 +1,1 @@
+"""Windows as a trace for Perfetto."""

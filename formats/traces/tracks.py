@@ -1,0 +1,121 @@
+"""Tracks of a trace: containers, processes and threads as the numbers that the Trace Event Format wants.
+
+The format knows processes and their threads only, told apart by numbers. A host and a container are
+processes of their own there, with numbers that no Linux process has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from stalltop.model.text.figures import printable
+
+LEAST_MADE_UP: Final = 5_000_000
+"""Numbers from here on are made up: Linux gives none above 2^22."""
+_REMEMBERED: Final = 64
+"""Slices of a thread's line that a later one is compared with."""
+_OF_CONTAINER: Final = 1_000
+"""Numbers of order that a container and its processes have."""
+
+Event = dict[str, Any]
+
+
+class Line:
+    """One line of slices. Slices on it follow each other or lie wholly within each other."""
+
+    def __init__(self) -> None:
+        self._slices: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._end = 0
+        """Where the last one of them ends."""
+
+    def takes(self, start_ns: int, end_ns: int, *, within: bool) -> bool:
+        """Take the slice where it fits; ``within``: also inside another one, or around it."""
+        for start, end in self._slices if start_ns < self._end else ():
+            apart = end_ns <= start or end <= start_ns
+            nested = (start <= start_ns and end_ns <= end) or (start_ns <= start and end <= end_ns)
+            if not (apart or (within and nested)):
+                return False
+        self._slices.append((start_ns, end_ns))
+        self._end = max(self._end, end_ns)
+        return True
+
+
+class Tracks:
+    """Numbers and names of all tracks. Each new one leaves the events that name it in ``named``."""
+
+    def __init__(self) -> None:
+        self.named: list[Event] = []
+        """Events that are still to be written."""
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._taken: set[int] = set()
+        self._orders: dict[tuple[str, ...], int] = {}
+        self._children: dict[tuple[str, ...], int] = {}
+        self._lines: dict[tuple[int, int, str], list[tuple[int, Line]]] = {}
+        self._next = LEAST_MADE_UP
+
+    def host(self, host: str) -> int:
+        """The track of a host."""
+        return self._process((host,), f"host {host}", 0)
+
+    def container(self, host: str, tenant: str, name: str) -> int:
+        """The track of a container; without one, of its host."""
+        return self._process((host, tenant), f"container {name}", 0) if tenant else self.host(host)
+
+    def process(self, host: str, tenant: str, name: str, pid: int, process: str) -> int:
+        """The track of a process, below that of its container."""
+        key = (host, tenant, str(pid), process)
+        return self._process(key, f"{process} {pid}" + (f" ({name})" if name else ""), pid)
+
+    def line(self, track: int, tid: int, name: str, start_ns: int, end_ns: int, *, within: bool) -> int:
+        """The line of thread ``tid`` of a track that has room for a slice: its own, or one beside it."""
+        lines = self._lines.setdefault((track, tid, name), [])
+        for number, line in lines:
+            if line.takes(start_ns, end_ns, within=within):
+                return number
+        number = tid if 0 < tid < LEAST_MADE_UP and not lines else self._new()
+        line = Line()
+        line.takes(start_ns, end_ns, within=within)
+        lines.append((number, line))
+        shown = name if len(lines) == 1 else f"{name}, beside ({len(lines)})"
+        self.named.append(_named("thread_name", track, {"name": printable(shown)}, tid=number))
+        return number
+
+    def _process(self, key: tuple[str, ...], name: str, pid: int) -> int:
+        number = self._numbers.get(key)
+        if number is not None:
+            return number
+        # Numbers are used again, and every host has its own.
+        number = pid if 0 < pid < LEAST_MADE_UP and pid not in self._taken else self._new()
+        self._taken.add(number)
+        self._numbers[key] = number
+        self.named += [
+            _named("process_name", number, {"name": printable(name)}),
+            _named("process_sort_index", number, {"sort_index": self._order(key)}),
+        ]
+        return number
+
+    def _order(self, key: tuple[str, ...]) -> int:
+        """Hosts, then containers, each with its processes below it."""
+        if len(key) <= 2:
+            self._orders[key] = len(self._orders) * _OF_CONTAINER
+            return self._orders[key]
+        container = key[:2]
+        self._children[container] = self._children.get(container, 0) + 1
+        below = self._orders.setdefault(container, len(self._orders) * _OF_CONTAINER)
+        return below + min(self._children[container], _OF_CONTAINER - 1)
+
+    def _new(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def take_named(self) -> Iterator[Event]:
+        """The events that name new tracks, each once."""
+        yield from self.named
+        self.named.clear()
+
+
+def _named(what: str, track: int, values: dict[str, Any], tid: int = 0) -> Event:
+    # Thread 0 is the idle one to viewers: what is of a whole process is said of its main thread.
+    return {"ph": "M", "name": what, "pid": track, "tid": tid or track, "ts": 0, "args": values}

@@ -1,0 +1,1 @@
+"""Two windows compared: what changed, and whether that may be."""

@@ -1,0 +1,1 @@
+"""GPUs: their figures, who had work on them, and who shares them."""

@@ -1,0 +1,207 @@
+"""The calls of a window by device and tenant: what each tenant did on each device. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from stalltop.model.devices.device import Device
+from stalltop.model.devices.labels import UNKNOWN, holds, parts_of
+from stalltop.model.devices.placing import Labels, Placement, placement
+from stalltop.model.families import WAITING_PARTS, Family, kind_of
+from stalltop.model.hosts.names import host_of
+from stalltop.model.window import SPLITS, RowKey, Window
+
+_WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
+_ON_A_DEVICE: Final = frozenset(
+    (
+        Family.LAUNCH,
+        Family.GRAPH_LAUNCH,
+        Family.ALLOC,
+        Family.POOL_ALLOC,
+        Family.COPY,
+        Family.MEMSET,
+        Family.PREFETCH,
+        Family.SYNC,
+        Family.COLLECTIVE,
+        Family.POINT,
+    )
+)
+"""Calls that use a device. Others may only ask what there is."""
+
+
+@dataclass(slots=True)
+class Done:
+    """One tenant's calls on one device."""
+
+    calls: int = 0
+    """Outermost ones that returned."""
+    launches: int = 0
+    """Of kernels and graphs."""
+    copied_bytes: int = 0
+    waited_ns: float = 0.0
+    """In calls that synchronise with the device, and in copies to the host that wait."""
+    in_flight: int = 0
+    """Outermost calls that had not returned when the window ended."""
+    pids: set[int] = field(default_factory=set)
+    also: set[str] = field(default_factory=set)
+    """Labels of other devices on which some of these calls may have run instead."""
+
+
+class DeviceWork:
+    """What was done on the devices of a window, by tenant."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.split = window.rows.split_ns is not None
+        """Whether it is known where the time of calls went."""
+        self.held = _held(window)
+        """Device memory by tenant, as far as its allocations were traced, bytes; on all devices together."""
+        self._only = _only(window)
+        self.active: dict[str, list[tuple[str, int]]] = {}
+        """By tenant: labels of devices on its host, and the time (ns) in which it was active there."""
+        self.together: dict[str, list[tuple[str, str, int]]] = {}
+        """By tenant: labels of devices, and the time (ns) in which another one was active there, too."""
+        self._placement: Placement = placement(window)
+        self._sums: dict[tuple[str, str], dict[str, Done]] = {}
+        """By host and label of the device, and tenant."""
+        self.elsewhere: dict[str, dict[str, Done]] = {}
+        """By host, and tenant: calls that used a device of which it is not known which one it was."""
+        self.unsure: set[str] = set()
+        """Tenants that were active on a device that was not measured: with whom together is not known."""
+        self._gpus = {(self.host(device), device.label) for device in window.devices.devices}
+        self._hosts = {host for host, _ in self._gpus}
+        self._unlabelled: dict[str, set[Labels]] = {}
+        """By tenant: where those of its calls may have run of which it was not measured."""
+        self._add_rows()
+        for call in window.open_calls:
+            if not call.nested and not call.ended:
+                key = RowKey(
+                    host_of(window.host, call.tenant),
+                    *(call.tenant, call.pid, call.process, call.layer, call.operation),
+                    device=call.device,
+                )  # fmt: skip
+                for found in self._of(key):
+                    found.in_flight += 1
+        self._add_activity()
+
+    def host(self, device: Device) -> str:
+        """The host that a device of the window is in."""
+        return device.host or self.window.host
+
+    def on(self, host: str, label: str) -> dict[str, Done]:
+        """The tenants with calls on a device of a host, or on a MIG instance of it."""
+        found: dict[str, Done] = {}
+        for (of, place), by_tenant in self._sums.items():
+            if of == host and holds(label, place):
+                for tenant, one in by_tenant.items():
+                    _put(found.setdefault(tenant, Done()), one, label)
+        return found
+
+    def devices(self, key: RowKey) -> Labels:
+        """Labels of the devices of its host on which the calls of a row may have run."""
+        found = self._placement.devices(key)
+        only = self._only.get(key.host, "")
+        return found or ((only,) if only else ())
+
+    def _add_activity(self) -> None:
+        evidence = self.window.evidence
+        for one in evidence.activity:
+            place = self._place(one.tenant, one.device)
+            self.active.setdefault(one.tenant, []).append((place, one.active_ns))
+            if not one.device:
+                self.unsure.add(one.tenant)
+        for pair in evidence.overlaps:
+            place = self._place(pair.tenant or pair.other, pair.device)
+            self.together.setdefault(pair.tenant, []).append((place, pair.other, pair.ns))
+            self.together.setdefault(pair.other, []).append((place, pair.tenant, pair.ns))
+
+    def _place(self, tenant: str, label: str) -> str:
+        """Where a tenant was active. Where that was not measured: on the only device of its host, or the only
+        one on which its calls can have run. Of hosts that are put together, what belongs to no tenant may be
+        of any, and so is on no device."""
+        host = host_of(self.window.host, tenant)
+        if not host:
+            return UNKNOWN
+        if label or self._only.get(host):
+            return label or self._only[host]
+        found = self._unlabelled.get(tenant, set())
+        labels = next(iter(found)) if len(found) == 1 else ()
+        return labels[0] if len(labels) == 1 else UNKNOWN
+
+    def _add_rows(self) -> None:
+        rows, window = self.window.rows, self.window
+        wall_ns = max(window.seconds, 1e-6) * 1e9
+        splits = rows.split_ns.tolist() if rows.split_ns is not None else None
+        columns = zip(
+            rows.keys, rows.calls.tolist(), rows.bytes.tolist(), rows.total_ns.tolist(), strict=True
+        )
+        for at, (key, calls, moved, total_ns) in enumerate(columns):
+            if not calls or not key.outermost:
+                continue
+            kind = kind_of(key.layer, key.operation)
+            waits = kind.family is Family.SYNC or (
+                kind.family is Family.COPY and kind.direction == "DtoH" and not kind.asynchronous
+            )
+            waited = 0.0
+            if waits and splits is not None and total_ns:
+                # A call that began before the window brings time from before.
+                within = min(1.0, calls * wall_ns / total_ns)
+                waited = within * sum(splits[at][part] for part in _WAITING)
+            for found in self._of(key):
+                found.calls += calls
+                found.waited_ns += waited
+                if kind.family in (Family.LAUNCH, Family.GRAPH_LAUNCH):
+                    found.launches += calls
+                elif kind.family is Family.COPY:
+                    found.copied_bytes += moved
+
+    def _of(self, key: RowKey) -> list[Done]:
+        """Where the calls of a row count: on each device on which they may have run."""
+        labels = self.devices(key)
+        family = kind_of(key.layer, key.operation).family
+        if not key.device and family is not Family.HOST:
+            self._unlabelled.setdefault(key.tenant, set()).add(labels)
+        if not any((key.host, label.partition(":")[0]) in self._gpus for label in labels):
+            # What is called by its UUID is none of the devices that there are now.
+            gone = bool(key.device) and parts_of(key.device) is None
+            if gone or family not in _ON_A_DEVICE or key.host not in self._hosts:
+                return []
+            one = self.elsewhere.setdefault(key.host, {}).setdefault(key.tenant, Done())
+            one.pids.add(key.pid)
+            return [one]
+        found = []
+        for label in labels:
+            one = self._sums.setdefault((key.host, label), {}).setdefault(key.tenant, Done())
+            one.pids.add(key.pid)
+            one.also.update(other for other in labels if other != label)
+            found.append(one)
+        return found
+
+
+def _put(into: Done, one: Done, label: str) -> None:
+    into.calls += one.calls
+    into.launches += one.launches
+    into.copied_bytes += one.copied_bytes
+    into.waited_ns += one.waited_ns
+    into.in_flight += one.in_flight
+    into.pids |= one.pids
+    into.also |= {other for other in one.also if not holds(label, other)}
+
+
+def _only(window: Window) -> dict[str, str]:
+    """By host: the label of its only device, on which everything runs; none of hosts with others."""
+    found: dict[str, str] = {}
+    for device in window.devices.devices:
+        host = device.host or window.host
+        divided = device.instances or device.mig
+        found[host] = UNKNOWN if host in found or divided else device.label
+    return found
+
+
+def _held(window: Window) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for use in window.evidence.processes:
+        if use.held_bytes is not None:
+            found[use.tenant] = found.get(use.tenant, 0) + use.held_bytes
+    return found

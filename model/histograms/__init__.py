@@ -1,0 +1,1 @@
+"""HDR histograms: their geometry, many of them at once, and the standard's encoding of one."""

@@ -1,0 +1,372 @@
+"""The window of the last seconds, kept up to date by adding what is new and taking away what is old."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.calls import MOST_KEPT, Calls, added_calls
+from stalltop.model.cuda_kernels import MovingKernels
+from stalltop.model.evidence import tenants_of
+from stalltop.model.histograms.hdr import COUNTERS
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.merge.merging import add_losses, add_open_calls, mean_cost, with_labels
+from stalltop.model.merge.moving import MovingDevices, MovingEvidence
+from stalltop.model.merge.packing import Packed, pack
+from stalltop.model.merge.renumbering import added_labels, renumbered, renumberings, uuids_by_label
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
+
+_Columns = NDArray[np.int64]
+_AT_ONCE = 32
+
+MOST_ROWS = 8192
+"""Rows kept by a window without end. Above that, the rows of processes that are gone are added up under
+process id 0, per tenant, program and operation: a host that starts thousands of processes an hour would
+else grow without end."""
+
+
+class Sliding:
+    """The last ``seconds`` of one host as one window; None means since the first window.
+
+    A push costs about the same for any length: only the newest and the oldest window are worked on, save
+    for the longest durations, which cannot be taken away and are looked up again where they may have left.
+    """
+
+    def __init__(self, seconds: float | None, windows: Iterable[Window | Packed] = ()) -> None:
+        """Start with ``windows`` (oldest first), such as those a history still has, packed or not."""
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"seconds must be above 0, got {seconds}")
+        self.seconds = seconds
+        self._parts: deque[tuple[Packed, _Columns]] = deque()
+        self._last: Window | None = None
+        self._evidence = MovingEvidence()
+        self._devices = MovingDevices()
+        self._kernels = MovingKernels()
+        self._calls: list[Calls] = []
+        """Of a sum without end: what came lately, and before that all there was as one."""
+        self._sum: Window | None = None
+        self._after_fold = 0
+        """Rows that adding up those of ended processes left, the last time."""
+        self._clear()
+        begin = [window if isinstance(window, Packed) else pack(window) for window in windows]
+        names = renumberings(packed.window.devices for packed in begin)
+        begin = [_with_labels(packed, called) for packed, called in zip(begin, names, strict=True)]
+        self._uuids: dict[str, str] = {}
+        """By label of their device, as it is now."""
+        for packed in begin:
+            self._uuids = added_labels(uuids_by_label(packed.window.devices), self._uuids)
+        if begin:
+            self._last = begin[-1].unpack()
+        for packed in begin:
+            self._check(packed.window)
+        self._start_with(begin)
+
+    def _start_with(self, begin: Sequence[Packed]) -> None:
+        """The same as taking in one after the other, but quicker."""
+        parts = [(packed, self._columns_of(packed.keys)) for packed in begin]
+        if self.seconds is not None:
+            self._parts.extend(parts)
+            parts = parts[len(self._leaving()) :]
+        for packed, _ in parts:
+            told = packed.told()
+            self._evidence.add(told.evidence)
+            self._kernels.add(told.kernels)
+            self._devices.add(packed.window.devices)
+            if self.seconds is None:
+                self._add_calls(packed.calls())
+        # Some at a time: unpacked, hundreds of windows would take a hundred MB.
+        for first in range(0, len(parts), _AT_ONCE):
+            self._add([(packed.rows(), places) for packed, places in parts[first : first + _AT_ONCE]])
+        if self.seconds is None and self._last is not None:
+            self._sum = self._described([packed.window for packed in begin])
+            self._bound(self._last)
+
+    def _clear(self) -> None:
+        """Forget all counts."""
+        self._place: dict[RowKey, int] = {}
+        self._keys: list[RowKey] = []
+        self._counts: U64 = np.zeros((0, 4), np.uint64)
+        """Calls, errors, bytes and total_ns of every key ever seen."""
+        self._max: U64 = np.zeros(0, np.uint64)
+        self._split: U64 = np.zeros((0, len(SPLITS)), np.uint64)
+        self._unsplit = 0
+        """How many windows with rows came without splits."""
+        self._histograms = Histograms.empty()
+
+    def push(self, window: Window) -> Window:
+        """Add the newest window and return the sum. Raises ValueError where it is of another host."""
+        self.take_in(window)
+        return self.window
+
+    @property
+    def window(self) -> Window:
+        """The sum as it is now. Raises ValueError before the first push."""
+        described = self._sum
+        if self.seconds is not None:
+            described = self._described([part.window for part, _ in self._parts])
+        if described is None or self._last is None:
+            raise ValueError("no window was pushed yet")
+        return replace(
+            described,
+            rows=self._rows(),
+            devices=self._devices.sum(self._last.devices),
+            evidence=self._evidence.sum(),
+            chains=self._last.chains,
+            normals=self._last.normals,
+            kernels=self._kernels.sum(),
+            calls=self._later_calls(),
+        )
+
+    def _later_calls(self) -> Calls:
+        """The calls, put together only where somebody looks at them."""
+        if self.seconds is None:
+            lately = tuple(self._calls)
+            return Calls.later(lambda: lately)
+        parts = [packed for packed, _ in self._parts]
+        return Calls.later(lambda: [part.calls() for part in parts])
+
+    def _add_calls(self, calls: Calls) -> None:
+        if calls:
+            self._calls.append(calls)
+        if sum(len(part.kept) for part in self._calls) > 4 * MOST_KEPT or len(self._calls) > _AT_ONCE:
+            self._calls = [added_calls(self._calls)]
+
+    def _check(self, window: Window) -> None:
+        if self._last is not None and window.host != self._last.host:
+            raise ValueError(f"windows of {self._last.host!r} and {window.host!r} do not follow each other")
+
+    def take_in(self, window: Window, packed: Packed | None = None) -> None:
+        """Add the newest window, without working out the sum; ``packed`` is the same one, where the caller
+        has put it away already. Raises ValueError where it is of another host."""
+        self._check(window)
+        now = uuids_by_label(window.devices)
+        called = renumbered(self._uuids, now)
+        if called:
+            self._relabel(called)
+        self._uuids = added_labels(now, self._uuids)
+        self._last = window
+        columns = self._columns_of(window.rows.keys)
+        self._evidence.add(window.evidence)
+        self._kernels.add(window.kernels)
+        self._devices.add(window.devices)
+        if self.seconds is None:
+            self._add_calls(window.calls)
+            self._add([(window.rows, columns)])
+            self._sum = self._described([window] if self._sum is None else [self._sum, window])
+            self._bound(window)
+            return
+        if packed is None:
+            packed = pack(window, tuple(map(self._keys.__getitem__, columns)))
+        self._parts.append((packed, columns))
+        leaving = self._leaving()
+        for part, _ in leaving:
+            told = part.told()
+            self._evidence.remove(told.evidence)
+            self._kernels.remove(told.kernels)
+            self._devices.remove(part.window.devices)
+        self._add([(window.rows, columns)], leaving)
+        if len(self._keys) > 2 * np.count_nonzero(self._live()) + 256:
+            self._compact()
+
+    def _relabel(self, called: Mapping[str, str]) -> None:
+        """Begin anew with other labels of devices."""
+        if self.seconds is None:
+            parts = [] if self._sum is None else [pack(with_labels(self.window, called))]
+        else:
+            parts = [_with_labels(part, called) for part, _ in self._parts]
+        devices = self._devices  # by UUID
+        self._parts.clear()
+        self._calls.clear()
+        self._evidence, self._kernels = MovingEvidence(), MovingKernels()
+        self._clear()
+        self._start_with(parts)
+        self._devices = devices
+
+    def _leaving(self) -> list[tuple[Packed, _Columns]]:
+        """Take out the oldest windows, so that what stays is as near to ``seconds`` as it can be."""
+        leaving: list[tuple[Packed, _Columns]] = []
+        if self.seconds is None:
+            return leaving
+        length = sum(part.window.seconds for part, _ in self._parts)
+        while len(self._parts) > 1:
+            shorter = length - self._parts[0][0].window.seconds
+            if abs(shorter - self.seconds) > abs(length - self.seconds):
+                break
+            leaving.append(self._parts.popleft())
+            length = shorter
+        return leaving
+
+    def _columns_of(self, keys: Sequence[RowKey]) -> _Columns:
+        find, known = self._place.setdefault, len(self._keys)
+        columns = np.fromiter((find(key, len(self._place)) for key in keys), np.int64, len(keys))
+        new = len(self._place) - known
+        if new:
+            self._keys.extend(islice(self._place, known, None))
+            self._counts = np.pad(self._counts, ((0, new), (0, 0)))
+            self._max = np.pad(self._max, (0, new))
+            self._split = np.pad(self._split, ((0, new), (0, 0)))
+            start = np.pad(self._histograms.start, (0, new), mode="edge")
+            self._histograms = replace(self._histograms, start=start)
+        return columns
+
+    def _add(
+        self, coming: Sequence[tuple[Rows, _Columns]], leaving: Sequence[tuple[Packed, _Columns]] = ()
+    ) -> None:
+        """Add ``coming`` and take ``leaving`` away; in unsigned numbers that is exact."""
+        histograms: list[Histograms] = []
+        groups: list[_Columns] = []
+        for new, places in coming:
+            np.add.at(self._counts, places, _counts(new))
+            np.maximum.at(self._max, places, new.max_ns)
+            if new.split_ns is not None:
+                np.add.at(self._split, places, new.split_ns)
+            self._unsplit += _unsplit(new)
+            histograms.append(new.histograms)
+            groups.append(places)
+        longest_left = False
+        for part, places in leaving:
+            old = part.rows()
+            self._counts[places] -= _counts(old)
+            longest_left |= bool(np.any(old.max_ns >= self._max[places]))
+            if old.split_ns is not None:
+                self._split[places] -= old.split_ns
+            self._unsplit -= _unsplit(old)
+            histograms.append(replace(old.histograms, count=np.negative(old.histograms.count)))
+            groups.append(places)
+        self._histograms = _with_added(self._histograms, histograms, groups)
+        if longest_left:
+            self._max[:] = 0
+            where = np.concatenate([places for _, places in self._parts])
+            np.maximum.at(self._max, where, np.concatenate([part.max_ns for part, _ in self._parts]))
+
+    @staticmethod
+    def _described(windows: Sequence[Window]) -> Window | None:
+        """The sum of ``windows`` but for its rows; None where there are none."""
+        if not windows:
+            return None
+        last = windows[-1]
+        tenants: dict[str, Tenant] = {}
+        for window in windows:
+            tenants.update(window.tenants)
+        return replace(
+            last,
+            start=windows[0].start,
+            seconds=sum(window.seconds for window in windows),
+            tenants=tenants,
+            open_calls=add_open_calls([window.open_calls for window in windows]),
+            loss=add_losses([window.loss for window in windows]),
+            coverage=replace(last.coverage, cost_percent=mean_cost(windows)),
+            simulated=any(window.simulated for window in windows),
+        )
+
+    def _bound(self, newest: Window) -> None:
+        """Keep a sum without end from growing without end."""
+        alive = {key.pid for key in newest.rows.keys}
+        # Not again before there are twice as many as the last time left: it takes a while.
+        if len(self._keys) > max(MOST_ROWS, 2 * self._after_fold):
+            self._fold(alive)
+            self._after_fold = len(self._keys)
+        self._kernels.bound(alive)
+        self._evidence.bound(alive | {use.pid for use in newest.evidence.processes})
+        described = self._sum
+        if described is not None and len(described.tenants) > len(newest.tenants) + 256:
+            needed = {key.tenant for key in self._keys} | set(newest.tenants)
+            needed |= {call.tenant for call in described.open_calls} | tenants_of(self._evidence.sum())
+            needed |= {chain.tenant for chain in newest.chains}
+            needed |= {call.tenant for part in self._calls for call in part.kept}
+            needed |= {link.tenant for chain in newest.chains for link in chain.links}
+            needed |= {allocation.tenant for allocation in newest.allocations}
+            kept = {name: tenant for name, tenant in described.tenants.items() if name in needed}
+            self._sum = replace(described, tenants=kept)
+
+    def _fold(self, alive: set[int]) -> None:
+        """Add up the rows of processes that are not in ``alive``."""
+        rows, unsplit = self._rows(), self._unsplit
+        keys = [key if key.pid in alive else key._replace(pid=0) for key in rows.keys]
+        self._clear()
+        self._add([(rows, self._columns_of(keys))])
+        self._unsplit = unsplit
+
+    def _compact(self) -> None:
+        """Forget the columns of keys that left."""
+        used = np.zeros(len(self._keys), np.bool_)
+        for _, columns in self._parts:
+            used[columns] = True
+        kept = np.flatnonzero(used)
+        new_place = np.cumsum(used) - 1
+        self._parts = deque((part, new_place[columns]) for part, columns in self._parts)
+        self._keys = [self._keys[column] for column in kept]
+        self._place = {key: column for column, key in enumerate(self._keys)}
+        self._counts, self._max, self._split = self._counts[kept], self._max[kept], self._split[kept]
+        self._histograms = self._histograms.take(kept)
+
+    def _live(self) -> NDArray[np.bool_]:
+        return np.asarray((self._counts != 0).any(axis=1) | (np.diff(self._histograms.start) > 0))
+
+    def _rows(self) -> Rows:
+        alive = self._live()
+        live = np.flatnonzero(alive)
+        counts = self._counts[live].T.copy()
+        # Histograms never change in place: where every row counts, they need no copy.
+        whole = bool(alive.all())
+        return Rows(
+            keys=tuple(self._keys) if whole else tuple(self._keys[column] for column in live),
+            calls=counts[0],
+            errors=counts[1],
+            bytes=counts[2],
+            total_ns=counts[3],
+            max_ns=self._max[live],
+            histograms=self._histograms if whole else self._histograms.take(live),
+            split_ns=None if self._unsplit or not len(live) else self._split[live],
+        )
+
+
+def _with_added(sums: Histograms, parts: Sequence[Histograms], places: Sequence[_Columns]) -> Histograms:
+    """``sums`` with every row of ``parts`` added to the row that ``places`` says, each to another one.
+
+    Windows that follow each other have most counters in common: those are found and added to, and only
+    others make room for themselves. Adding up everything anew takes several times as long.
+    """
+    rows = len(sums)
+    known = sums.row_of_entry() * COUNTERS + sums.index
+    count = sums.count.copy()
+    new_places, new_counts = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+    for part, place in zip(parts, places, strict=True):
+        wanted = np.repeat(place * COUNTERS, np.diff(part.start)) + part.index
+        at = np.searchsorted(known, wanted)
+        found = np.zeros(len(wanted), np.bool_)
+        if len(known):
+            found = known[np.minimum(at, len(known) - 1)] == wanted
+        count[at[found]] += part.count[found]
+        new_places.append(wanted[~found])
+        new_counts.append(part.count[~found])
+    places_of_new, which = np.unique(np.concatenate(new_places), return_inverse=True)
+    if len(places_of_new):
+        sums_of_new = np.zeros(len(places_of_new), np.uint64)
+        np.add.at(sums_of_new, which, np.concatenate(new_counts))
+        before = np.searchsorted(known, places_of_new)
+        known = np.insert(known, before, places_of_new)
+        count = np.insert(count, before, sums_of_new)
+    used = count != 0
+    if not used.all():
+        known, count = known[used], count[used]
+    start = np.searchsorted(known, np.arange(rows + 1, dtype=np.int64) * COUNTERS)
+    return Histograms(start.astype(np.int64), (known % COUNTERS).astype(np.uint16), count)
+
+
+def _with_labels(packed: Packed, called: Mapping[str, str]) -> Packed:
+    return pack(with_labels(packed.unpack(), called), peak=packed.peak) if called else packed
+
+
+def _counts(rows: Rows) -> U64:
+    return np.stack((rows.calls, rows.errors, rows.bytes, rows.total_ns), axis=1)
+
+
+def _unsplit(rows: Rows) -> int:
+    return int(rows.split_ns is None and len(rows) > 0)

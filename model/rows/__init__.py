@@ -1,0 +1,1 @@
+"""The rows of a window, filtered and grouped."""

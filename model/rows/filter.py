@@ -1,0 +1,241 @@
+"""The text that narrows a window to the rows somebody looks for.
+
+Terms are separated by blanks and all of them must match; case does not matter:
+
+* ``word``: the word is in any name of the row or its tenant (a number also is a process id);
+* ``"two words"``: the same with blanks;
+* ``/regex/``: the expression is found in any name (see ``model.rows.expression``);
+* ``key:value`` and ``key:/regex/``: only that name is looked at; keys are in ``KEYS``;
+* ``gpu:0``, ``gpu:0-3``, ``gpu:0:3``: it is, or may be, on one of these devices (``model.devices.placing``);
+* ``-term``: the term must not match.
+
+Text that is no valid filter gives a message in ``Filter.error`` and matches nothing: it may be half typed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.devices.labels import is_wanted, text_of, wanted_of
+from stalltop.model.devices.placing import Labels, placement
+from stalltop.model.rows.expression import MOST_LETTERS, compiled, found
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import RowKey, Window
+
+_UNKNOWN = Tenant(id="", name="", kind="host")
+
+KEYS: Mapping[str, Callable[[RowKey, Tenant, Labels], str]] = {
+    "container": lambda key, tenant, on: f"{tenant.name} {tenant.container_id} {key.tenant}",
+    "process": lambda key, tenant, on: key.process,
+    "pid": lambda key, tenant, on: str(key.pid),
+    "operation": lambda key, tenant, on: key.operation,
+    "layer": lambda key, tenant, on: key.layer,
+    "host": lambda key, tenant, on: key.host,
+    "pod": lambda key, tenant, on: tenant.pod,
+    "namespace": lambda key, tenant, on: tenant.namespace,
+    "runtime": lambda key, tenant, on: tenant.runtime,
+    "kind": lambda key, tenant, on: tenant.kind,
+    "cgroup": lambda key, tenant, on: tenant.cgroup_path,
+    "device": lambda key, tenant, on: text_of(on),
+}
+"""What ``key:value`` can look at."""
+
+SHORT_KEYS: Mapping[str, str] = {
+    "c": "container",
+    "gpu": "device",
+    "tenant": "container",
+    "proc": "process",
+    "op": "operation",
+    "ns": "namespace",
+}
+"""Shorter names of some keys."""
+
+_ANYWHERE = tuple(name for name in KEYS if name not in ("pid", "device"))
+_TERM = re.compile(
+    r"""
+    (?P<negated>-(?=\S))?
+    (?:(?P<key>[A-Za-z]+):)?
+    (?: /(?P<regex>(?:\\.|.)*?)/(?=\s|$)   # closed expression, may hold blanks
+      | "(?P<quoted>[^"]*)"?               # a quote may still be open
+      | (?P<word>\S*)
+    )
+    """,
+    re.VERBOSE,
+)
+
+_Test = Callable[[RowKey, Tenant, Labels], bool]
+_Sought = tuple[str, re.Pattern[str]]
+"""The name that a term looks at (empty: all of them), and what it looks for in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A parsed filter. One that is empty matches everything."""
+
+    text: str = ""
+    tests: tuple[_Test, ...] = ()
+    error: str = ""
+    """One line that says what is wrong with ``text``; empty where it is valid."""
+    sought: tuple[_Sought, ...] = ()
+    """What the terms look for, but for those that must not match."""
+    hint: str = ""
+    """One line about what may be meant otherwise, where what is before a colon is no key."""
+    places: bool = False
+    """Whether it asks for devices."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tests or self.error)
+
+    def matches(self, key: RowKey, tenant: Tenant | None = None, on: Labels = ()) -> bool:
+        """Whether a row with this key, of this tenant, ``on`` these devices, passes."""
+        return not self.error and all(test(key, tenant or _UNKNOWN, on) for test in self.tests)
+
+    def of(self, window: Window) -> Callable[[RowKey], bool]:
+        """Whether a row of ``window`` passes, by its key."""
+        find = window.tenants.get
+        if not self.places:
+            return lambda key: self.matches(key, find(key.tenant))
+        devices = placement(window).devices
+        return lambda key: self.matches(key, find(key.tenant), devices(key))
+
+    def spans(self, text: str, name: str) -> tuple[tuple[int, int], ...]:
+        """(start, end) of the parts of ``text``, the ``name`` (of ``KEYS``) of a row, that are looked for."""
+        parts = {
+            match.span()
+            for key, pattern in self.sought
+            if key in ("", name) or (key == "pid" and name == "process")
+            for match in pattern.finditer(text, 0, MOST_LETTERS)
+            if match.end() > match.start()
+        }
+        spans: list[tuple[int, int]] = []
+        for start, end in sorted(parts):
+            if spans and start <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            else:
+                spans.append((start, end))
+        return tuple(spans)
+
+    def rows(self, window: Window) -> NDArray[np.bool_]:
+        """Which rows of ``window`` pass, shape (rows,)."""
+        return np.fromiter(map(self.of(window), window.rows.keys), np.bool_, len(window.rows))
+
+    def apply(self, window: Window) -> Window:
+        """``window`` with only the rows and open calls that pass; what is told of the host stays whole."""
+        if not self:
+            return window
+        passes = self.of(window)
+        open_calls = tuple(call for call in window.open_calls if passes(RowKey(window.host, *call.row)))
+        rows = window.rows.take(np.flatnonzero(self.rows(window)))
+        return replace(window, rows=rows, open_calls=open_calls)
+
+
+class _Term(NamedTuple):
+    """One term: what must hold, and where it looks for what (see ``_Sought``)."""
+
+    test: _Test
+    name: str
+    pattern: re.Pattern[str]
+
+
+def parse(text: str) -> Filter:
+    """The filter that ``text`` describes. Never raises: see ``Filter.error``."""
+    tests: list[_Test] = []
+    sought: list[_Sought] = []
+    hint = ""
+    places = False
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        typed = _TERM.match(text, at)
+        if typed is None or typed.end() == at:
+            break
+        at = typed.end()
+        term = _term_of(typed)
+        if isinstance(term, str):
+            return Filter(text, (), term)
+        if term is None:
+            continue
+        hint = hint or _hint(typed)
+        places = places or term.name == "device"
+        if typed["negated"]:
+            tests.append(_negated(term.test))
+        else:
+            tests.append(term.test)
+            sought.append((term.name, term.pattern))
+    return Filter(text, tuple(tests), sought=tuple(sought), hint=hint, places=places)
+
+
+def _hint(typed: re.Match[str]) -> str:
+    """What may be meant where the text before a colon is no key: names such as image:tag hold colons, too."""
+    name = (typed["key"] or "").lower()
+    if not name or name in KEYS or name in SHORT_KEYS:
+        return ""
+    near = difflib.get_close_matches(name, (*KEYS, *SHORT_KEYS), 1)
+    meant = f"did you mean {near[0]}:" if near else f"keys: {', '.join(KEYS)}"
+    return f"{name}: is no key, so all of it is looked for as one word; {meant}"
+
+
+def _term_of(typed: re.Match[str]) -> _Term | str | None:
+    """One term, a message where it is wrong, None where it is still empty."""
+    name = (typed["key"] or "").lower()
+    name = SHORT_KEYS.get(name, name)
+    regex = typed["regex"]
+    value = typed["quoted"] if typed["quoted"] is not None else typed["word"] or ""
+    if regex is None and typed["quoted"] is None and value.startswith("/"):
+        regex = value[1:]  # an expression whose closing slash is not typed yet
+    if name and name not in KEYS:
+        if regex is not None:
+            return f"no key {name!r}; keys: {', '.join(KEYS)}"
+        value, name = f"{typed['key']}:{value}", ""  # names such as image:tag hold colons
+    if regex is not None:
+        return _expression(regex, name)
+    if not value:
+        return None
+    if name == "device" and not wanted_of(value):
+        return f"{typed['key']}: takes numbers of devices, such as 0, 0-3 or 0:1 (MIG)"
+    return _Term(_test_of(value.casefold(), name), name, re.compile(re.escape(value), re.IGNORECASE))
+
+
+def _test_of(value: str, name: str) -> _Test:
+    """Whether ``value`` (casefolded) is in the name of a row."""
+    if name == "pid":
+        return lambda key, tenant, on: str(key.pid) == value
+    if name == "device":
+        wanted = wanted_of(value)
+        return lambda key, tenant, on: any(is_wanted(wanted, label) for label in on)
+    if name:
+        get = KEYS[name]
+        return lambda key, tenant, on: value in get(key, tenant, on).casefold()
+    return lambda key, tenant, on: (
+        str(key.pid) == value or any(value in KEYS[name](key, tenant, on).casefold() for name in _ANYWHERE)
+    )
+
+
+def _expression(regex: str, name: str) -> _Term | str | None:
+    if not regex:
+        return None
+    try:
+        pattern = compiled(regex)
+    except ValueError as error:
+        return str(error)
+    if name:
+        get = KEYS[name]
+        return _Term(lambda key, tenant, on: found(pattern, get(key, tenant, on)), name, pattern)
+    return _Term(
+        lambda key, tenant, on: any(found(pattern, KEYS[name](key, tenant, on)) for name in _ANYWHERE),
+        name,
+        pattern,
+    )
+
+
+def _negated(test: _Test) -> _Test:
+    return lambda key, tenant, on: not test(key, tenant, on)

@@ -1,0 +1,1 @@
+"""Text as every output writes it: figures with units, styles, and names made safe to print."""

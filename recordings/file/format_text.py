@@ -1,0 +1,38 @@
+"""The tables of a file for people: what docs/file-format.md says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from stalltop.recordings.file.schema import ABOUT, PARTS, SHARED, WINDOWS, Column, Table
+
+_GROUPS: Final = (
+    ("The file", (ABOUT,)),
+    ("Said once", SHARED),
+    ("Windows", (WINDOWS, *PARTS)),
+)
+
+
+def markdown() -> str:
+    """All tables, each with its columns."""
+    return "\n\n".join(f"## {title}\n\n{_tables(tables)}" for title, tables in _GROUPS)
+
+
+def _tables(tables: Iterable[Table]) -> str:
+    return "\n\n".join(
+        f"### `{table.name}`\n\n{table.about} Key: {_key(table)}.\n\n"
+        "| column | type | what it says |\n|---|---|---|\n" + "\n".join(map(_line, table.columns))
+        for table in tables
+    )
+
+
+def _key(table: Table) -> str:
+    return ", ".join(f"`{name}`" for name in table.key)
+
+
+def _line(column: Column) -> str:
+    about = column.about.replace("|", "\\|")
+    if column.refers:
+        about += f" (`{column.refers}`)"
+    return f"| `{column.name}` | {column.type}{' or NULL' if column.null else ''} | {about} |"

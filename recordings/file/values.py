@@ -1,0 +1,163 @@
+"""Values on their way to SQLite and back. What comes back may be anything, and is checked."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+import types
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from stalltop.formats.documents import plain
+from stalltop.model.evidence import Signed
+
+Sql = int | float | str | bytes | None
+"""What SQLite stores."""
+
+_SIGN: Final = 1 << 63
+_ALL: Final = 1 << 64
+
+
+def stored_integer(value: int) -> int:
+    """A count as SQLite can hold it: see ``recordings.file.schema``."""
+    value = min(max(value, 0), _ALL - 1)
+    return value if value < _SIGN else value - _ALL
+
+
+def read_integer(value: object, where: str) -> int:
+    """A count as it was. Raises ValueError where it is none."""
+    if type(value) is not int:
+        raise ValueError(f"{where} is no count")
+    return value if value >= 0 else value + _ALL
+
+
+def stored_text(value: str) -> str:
+    """Text as it is stored: printable, and not without end."""
+    return plain.text(value, "")
+
+
+def stored_json(value: object) -> str:
+    """Lists and records as JSON. What is not known of a record is left out: there is much of that."""
+    made = plain.to_plain(value, sparse=True)
+    text = json.dumps(made, separators=(",", ":"))
+    # Of what is printable, only quotes and backslashes need an escape that is not of a character above ASCII.
+    return json.dumps(_printable(made), separators=(",", ":")) if "\\" in text else text
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return stored_text(value)
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _printable(item) for name, item in value.items()}
+    return value
+
+
+def read_json(value: object, where: str) -> Any:
+    """What JSON holds, unchecked. Raises ValueError where it is none."""
+    if not isinstance(value, str):
+        raise ValueError(f"{where} is no text")
+    try:
+        return json.loads(value, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError(f"{where} lies too deep") from None
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _bare(hint: Any) -> tuple[Any, bool]:
+    """``hint`` without None, and whether it may be None."""
+    if hint != Signed and get_origin(hint) in (Union, types.UnionType):
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        return parts[0], len(parts) < len(get_args(hint))
+    return hint, False
+
+
+def storing(hint: Any) -> Callable[[Any], Sql]:
+    """How a field of this type is stored."""
+    bare, optional = _bare(hint)
+    store = _storing(bare)
+    return (lambda value: None if value is None else store(value)) if optional else store
+
+
+def _storing(hint: Any) -> Callable[[Any], Sql]:
+    if hint == Signed or hint is bool:
+        return int
+    if hint is int:
+        return stored_integer
+    if hint is float:
+        return lambda value: float(value) if math.isfinite(value) else None
+    if hint is str:
+        return stored_text
+    if get_origin(hint) is Literal:
+        return str
+    if get_origin(hint) is tuple and get_args(hint)[0] is float:
+        return lambda value: stored_json([item if math.isfinite(item) else 0.0 for item in value])
+    return stored_json
+
+
+def reading(hint: Any, where: str) -> Callable[[Any], Any]:
+    """How a field of this type is read; what is read raises ValueError where it is no such value."""
+    bare, optional = _bare(hint)
+    read = _reading(bare, where)
+    return (lambda value: None if value is None else read(value)) if optional else read
+
+
+def _reading(hint: Any, where: str) -> Callable[[Any], Any]:
+    if hint == Signed:
+        return lambda value: plain.integer(value, where, signed=True)
+    if hint is bool:
+        return lambda value: read_flag(value, where)
+    if hint is int:
+        return lambda value: read_integer(value, where)
+    if hint is float:
+        # No finite number is stored as NULL.
+        return lambda value: 0.0 if value is None else plain.number(value, where)
+    if hint is str:
+        return lambda value: plain.text(value, where)
+    if get_origin(hint) is Literal:
+        return lambda value: plain.value(hint, value, where)
+    if hint == tuple[int, ...]:
+        return lambda value: _read_counts(read_json(value, where), where)
+    if hint == tuple[tuple[int, int], ...]:
+        return lambda value: _read_pairs(read_json(value, where), where)
+    # What changes little from window to window is worked out once: nothing that comes of it can be changed.
+    return functools.lru_cache(32)(lambda value: plain.value(hint, read_json(value, where), where))
+
+
+def _read_counts(value: object, where: str) -> tuple[int, ...]:
+    """A list of counts. Raises ValueError where it is none. All at once: there are very many of them."""
+    if not isinstance(value, list) or set(map(type, value)) - {int}:
+        raise ValueError(f"{where} is no list of counts")
+    if value and not 0 <= min(value) <= max(value) < _ALL:
+        raise ValueError(f"{where} has no count")
+    return tuple(value)
+
+
+def _read_pairs(value: object, where: str) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list) or set(map(type, value)) - {list} or set(map(len, value)) - {2}:
+        raise ValueError(f"{where} is no list of pairs")
+    numbers = _read_counts(list(itertools.chain.from_iterable(value)), where)
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def read_flag(value: object, where: str) -> bool:
+    """True or false of 1 or 0. Raises ValueError where it is neither."""
+    if type(value) is not int or value not in (0, 1):
+        raise ValueError(f"{where} is neither 0 nor 1")
+    return value == 1
+
+
+def checksum(rows: Iterable[Sequence[Sql]], before: int = 0) -> int:
+    """CRC-32 of ``rows`` as JSON, continued from ``before``. Raises ValueError where a row has bytes."""
+    try:
+        text = json.dumps(list(rows), separators=(",", ":"))
+    except TypeError:
+        raise ValueError("bytes where there should be none") from None
+    return zlib.crc32(text.encode("ascii"), before)

@@ -1,0 +1,72 @@
+"""When the windows of a file were, by column: which of them make a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.chain import SEVERITIES
+from stalltop.model.errors import Told
+from stalltop.model.window_times import WindowTimes
+from stalltop.recordings.read.reading import Moments
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """The windows of a file by their ends, and what moment each belongs to; windows of several hosts that
+    ended together are one moment. All arrays have shape (windows,)."""
+
+    window_id: Ints
+    host: Ints
+    start: Floats
+    end: Floats
+    moment: Ints
+    times: WindowTimes
+    """By moment."""
+
+    @staticmethod
+    def of(moments: Moments) -> Index:
+        """Raises Told where there is no window."""
+        ends = moments.start + moments.seconds
+        order = np.lexsort((moments.host_id, moments.start, ends))
+        if not len(order):
+            raise Told("the recording has no window yet", "wait until it was written for some seconds")
+        start, end, host = moments.start[order], ends[order], moments.host_id[order]
+        moment = _moments(start, end, host)
+        first = np.searchsorted(moment, np.arange(int(moment[-1]) + 1))
+        none = len(SEVERITIES)
+        times = WindowTimes(
+            start=np.minimum.reduceat(start, first),
+            end=np.maximum.reduceat(end, first),
+            lost_ms_per_s=np.maximum.reduceat(np.nan_to_num(moments.lost_ms_per_s[order]), first),
+            worst=np.minimum.reduceat(np.clip(moments.worst[order], 0, none), first),
+            began=np.minimum.reduceat(np.clip(moments.began[order], 0, none), first),
+        )
+        return Index(moments.window_id[order], host, start, end, moment, times)
+
+    @property
+    def hosts(self) -> list[int]:
+        """All hosts, by their numbers in the file."""
+        return [int(one) for one in np.unique(self.host)]
+
+
+def _moments(start: Floats, end: Floats, host: Ints) -> Ints:
+    """The number of the moment of each window, from 0; windows are sorted by their ends."""
+    if len(np.unique(host)) == 1:
+        return np.arange(len(end))
+    found = np.zeros(len(end), np.int64)
+    number, until = -1, -np.inf
+    seen: set[int] = set()
+    for at, (one, ended, length) in enumerate(
+        zip(host.tolist(), end.tolist(), (end - start).tolist(), strict=True)
+    ):
+        if one in seen or ended > until:
+            number, until, seen = number + 1, ended + length / 2, set()
+        seen.add(one)
+        found[at] = number
+    return found

@@ -1,0 +1,256 @@
+"""The past that an opened recording holds, as the screen looks at it: which windows make which one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stalltop.model.merge.merging import fleet, merge
+from stalltop.model.merge.packing import Packed
+from stalltop.model.merge.sliding import Sliding
+from stalltop.model.text import figures
+from stalltop.model.window import Coverage, Rows, Window
+from stalltop.model.window_times import WindowTimes
+from stalltop.recordings.past.file_index import Index
+from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR, Stale, never
+from stalltop.recordings.read.reading import Gone
+
+if TYPE_CHECKING:
+    from stalltop.recordings.past.opened import Recording
+
+BEFORE = 120
+"""Windows that are fetched of what led to a moment: as many as any page draws."""
+_AT_ONCE = 32
+_TRIES = 3
+_PATIENCE_SECONDS = 0.1
+"""How often who waits for a sum asks whether it is still wanted."""
+DAMAGED = "this stretch of the recording is damaged"
+
+
+class Whole:
+    """All windows of one host up to a moment, added up. Newer ones are added as they come."""
+
+    def __init__(self) -> None:
+        self._sum = Sliding(None)
+        self._empty = True
+        self.upto = -np.inf
+        """Unix time in seconds: windows that ended by then were added, or cannot be read."""
+
+    def add(self, parts: Sequence[Packed], upto: float) -> None:
+        """Add ``parts``, all windows that can be read of those that ended after ``self.upto`` by ``upto``."""
+        if parts:
+            self._sum.take_in(merge([part.unpack() for part in parts]))
+            self._empty = False
+        self.upto = upto
+
+    @property
+    def window(self) -> Window | None:
+        """The sum; None where nothing was added."""
+        return None if self._empty else self._sum.window
+
+
+class InFile:
+    """The past that a file holds: ``recordings.past.kept.Kept``."""
+
+    def __init__(
+        self, recording: Recording, index: Index, parts: Sequence[Packed] = (), *, trouble: str = ""
+    ) -> None:
+        """``trouble``: why it is no longer looked at, if so."""
+        self._recording = recording
+        self._index = index
+        self.parts = parts
+        self._trouble = trouble
+        self._several = len(index.hosts) > 1
+
+    def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
+        """The same, with the windows before its end as ``parts``: those at hand, or with ``fetch`` all that a
+        page draws, which takes up to seconds."""
+        parts = self.before(self.end, stale) if fetch else None
+        parts = self.at_hand(self.end) if parts is None else parts
+        return InFile(self._recording, self._index, parts, trouble=self._trouble)
+
+    def is_as(self, other: InFile) -> bool:
+        """Whether the file held the same when ``other`` was got."""
+        return self._index is other._index and self._trouble == other._trouble
+
+    @property
+    def end(self) -> float:
+        """When the newest moment ended."""
+        return float(self._index.times.end[-1])
+
+    @property
+    def stretch(self) -> WindowTimes:
+        """The times of all moments; what is known to be damaged has no height."""
+        damaged = self._recording.damaged
+        times = self._index.times
+        if not damaged:
+            return times
+        lost = times.lost_ms_per_s.copy()
+        lost[self._index.moment[np.isin(self._index.window_id, list(damaged))]] = np.nan
+        return WindowTimes(times.start, times.end, lost, times.worst, times.began)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the file said of itself when it was opened, and what was asked for and cannot be read."""
+        damaged = self._recording.damaged
+        which = np.flatnonzero(np.isin(self._index.window_id, list(damaged)))
+        warnings = self._recording.warnings
+        if self._trouble:
+            warnings += (f"what is written to it now cannot be read: {self._trouble}",)
+        if not len(which):
+            return warnings
+        start, end = (
+            figures.moment(float(at))[:19] for at in (self._index.start[which[0]], self._index.end[which[-1]])
+        )
+        count = f"{len(which)} windows" if len(which) > 1 else "a window"
+        why = damaged[int(self._index.window_id[which[0]])]
+        found = f"damaged: {count} from {start} to {end} left out ({why})"
+        return (*warnings, found)
+
+    # ---- windows
+
+    def window_at(self, at: float, length: float | None, stale: Stale = never) -> Window | None:
+        """See ``Kept``. Where all of that stretch is damaged, a window without rows that says so."""
+        kept = self
+        for _ in range(_TRIES):
+            try:
+                with self._recording.hurry():
+                    return kept._window_at(at, length, stale)
+            except Gone:
+                kept = self._recording.look()
+        return self._nothing(self._upto(at))
+
+    def _window_at(self, at: float, length: float | None, stale: Stale) -> Window | None:
+        last = self._upto(at)
+        if length is None:
+            return self._whole_at(last, stale)
+        found: list[Window] = []
+        for host in self._index.hosts:
+            window = self._sum(self._of(host, last, length), length, stale)
+            if stale():
+                return None
+            if window is not None:
+                found.append(window)
+        if not found:
+            return self._nothing(last)
+        return fleet(found) if self._several else found[0]
+
+    def at_hand(self, at: float) -> Sequence[Packed]:
+        """See ``Kept``."""
+        return self._leading(self._upto(at))
+
+    def before(self, at: float, stale: Stale = never) -> Sequence[Packed] | None:
+        """See ``Kept``. The newest come first: what was fetched is there the next time."""
+        last = self._upto(at)
+        for window_id in reversed(self._ids(last)):
+            self._recording.give_way(stale)
+            if stale():
+                return None
+            with suppress(Gone):
+                self._recording.packed(window_id)
+        return self._leading(last, make=stale)
+
+    def _upto(self, at: float) -> int:
+        """The moment that ended at ``at`` or before, or was put together since and holds ``at`` in its later
+        half."""
+        times = self._index.times
+        return max(int(np.searchsorted((times.start + times.end) / 2, at, "right")) - 1, 0)
+
+    def _ids(self, last: int) -> list[int]:
+        """The windows of the moments that lead to ``last``."""
+        first, after = np.searchsorted(self._index.moment, (last - BEFORE + 1, last + 1))
+        return [int(one) for one in self._index.window_id[first:after]]
+
+    def _leading(self, last: int, make: Stale | None = None) -> tuple[Packed, ...]:
+        """What led to the moment ``last``, as far as it was read. With ``make`` hosts are put together first,
+        until that says that it is not wanted."""
+        get = self._recording.at_hand
+        if not self._several:
+            return tuple(part for part in map(get, self._ids(last)) if part is not None)
+        parts = []
+        for moment in range(max(last - BEFORE + 1, 0), last + 1):
+            first, after = np.searchsorted(self._index.moment, (moment, moment + 1))
+            windows = {one: get(one) for one in self._index.window_id[first:after].tolist()}
+            there = {one: part for one, part in windows.items() if part is not None}
+            if make is not None:
+                self._recording.give_way(make)
+            wanted = make is not None and not make()
+            found = self._recording.together(there, make=wanted) if there else None
+            if found is not None:
+                parts.append(found)
+        return tuple(parts)
+
+    def _of(self, host: int, last: int, length: float) -> list[int]:
+        """The windows of ``host`` that make the one of ``length`` seconds that ends with the moment
+        ``last``; none where the host was not seen then."""
+        index = self._index
+        which = np.flatnonzero(index.host == host)
+        which = which[: int(np.searchsorted(index.moment[which], last, "right"))]
+        if not len(which):
+            return []
+        if index.end[which[-1]] < index.times.start[last] - max(HOLE_SECONDS, length):
+            return []
+        seconds = (index.end - index.start)[which][::-1].cumsum()
+        which = which[-(int(np.searchsorted(seconds, length - NEAR)) + 1) :]
+        holes = np.flatnonzero(index.start[which][1:] - index.end[which][:-1] > HOLE_SECONDS)
+        which = which[int(holes[-1]) + 1 :] if len(holes) else which
+        return [int(one) for one in index.window_id[which]]
+
+    def _parts(self, ids: Iterable[int], stale: Stale, *, keep: bool = True) -> list[Packed]:
+        parts = []
+        for window_id in ids:
+            if stale():
+                return []
+            part = self._recording.packed(window_id, keep=keep)
+            if part is not None:
+                parts.append(part)
+        return parts
+
+    def _sum(self, ids: Sequence[int], length: float, stale: Stale) -> Window | None:
+        parts = self._parts(ids, stale)
+        if not parts:
+            return None
+        return replace(Sliding(length, parts).window, normals=self._recording.normals(ids[-1]))
+
+    def _whole_at(self, last: int, stale: Stale) -> Window | None:
+        """All windows up to the moment ``last``. Those up to the end are added up once only, a piece at a
+        time: what is called off goes on from there."""
+        recording = self._recording
+        if last < int(self._index.moment[-1]):
+            return self._added({}, last, stale)
+        while not recording.adding.acquire(timeout=_PATIENCE_SECONDS):
+            if stale():
+                return None
+        try:
+            return self._added(recording.wholes, last, stale)
+        finally:
+            recording.adding.release()
+
+    def _added(self, wholes: dict[int, Whole], last: int, stale: Stale) -> Window | None:
+        index = self._index
+        for host in index.hosts:
+            whole = wholes.setdefault(host, Whole())
+            new = np.flatnonzero(
+                (index.host == host) & (index.moment <= last) & (index.end > whole.upto + NEAR)
+            )
+            # Some at a time: unpacked, a day would take gigabytes.
+            for first in range(0, len(new), _AT_ONCE):
+                some = new[first : first + _AT_ONCE]
+                parts = self._parts(index.window_id[some].tolist(), stale, keep=False)
+                if stale():
+                    return None
+                whole.add(parts, float(index.end[some[-1]]))
+        found = [whole.window for whole in wholes.values()]
+        there = [window for window in found if window is not None]
+        if not there:
+            return self._nothing(last)
+        return fleet(there) if self._several else there[0]
+
+    def _nothing(self, moment: int) -> Window:
+        times = self._index.times
+        start, end = float(times.start[moment]), float(times.end[moment])
+        return Window(start, end - start, "", Rows.empty(), coverage=Coverage(tracing=DAMAGED))

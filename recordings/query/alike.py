@@ -1,0 +1,97 @@
+"""Rows of calls that are alike, from stored histograms into temporary tables; and of these, single calls."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+import numpy as np
+
+from stalltop.model.errors import Told
+from stalltop.recordings.query import views
+from stalltop.recordings.query.batches import Batch, Head, batches
+from stalltop.recordings.query.divide import REST, divide
+from stalltop.recordings.query.guard import Patience
+from stalltop.recordings.query.rewrite import Form, Need
+
+MOST_ROWS: Final = 4_000_000
+"""Rows of calls that are alike that one query may need."""
+MOST_CALLS: Final = 16_000_000
+"""Calls that one query may need one by one."""
+_DIGIT: Final = 4000
+"""Weights are counted out in numbers of two digits of this base: its square is ``MOST_CALLS``."""
+_NARROWER: Final = (
+    "ask for less: add WHERE with window_start, cgroup_id, pid, op or layer; or for COUNT, SUM, AVG, MAX"
+)
+_COLUMNS: Final = (
+    "window_id INTEGER, series_id INTEGER, kernel_id INTEGER, duration_ns INTEGER, bytes INTEGER,"
+    ' error INTEGER, start_ns INTEGER, tid INTEGER, kept INTEGER, "~calls" INTEGER'
+)
+_SQL: Final = {
+    "window_start": "w.start AS window_start",
+    "kernel_name": "k.kernel_name",
+    **{name: f"s.{name}" for name in ("cgroup_id", "pid", "process", "layer", "op", "device")},
+}
+"""Columns of calls that stand elsewhere than in their table."""
+
+
+def unfold(connection: sqlite3.Connection, need: Need, patience: Patience) -> None:
+    """Make what stands for the calls that ``need`` names. Raises Told where they are too many; where the
+    file is damaged as ``batches`` does."""
+    table = f"~alike{need.name}"
+    connection.execute(f'CREATE TEMP TABLE "{table}" ({_COLUMNS})')
+    rows = calls = 0
+    for batch in batches(connection, need, patience):
+        records = _records(batch, need.most)
+        rows += len(records)
+        calls += sum(record[-1] for record in records)
+        if rows > MOST_ROWS or (need.form is Form.SINGLE and calls > MOST_CALLS):
+            raise Told(f"this query needs more than {calls:,} calls one by one", _NARROWER)
+        connection.executemany(f'INSERT INTO temp."{table}" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', records)
+    columns = ", ".join(_SQL.get(name, f"n.{name}") for name, _ in views.EVENT_COLUMNS)
+    connection.execute(f'DROP VIEW IF EXISTS temp."{need.name}"')
+    connection.execute(
+        f'CREATE TEMP VIEW "{need.name}" AS SELECT {columns}{_weights(connection, need, table)}'
+        " LEFT JOIN main.windows w ON w.window_id = n.window_id"
+        ' LEFT JOIN temp."~series" s ON s.series_id = n.series_id'
+        ' LEFT JOIN temp."~kernels" k ON k.kernel_id = n.kernel_id'
+    )
+
+
+def _weights(connection: sqlite3.Connection, need: Need, table: str) -> str:
+    """The end of the columns and the beginning of FROM: rows with their weights, or so many rows each."""
+    if need.form is not Form.SINGLE:
+        return f', n."{views.WEIGHT}" FROM temp."{table}" n'
+    [(most,)] = connection.execute(f'SELECT ifnull(max("{views.WEIGHT}"), 0) FROM temp."{table}"')
+    connection.execute('CREATE TEMP TABLE IF NOT EXISTS "~digits" (digit INTEGER PRIMARY KEY)')
+    connection.executemany(
+        'INSERT OR IGNORE INTO temp."~digits" VALUES (?)', ((digit,) for digit in range(min(most, _DIGIT)))
+    )
+    return (
+        f' FROM temp."{table}" n'
+        f' CROSS JOIN temp."~digits" a ON a.digit <= (n."{views.WEIGHT}" - 1) / {_DIGIT}'
+        f' CROSS JOIN temp."~digits" b ON b.digit < min({_DIGIT}, n."{views.WEIGHT}" - a.digit * {_DIGIT})'
+    )
+
+
+def _records(batch: Batch, most: int | None) -> list[tuple[Any, ...]]:
+    """The rows of the table."""
+
+    def kernel_of(head: Head, kernel: int) -> int | None:
+        return (views.NO_KERNEL if kernel == REST else kernel) if head.launches else None
+
+    divided = divide(batch.rows, batch.histograms, batch.parts, batch.singles)
+    alike = divided.alike
+    weight = alike.weight if most is None else np.minimum(alike.weight, most)
+    columns = (divided.row, divided.kernel, alike.duration_ns, alike.bytes, alike.errors, weight)
+    records = []
+    for at, kernel, *figures, calls in zip(*(column.tolist() for column in columns), strict=True):
+        head = batch.heads[at]
+        whose = head.window_id, head.series_id, kernel_of(head, kernel)
+        records.append((*whose, *figures, round(head.start * 1e9), None, 0, calls))
+    for at, kernel in zip(divided.kept.tolist(), divided.kept_kernel.tolist(), strict=True):
+        single, moment = batch.singles[at], batch.moments[at]
+        head = batch.heads[single.row]
+        whose = head.window_id, head.series_id, kernel_of(head, kernel)
+        records.append((*whose, single.duration_ns, single.bytes, single.error, *moment, 1, 1))
+    return records

@@ -1,0 +1,160 @@
+"""One query of a file, answered."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stalltop.model.errors import Told
+from stalltop.recordings.file import schema
+from stalltop.recordings.query import checking, functions, guard, making, sums, views
+from stalltop.recordings.query.mistakes import damaged, told
+from stalltop.recordings.read.reading import Recorded
+
+_VIEWS = {view.name: frozenset(view.names) for view in views.VIEWS}
+_TABLES = {table.name: frozenset(table.names) for table in schema.TABLES}
+
+_AT_ONCE: Final = 1000
+"""Rows that are found before any of them is told."""
+
+_LESS: Final = "ask for less, with WHERE or without ORDER BY"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query found."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+    """Worked out as they are read, which may raise Told: the time was over, for example."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the file, and what its figures lack, one line each."""
+
+
+def answer(recorded: Recorded, sql: str, seconds: float, *, check: bool = False, least: int = 0) -> Answer:
+    """What ``sql`` finds in ``recorded``, which can be asked once. ``check``: compare all windows with their
+    checksums first, and not only as many as there is time for. ``least``: the first ``rewrite.Form`` of calls
+    to try; the answer is the same.
+
+    Raises BadUsage where it is no query or asks for what is not there, and Told where it takes more than
+    ``seconds`` or more memory than it may.
+    """
+    warnings = checking.damages(recorded, None if check else checking.SECONDS) + checking.missing(recorded)
+    return _Question(recorded, sql, seconds, least).answer(warnings)
+
+
+class _Question:
+    def __init__(self, recorded: Recorded, sql: str, seconds: float, least: int) -> None:
+        self._connection = recorded.connection
+        self._path = recorded.path
+        self._least = least
+        self._sql = sql.strip().rstrip(";").rstrip()
+        self._patience = guard.Patience(seconds)
+        self._refused: list[str] = []
+
+    def answer(self, warnings: tuple[str, ...]) -> Answer:
+        """The answer; see ``answer``."""
+        try:
+            guard.confine(self._connection, self._patience)
+            self._connection.execute("BEGIN")  # all of it sees the file at one moment
+            self._refused = functions.add(self._connection)
+            with self._damage_told():
+                making.make(self._connection)
+            with guard.reading_only(self._connection):
+                self._connection.execute(f"EXPLAIN {self._sql}").fetchall()
+            cursor = self._run(self._prepared())
+            columns = self._columns(cursor)
+            first = cursor.fetchmany(_AT_ONCE)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._told(error) from None
+        if len(first) < _AT_ONCE:
+            self._end()
+            return Answer(columns, iter(first), warnings)
+        return Answer(columns, self._rows(first, cursor), warnings)
+
+    def _prepared(self) -> str:
+        """The query as it is run, once everything is there for it."""
+        if not any(name in self._sql.lower() for name in views.EVENTS):
+            return self._sql
+        from stalltop.recordings.query.alike import unfold
+        from stalltop.recordings.query.rewrite import Form, planned, unread
+
+        plan = planned(self._sql, _columns_of, least=Form(self._least))
+        for need in plan.needs:
+            if need.form is Form.SUMS:
+                known = sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
+                if need.longest and not known:
+                    plan = planned(self._sql, _columns_of, least=Form(self._least), maxima=False)
+                    break
+        for _ in range(2):
+            for need in plan.needs:
+                if need.form is Form.SUMS:
+                    sums.make(self._connection, need.events, kernels=need.kernels, windows=need.windows)
+                else:
+                    with self._damage_told():
+                        unfold(self._connection, need, self._patience)
+            try:
+                with guard.reading_only(self._connection):
+                    self._connection.execute(f"EXPLAIN {plan.sql}").fetchall()
+                return plan.sql
+            except sqlite3.Error:
+                plan = unread(self._sql)
+        return plan.sql
+
+    def _run(self, sql: str) -> sqlite3.Cursor:
+        # From here on nothing but this query is run.
+        self._connection.execute("PRAGMA query_only = ON")
+        self._connection.set_authorizer(guard.authorized)
+        return self._connection.execute(sql)
+
+    def _columns(self, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        """The names of the results as the query was typed; each once."""
+        try:
+            typed = self._connection.execute(f"SELECT * FROM (\n{self._sql}\n) LIMIT 0").description
+        except sqlite3.Error:
+            typed = cursor.description
+        return tuple(column[0] for column in typed)
+
+    def _rows(self, rows: Sequence[tuple[Any, ...]], cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
+        while rows:
+            with self._patience.waiting():
+                yield from rows
+            try:
+                rows = cursor.fetchmany(_AT_ONCE)
+            except sqlite3.Error as error:
+                raise self._told(error) from None
+        self._end()
+
+    def _end(self) -> None:
+        """Let go of the file: a recorder cannot take back the room of its log as long as somebody reads."""
+        self._connection.set_authorizer(None)
+        self._connection.rollback()
+
+    @contextlib.contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        """Figures that are none, or contradict each other so that nothing can be made of them."""
+        try:
+            yield
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise damaged(self._path, f"what it counts cannot be read ({error})") from None
+
+    def _told(self, error: sqlite3.Error | sqlite3.Warning) -> Told:
+        if "interrupted" in str(error):
+            if self._patience.too_large:
+                return Told("the query needs more room on the disk than it may have", _LESS)
+            if self._patience.over:
+                return self._patience.error()
+            raise KeyboardInterrupt  # it came while SQLite looked at the clock, which passes no exception on
+        return told(error, self._sql, self._refused, self._path)
+
+
+def _columns_of(schema_name: str, table: str) -> Collection[str] | None:
+    found: Sequence[dict[str, frozenset[str]]] = {
+        "": (_VIEWS, _TABLES),
+        "temp": (_VIEWS,),
+        "main": (_TABLES,),
+    }.get(schema_name, ())
+    return next((known[table] for known in found if table in known), None)

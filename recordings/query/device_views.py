@@ -1,0 +1,180 @@
+"""The views of devices and of who shares them: part of ``views.VIEWS``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stalltop.recordings.query.view import IN_WINDOW, WHERE, WHO, WINDOW, WINDOW_SQL, View
+
+_DEVICE_SQL: Final = "nullif(n.device, '') AS device"
+_UUID_SQL: Final = "substr(j.value, 1, instr(j.value || '::', '::') - 1)"
+_MIG_LABEL_SQL: Final = "(json_extract(i.value, '$.gpu')) || ':' || (json_extract(i.value, '$.index'))"
+_LISTED_WITH_GPU: Final = (
+    f"ifnull((SELECT {_MIG_LABEL_SQL} FROM json_each(n.instances) i"
+    " WHERE json_extract(i.value, '$.gpu_instance') = json_extract(j.value, '$.gpu_instance')"
+    " AND json_extract(i.value, '$.compute_instance')"
+    " = ifnull(json_extract(j.value, '$.compute_instance'), json_extract(i.value, '$.compute_instance'))"
+    " LIMIT 1), g.number || '')",
+    "CROSS JOIN json_each(n.processes) j",
+    "WHERE NOT EXISTS (SELECT 1 FROM json_each(n.instances) i, json_each(i.value, '$.processes') p"
+    " WHERE json_extract(p.value, '$.pid') = json_extract(j.value, '$.pid'))",
+)
+"""Label, source and condition of the processes that the driver lists with their GPU: those that it lists with
+one of its MIG devices as well are on that."""
+_LISTED_WITH_INSTANCE: Final = (
+    _MIG_LABEL_SQL,
+    "CROSS JOIN json_each(n.instances) i CROSS JOIN json_each(i.value, '$.processes') j",
+    "",
+)
+_MORE_OF_DEVICES: Final = (
+    ("mig", "1: it is divided by MIG: see mig_devices"),
+    ("compute_mode", "who may use it"),
+    ("memory_utilization_percent", "time in which its memory was read or written"),
+    ("encoder_percent", ""),
+    ("decoder_percent", ""),
+    ("sm_active_percent", "SMs that had work, on average"),
+    ("sm_occupancy_percent", "warps resident on them, of those there is room for"),
+    ("tensor_percent", "time in which the tensor cores worked"),
+    ("dram_percent", "bandwidth of its memory that was used"),
+    ("energy_millijoules", "within the window"),
+    ("memory_temperature_celsius", ""),
+    ("fan_percent", ""),
+    ("pcie_rx_bytes_per_second", "from the host"),
+    ("pcie_tx_bytes_per_second", "to the host"),
+    ("nvlink_rx_bytes", "within the window"),
+    ("nvlink_tx_bytes", "within the window"),
+    ("throttle_reasons", "JSON list: what holds the clocks down"),
+)
+"""Columns that are called the same in the file."""
+DEVICE_VIEWS: Final = (
+    View(
+        "activity",
+        "the time in which a container gave a GPU work or waited for it",
+        (*WINDOW, WHO[0], *WHERE, ("active_ns", "that time, to about a millisecond")),
+        f"SELECT {WINDOW_SQL}, t.cgroup_id, {_DEVICE_SQL}, n.active_ns FROM main.activity n"
+        f' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id LEFT {IN_WINDOW}',
+    ),
+    View(
+        "overlaps",
+        "the time in which two containers did so at once; each pair is there twice, from either side",
+        (
+            *WINDOW,
+            WHO[0],
+            ("other_cgroup_id", "the other one: a row of containers"),
+            *WHERE,
+            ("overlap_ns", "that time, to about a millisecond"),
+        ),
+        " UNION ALL ".join(
+            f"SELECT {WINDOW_SQL}, {one}.cgroup_id, {other}.cgroup_id AS other_cgroup_id, {_DEVICE_SQL},"
+            " n.ns AS overlap_ns FROM main.overlaps n"
+            ' CROSS JOIN temp."~tenants" t ON t.tenant_id = n.tenant_id'
+            f' CROSS JOIN temp."~tenants" o ON o.tenant_id = n.other_id LEFT {IN_WINDOW}'
+            for one, other in ("to", "ot")
+        ),
+    ),
+    View(
+        "allocations",
+        "what a scheduler had given to containers at the end of each window, a row for each device",
+        (
+            *WINDOW,
+            ("cgroup_id", "who runs in it: a row of containers; NULL where nobody was seen"),
+            ("namespace", "of the pod"),
+            ("pod", "its name"),
+            ("pod_uid", "its UID; empty where it is not known which pod of that name it is"),
+            ("pod_container", "name of the container within the pod"),
+            ("resource", "such as nvidia.com/gpu"),
+            ("uuid", "of the GPU or MIG device"),
+            ("replica", "which replica of it, where it is given several times; NULL else"),
+            ("device", "the same as in other tables: 0 or 0:3; NULL where no such device was seen"),
+        ),
+        f"SELECT {WINDOW_SQL}, CASE WHEN m.id <> '' THEN t.cgroup_id END AS cgroup_id, a.namespace, a.pod,"
+        f" a.pod_uid, a.container AS pod_container, a.resource, {_UUID_SQL} AS uuid,"
+        " CASE WHEN instr(j.value, '::') THEN substr(j.value, instr(j.value, '::') + 2) END AS replica,"
+        " (SELECT g.number || '' FROM main.devices d CROSS JOIN main.gpus g ON g.gpu_id = d.gpu_id"
+        f" WHERE d.window_id = n.window_id AND g.uuid = {_UUID_SQL}"
+        f" UNION ALL SELECT {_MIG_LABEL_SQL} FROM main.devices d, json_each(d.instances) i"
+        f" WHERE d.window_id = n.window_id AND json_extract(i.value, '$.uuid') = {_UUID_SQL}"
+        " LIMIT 1) AS device"
+        " FROM main.allocations n CROSS JOIN main.allotments a ON a.allotment_id = n.allotment_id"
+        " CROSS JOIN main.tenants m ON m.tenant_id = a.tenant_id"
+        ' CROSS JOIN temp."~tenants" t ON t.tenant_id = a.tenant_id'
+        f" CROSS JOIN json_each(a.devices) j LEFT {IN_WINDOW}",
+    ),
+    View(
+        "device_processes",
+        "the processes that had a context on a GPU at the end of each window, as the driver lists them",
+        (
+            *WINDOW,
+            WHO[0],
+            ("pid", "process id on its host"),
+            ("process", "its name; empty where it is not known"),
+            ("device", "the same as in other tables: of the MIG device that it is on, else of the GPU"),
+            ("kind", "C compute, G graphics, C+G both, M+C client of MPS"),
+            ("memory_bytes", "device memory that it holds; NULL where the driver does not tell"),
+        ),
+        " UNION ALL ".join(
+            f"SELECT {WINDOW_SQL}, c.cgroup_id, json_extract(j.value, '$.pid') AS pid,"
+            f" json_extract(j.value, '$.process') AS process, {label} AS device,"
+            " json_extract(j.value, '$.kind') AS kind,"
+            " json_extract(j.value, '$.memory_bytes') AS memory_bytes"
+            " FROM main.devices n CROSS JOIN main.gpus g ON g.gpu_id = n.gpu_id"
+            f" {listed} {IN_WINDOW} LEFT JOIN main.hosts h ON h.host_id = w.host_id"
+            " LEFT JOIN temp.containers c ON c.tenant = json_extract(j.value, '$.tenant') AND c.host = h.name"
+            f" {where}"
+            for label, listed, where in (_LISTED_WITH_GPU, _LISTED_WITH_INSTANCE)
+        ),
+    ),
+    View(
+        "mig_devices",
+        "the MIG devices of each GPU at the end of each window",
+        (
+            *WINDOW,
+            ("device", "the same as in other tables: 0:3"),
+            ("uuid", "the driver's id of it"),
+            ("profile", "such as 1g.10gb"),
+            ("gpu_instance", ""),
+            ("compute_instance", ""),
+            ("memory_used_bytes", ""),
+            ("memory_total_bytes", ""),
+        ),
+        f"SELECT {WINDOW_SQL}, {_MIG_LABEL_SQL} AS device, "
+        + ", ".join(
+            f"json_extract(i.value, '$.{name}') AS {name}"
+            for name in (
+                *("uuid", "profile", "gpu_instance", "compute_instance"),
+                *("memory_used_bytes", "memory_total_bytes"),
+            )
+        )
+        + f" FROM main.devices n CROSS JOIN json_each(n.instances) i LEFT {IN_WINDOW}",
+    ),
+    View(
+        "devices",
+        "what each GPU showed at the end of each window",
+        (
+            *WINDOW,
+            ("gpu", "its index on the host"),
+            ("device", "the same as text, as in other tables"),
+            ("uuid", "the driver's id of it"),
+            ("model", "its name"),
+            ("utilization_percent", "time in which a kernel ran"),
+            ("memory_used_bytes", ""),
+            ("memory_total_bytes", ""),
+            ("power_watts", ""),
+            ("temperature_celsius", ""),
+            ("sm_clock_mhz", ""),
+            ("sm_clock_max_mhz", ""),
+            ("power_held_ns", "how long clocks were held down by the power cap"),
+            ("thermal_held_ns", "the same, by temperature"),
+            ("pcie_replays", "within the window"),
+            ("ecc_uncorrected", "within the window"),
+            ("lost", "1: it no longer answers"),
+            *_MORE_OF_DEVICES,
+        ),
+        f"SELECT {WINDOW_SQL}, g.number AS gpu, g.number || '' AS device, g.uuid, g.name AS model,"
+        " n.utilization_percent, n.memory_used_bytes, g.memory_total_bytes, n.power_watts,"
+        " n.temperature_celsius, n.sm_clock_mhz,"
+        " g.sm_clock_max_mhz, n.power_held_ns, n.thermal_held_ns, n.pcie_replays, n.ecc_uncorrected, n.lost, "
+        + ", ".join(name for name, _ in _MORE_OF_DEVICES)
+        + f" FROM main.devices n LEFT JOIN main.gpus g ON g.gpu_id = n.gpu_id LEFT {IN_WINDOW}",
+    ),
+)

@@ -1,0 +1,231 @@
+"""Which of a row's calls belong to which kernel, and which of them were kept one by one.
+
+A row's histogram has fine counters; its kernels have buckets of 32 of them (``model.cuda_kernels``). Within a
+bucket the kernels share the counters in the order of their mean durations. So each kernel has exactly its own
+calls, and all of them together have the row's histogram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.cuda_kernels import BUCKETS
+from stalltop.model.histograms.hdr import COUNTERS, highest_ns, indices_of, lowest_ns
+from stalltop.model.histograms.histograms import Histograms
+from stalltop.recordings.query.spread import Alike, Steps, Units, spread
+
+I64 = NDArray[np.int64]
+
+_COUNTERS: Final = COUNTERS // BUCKETS
+"""Counters of a bucket."""
+REST: Final = -1
+"""Stands for the kernel of calls of which no kernel is known."""
+
+
+class Row(NamedTuple):
+    """What one series counted in one window."""
+
+    calls: int
+    errors: int
+    bytes: int
+    total_ns: int
+    max_ns: int
+
+
+class Part(NamedTuple):
+    """What one kernel of row number ``row`` counted."""
+
+    row: int
+    kernel: int
+    """0 or above."""
+    calls: int
+    errors: int
+    total_ns: int
+    max_ns: int
+    buckets: Sequence[Sequence[int]]
+    """(bucket, calls), rising."""
+
+
+class Single(NamedTuple):
+    """One call of row number ``row`` that was kept."""
+
+    row: int
+    kernel: int
+    duration_ns: int
+    bytes: int
+    error: int
+
+
+class Divided(NamedTuple):
+    """All calls of the rows: those that were kept, and the others by what they have alike."""
+
+    row: I64
+    kernel: I64
+    alike: Alike
+    kept: I64
+    """Of the singles, which ones stand for themselves, by index; the others are not in their row."""
+    kept_kernel: I64
+    """The kernel that each of these counts for."""
+
+
+def divide(
+    rows: Sequence[Row], histograms: Histograms, parts: Sequence[Part], singles: Sequence[Single]
+) -> Divided:
+    """The calls of ``rows``, each of them in one place."""
+    unit_row, unit_kernel, units = _units(rows, parts)
+    cell = histograms.row_of_entry() * COUNTERS + histograms.index
+    count = histograms.count.astype(np.int64)
+    share, share_count, cell, count = _shares(unit_row, units, cell, count, parts, len(rows))
+    kept, kept_unit = _without_singles(
+        unit_row, unit_kernel, units, (cell, count), (share, share_count), singles
+    )
+    steps = _steps(unit_row, units, (cell, count), (share, share_count))
+    alike = spread(units, steps)
+    return Divided(unit_row[alike.unit], unit_kernel[alike.unit], alike, kept, unit_kernel[kept_unit])
+
+
+def _units(rows: Sequence[Row], parts: Sequence[Part]) -> tuple[I64, I64, Units]:
+    """A unit for each part, after those for what is left of each row: unit i is the rest of row i."""
+    whole = np.array(rows, np.int64).reshape(-1, len(Row._fields))
+    part = np.array([(p.row, p.kernel, p.calls, p.errors, p.total_ns, p.max_ns) for p in parts], np.int64)
+    part = part.reshape(-1, 6)
+    calls, errors, bytes_, total, longest = whole.T.copy()
+    known_longest = np.full(len(rows), -1, np.int64)
+    np.maximum.at(known_longest, part[:, 0], part[:, 5])
+    for column, taken in ((calls, 2), (errors, 3), (total, 4)):
+        np.subtract.at(column, part[:, 0], part[:, taken])
+        np.maximum(column, 0, out=column)
+    has_parts = known_longest >= 0
+    # The longest launch of all is one of unknown kernel only where it is longer than those of known ones.
+    exact = ~has_parts | (longest > known_longest)
+    total[calls == 0] = 0
+    units = Units(
+        np.concatenate((calls, part[:, 2])),
+        np.concatenate((errors, part[:, 3])),
+        np.concatenate((bytes_, np.zeros(len(parts), np.int64))),  # launches move none
+        np.concatenate((total, part[:, 4])),
+        np.concatenate((longest, part[:, 5])),
+        np.concatenate((exact.astype(np.int64), np.ones(len(parts), np.int64))),
+    )
+    row = np.concatenate((np.arange(len(rows)), part[:, 0]))
+    kernel = np.concatenate((np.full(len(rows), REST), part[:, 1]))
+    return row, kernel, units
+
+
+def _shares(
+    unit_row: I64, units: Units, cell: I64, count: I64, parts: Sequence[Part], rows: int
+) -> tuple[I64, I64, I64, I64]:
+    """How many calls each unit has in each bucket, by unit * BUCKETS + bucket, rising; and the counters, with
+    what buckets count and they do not."""
+    place, inverse = np.unique(cell // _COUNTERS, return_inverse=True)  # row * BUCKETS + bucket
+    in_row = np.zeros(len(place), np.int64)
+    np.add.at(in_row, inverse, count)
+    entries = [
+        (rows + number, bucket, calls)
+        for number, part in enumerate(parts)
+        for bucket, calls in part.buckets
+        if 0 <= bucket < BUCKETS and calls > 0
+    ]
+    of_parts = np.array(entries, np.int64).reshape(-1, 3)
+    wanted = unit_row[of_parts[:, 0]] * BUCKETS + of_parts[:, 1]
+    known, where = np.unique(wanted, return_inverse=True)
+    taken = np.zeros(len(known), np.int64)
+    np.add.at(taken, where, of_parts[:, 2])
+    have = _looked_up(place, in_row, known)
+    short = taken > have
+    if short.any():  # counted a moment apart, or damaged: the parts are believed
+        cell = np.concatenate((cell, known[short] * _COUNTERS + _COUNTERS - 1))
+        count = np.concatenate((count, (taken - have)[short]))
+        cell, inverse = np.unique(cell, return_inverse=True)
+        summed = np.zeros(len(cell), np.int64)
+        np.add.at(summed, inverse, count)
+        count = summed
+    rest = in_row - np.minimum(_looked_up(known, taken, place), in_row)
+    share = np.concatenate((place, of_parts[:, 0] * BUCKETS + of_parts[:, 1]))
+    share_count = np.concatenate((rest, of_parts[:, 2]))
+    order = np.argsort(share, kind="stable")
+    return share[order], share_count[order], cell, count
+
+
+def _without_singles(
+    unit_row: I64,
+    unit_kernel: I64,
+    units: Units,
+    cells: tuple[I64, I64],
+    shares: tuple[I64, I64],
+    singles: Sequence[Single],
+) -> tuple[I64, I64]:
+    """Take the singles out of what was counted. Which of them were in it, and in which unit."""
+    if not singles:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    unit_of = {
+        key: unit for unit, key in enumerate(zip(unit_row.tolist(), unit_kernel.tolist(), strict=True))
+    }
+    (cell, count), (share, share_count) = cells, shares
+    row, _, duration, _, _ = np.array(singles, np.int64).T
+    counter = indices_of(duration)
+    at_cell = _places(cell, row * COUNTERS + counter)
+    taken: list[tuple[int, int]] = []
+    for number, single in enumerate(singles):
+        own = at_cell[number]
+        if own < 0 or count[own] < 1:
+            continue
+        for unit in dict.fromkeys((unit_of.get((single.row, single.kernel), single.row), single.row)):
+            [there] = _places(share, np.array([unit * BUCKETS + counter[number] // _COUNTERS]))
+            if there >= 0 and share_count[there] > 0 and units.calls[unit] > 0:
+                _take(units, unit, single)
+                count[own] -= 1
+                share_count[there] -= 1
+                taken.append((number, unit))
+                break
+    found = np.array(taken, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def _take(units: Units, unit: int, single: Single) -> None:
+    units.calls[unit] -= 1
+    units.total_ns[unit] = max(units.total_ns[unit] - single.duration_ns, 0)
+    units.errors[unit] = max(units.errors[unit] - single.error, 0)
+    units.bytes[unit] = max(units.bytes[unit] - single.bytes, 0)
+    if single.duration_ns >= units.max_ns[unit]:
+        units.exact[unit] = 0  # how long the longest of the others took is known by the histogram alone
+
+
+def _steps(unit_row: I64, units: Units, cells: tuple[I64, I64], shares: tuple[I64, I64]) -> Steps:
+    """Lay the counters of all rows in one line, the shares of the units beside it, and cut it by both."""
+    (cell, count), (share, share_count) = cells, shares
+    unit, bucket = np.divmod(share, BUCKETS)
+    mean = units.total_ns / np.maximum(units.calls, 1)
+    order = np.lexsort((mean[unit], bucket, unit_row[unit]))
+    unit, share_count = unit[order], share_count[order]
+    share_ends, cell_ends = np.cumsum(share_count), np.cumsum(count)
+    stops = np.unique(np.concatenate((share_ends, cell_ends)))
+    stops = stops[stops > 0]
+    starts = np.concatenate((np.zeros(1, np.int64), stops[:-1]))[: len(stops)]
+    unit = unit[np.searchsorted(share_ends, starts, side="right")]
+    counter = cell[np.searchsorted(cell_ends, starts, side="right")] % COUNTERS
+    order = np.lexsort((counter, unit))
+    unit, counter = unit[order], counter[order]
+    first = counter - counter % _COUNTERS
+    return Steps(
+        *(unit, lowest_ns(counter), highest_ns(counter), (stops - starts)[order]),
+        *(lowest_ns(first), highest_ns(first + _COUNTERS - 1)),
+    )
+
+
+def _places(sorted_: I64, wanted: I64) -> I64:
+    """Where each of ``wanted`` stands in ``sorted_``; -1 where it does not."""
+    if not len(sorted_):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(sorted_, wanted), len(sorted_) - 1)
+    return np.where(sorted_[at] == wanted, at, -1)
+
+
+def _looked_up(sorted_: I64, values: I64, wanted: I64) -> I64:
+    """The value of each of ``wanted``; 0 where there is none."""
+    at = _places(sorted_, wanted)
+    return np.where(at >= 0, values[at] if len(values) else 0, 0)

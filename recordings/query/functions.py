@@ -1,0 +1,101 @@
+"""SQL functions on histograms: ``p(histogram, 99)``, ``p(histogram, 99, max_ns)`` and the aggregate
+``hmerge(histogram)``."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+
+import numpy as np
+
+from stalltop.model.histograms import payload as hdr_payload
+from stalltop.model.histograms.histograms import Histograms
+
+_AT_ONCE = 4096
+"""Histograms that are added up together."""
+
+
+NAMES = ("p", "hmerge")
+"""Of the functions that are made here."""
+
+
+def add(connection: sqlite3.Connection) -> list[str]:
+    """Make the functions known to queries. The list gets what they refuse: SQLite does not pass that on."""
+    refused: list[str] = []
+
+    class Merged(_Merged):
+        def step(self, payload: object) -> None:
+            with _told(refused):
+                super().step(payload)
+
+        def finalize(self) -> bytes | None:
+            with _told(refused):
+                return super().finalize()
+
+    def percentile(payload: object, percent: object, *longest: object) -> int | None:
+        with _told(refused):
+            return _percentile(payload, percent, *longest)
+
+    for arguments in (2, 3):
+        connection.create_function("p", arguments, percentile, deterministic=True)
+    connection.create_aggregate("hmerge", 1, Merged)  # type: ignore[arg-type]  # of bytes too
+    return refused
+
+
+@contextlib.contextmanager
+def _told(refused: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        refused.append(str(error))
+        raise
+
+
+def _percentile(payload: object, percent: object, longest: object = None) -> int | None:
+    """The duration (ns) at ``percent``, as long as its counter has any, but for ``longest``; NULL where the
+    histogram is NULL or empty."""
+    if payload is None or percent is None:
+        return None
+    if not isinstance(payload, bytes):
+        raise ValueError("p(histogram, 99): the first is no histogram")
+    if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
+        raise ValueError("p(histogram, 99): the second is no number from 0 to 100")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, (int, float))):
+        raise ValueError("p(histogram, 99, max_ns): the third is no number")
+    histogram = hdr_payload.histograms([payload])
+    if not len(histogram.index):
+        return None
+    found = int(histogram.percentiles([float(percent)])[0, 0])
+    return found if longest is None else min(found, int(longest))
+
+
+class _Merged:
+    """All histograms of a group added up: as a payload again."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._sum: Histograms | None = None
+
+    def step(self, payload: object) -> None:
+        """Take one more; NULL is none."""
+        if payload is None:
+            return
+        if not isinstance(payload, bytes):
+            raise ValueError("hmerge(histogram): that is no histogram")
+        self._waiting.append(payload)
+        if len(self._waiting) >= _AT_ONCE:
+            self._add()
+
+    def finalize(self) -> bytes | None:
+        """The sum; NULL of no histograms."""
+        if self._waiting:
+            self._add()
+        return None if self._sum is None else hdr_payload.payloads(self._sum)[0]
+
+    def _add(self) -> None:
+        many = hdr_payload.histograms(self._waiting)
+        self._waiting.clear()
+        if self._sum is not None:
+            many = Histograms.concatenate((self._sum, many))
+        self._sum = many.grouped(np.zeros(len(many), np.int64), 1)

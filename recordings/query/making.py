@@ -1,0 +1,60 @@
+"""The views made in a connection, and the tables that they rest on."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from stalltop.model.cuda_kernels import LAUNCHING
+from stalltop.recordings.query import containers
+from stalltop.recordings.query.view import View
+from stalltop.recordings.query.views import EVENTS, NO_KERNEL, UNKNOWN, VIEWS
+
+_EVENTS: Final = (
+    "CASE WHEN s.layer = 'host' THEN 'host_events' WHEN s.nested THEN 'nested_events'"
+    " WHEN s.layer = 'nccl' THEN 'nccl_events' ELSE 'cuda_events' END"
+)
+_LAUNCHES: Final = (
+    "s.layer IN ('runtime', 'driver') AND NOT s.nested"
+    f" AND s.operation IN ({', '.join(map(repr, sorted(LAUNCHING)))})"
+)
+
+_STATEMENTS: Final = (
+    'CREATE TEMP TABLE "~tenants" (tenant_id INTEGER PRIMARY KEY, cgroup_id INTEGER)',
+    "CREATE TEMP TABLE containers (cgroup_id INTEGER PRIMARY KEY, container_id TEXT, name TEXT, kind TEXT,"
+    " runtime TEXT, full_id TEXT, pod TEXT, namespace TEXT, host TEXT, tenant TEXT, cgroup_path TEXT,"
+    " real_cgroup_id INTEGER, pod_container TEXT, pod_uid TEXT, user TEXT, labels TEXT)",
+    'CREATE TEMP TABLE "~series" (series_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
+    " process TEXT, layer TEXT, op TEXT, device TEXT, nested INTEGER, events TEXT, launches INTEGER)",
+    'CREATE TEMP TABLE "~kernels" (kernel_id INTEGER PRIMARY KEY, kernel_name TEXT)',
+    'CREATE TEMP TABLE "~processes" (process_id INTEGER PRIMARY KEY, cgroup_id INTEGER, pid INTEGER,'
+    " process TEXT)",
+)
+_FILL: Final = (
+    'INSERT INTO temp."~series" SELECT s.series_id, t.cgroup_id, s.pid, s.process, s.layer, s.operation,'
+    f" nullif(s.device, ''), s.nested, {_EVENTS}, {_LAUNCHES} FROM main.series s"
+    ' LEFT JOIN temp."~tenants" t USING (tenant_id)',
+    f"INSERT INTO temp.\"~kernels\" SELECT kernel_id, CASE name WHEN '' THEN '{UNKNOWN}' ELSE name END"
+    " FROM main.kernels",
+    f"INSERT INTO temp.\"~kernels\" VALUES ({NO_KERNEL}, '{UNKNOWN}')",
+    'INSERT INTO temp."~processes" SELECT p.process_id, t.cgroup_id, p.pid, p.process FROM main.processes p'
+    ' LEFT JOIN temp."~tenants" t USING (tenant_id)',
+)
+
+
+def make(connection: sqlite3.Connection) -> None:
+    """Make the views; those of single calls are there with their columns, and without rows."""
+    for statement in _STATEMENTS:
+        connection.execute(statement)
+    containers.make(connection)
+    for statement in _FILL:
+        connection.execute(statement)
+    for view in VIEWS:
+        if view.name in EVENTS:
+            connection.execute(f"CREATE TEMP VIEW {view.name} AS {_nothing(view)}")
+        elif view.select:
+            connection.execute(f"CREATE TEMP VIEW {view.name} AS {view.select}")
+
+
+def _nothing(view: View) -> str:
+    return "SELECT " + ", ".join(f"NULL AS {name}" for name in view.names) + " WHERE 0"

@@ -1,0 +1,115 @@
+"""What SQLite says of a query that it cannot run, for a person: with names that there are."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from stalltop.model.errors import BadUsage, Told
+from stalltop.recordings.file import schema
+from stalltop.recordings.query import functions, views
+
+_COLUMNS = {view.name: view.names for view in views.VIEWS}
+_BUILT_IN = (
+    *(
+        "abs",
+        "avg",
+        "coalesce",
+        "count",
+        "datetime",
+        "group_concat",
+        "iif",
+        "ifnull",
+        "json_extract",
+        "length",
+    ),
+    *("lower", "max", "min", "printf", "replace", "round", "strftime", "substr", "sum", "total", "upper"),
+)
+_READ_ONLY = "one SELECT, or WITH … SELECT: a query only reads"
+_STATEMENTS = re.compile(
+    "alter|analyze|attach|begin|commit|create|delete|detach|drop|end|insert|pragma|reindex|release|replace"
+    "|rollback|savepoint|update|vacuum"
+)
+"""Words that other statements begin with, all of which do more than read."""
+
+
+def damaged(path: Path, why: str) -> Told:
+    """What is told of a file that cannot be asked."""
+    return Told(
+        f"{path} is damaged: {why}",
+        f"save what can be read, and ask that: stalltop merge {shlex.quote(str(path))} --to NEW",
+    )
+
+
+def told(error: sqlite3.Error | sqlite3.Warning, sql: str, refused: Sequence[str], path: Path) -> Told:
+    """What is told of ``error``, which ``sql`` met in the file ``path``. ``refused``: what our own functions
+    refused."""
+    text = str(error)
+    if refused:
+        return BadUsage(refused[0], "the column histogram of operations holds histograms")
+    begins = _first_word(sql)
+    if _STATEMENTS.fullmatch(begins):
+        return BadUsage("that does more than read", _READ_ONLY)
+    if begins == "explain":
+        return BadUsage("EXPLAIN is no query here: SQLite is asked another one than was typed", _READ_ONLY)
+    kind, _, name = text.partition(": ")
+    if kind == "no such table":
+        known = [*_COLUMNS, *(table.name for table in schema.TABLES)]
+        return BadUsage(f"there is no table {_shown(name)}", _like(name, known, "tables", list(_COLUMNS)))
+    if kind == "no such column":
+        return BadUsage(f"there is no column {_shown(name)}", _column(name, sql))
+    if kind == "no such function":
+        known = [*functions.NAMES, *_BUILT_IN]
+        return BadUsage(f"there is no function {_shown(name)}", _like(name, known, "functions", known))
+    if "not authorized" in text or "prohibited" in text or "readonly" in text or "cannot modify" in text:
+        return BadUsage("that does more than read", _READ_ONLY)
+    if "one statement" in text:
+        return BadUsage("only one statement at a time", _READ_ONLY)
+    if "bindings" in text:
+        return BadUsage("a query has no parameters: write the value in the place of ? or :name")
+    if isinstance(error, sqlite3.DataError) or "too big" in text or "out of memory" in text:
+        return Told("the answer needs more memory than a query may have", "ask for less at once")
+    if re.search(r"malformed|not a database|disk I/O|corrupt", text):
+        return damaged(path, text)
+    if match := re.fullmatch(r'near "(.*)": syntax error', text, re.DOTALL):
+        return BadUsage(f"this is no SQL that SQLite knows, near {_shown(match[1])}{_place(match[1], sql)}")
+    if "incomplete input" in text:
+        return BadUsage("the query ends too early" if sql.strip() else "there is no query", _READ_ONLY)
+    return BadUsage(f"SQLite cannot run this: {text}")
+
+
+def _first_word(sql: str) -> str:
+    """The word that ``sql`` begins with, after comments."""
+    found = re.match(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*(\w*)", sql, re.DOTALL)
+    return found[1].lower() if found else ""
+
+
+def _shown(name: str) -> str:
+    return f'"{name}"'
+
+
+def _place(token: str, sql: str) -> str:
+    """Where ``token`` stands, where it stands in one place alone."""
+    if not token or sql.count(token) != 1 or "\n" not in sql:
+        return ""
+    return f", line {sql[: sql.index(token)].count(chr(10)) + 1}"
+
+
+def _column(name: str, sql: str) -> str:
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    used = [view for view in _COLUMNS if view in words]
+    known = list(dict.fromkeys(column for view in used for column in _COLUMNS[view]))
+    which = " and ".join(used)
+    return _like(name.rpartition(".")[2], known, f"columns of {which}" if which else "columns", known)
+
+
+def _like(name: str, known: Sequence[str], what: str, all_: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), sorted(set(known)), 3, 0.5)
+    close = close or [one for one in known if name.lower() in one.split("_")][:3]
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"{what}: {', '.join(all_)}" if all_ else ""

@@ -1,0 +1,101 @@
+"""What the names in a query mean: which column is of which table, as SQLite finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from sqlglot import exp
+
+from stalltop.recordings.query import views
+
+Columns = Callable[[str, str], Collection[str] | None]
+"""The columns, in small letters, of (schema, table) as queries see it; None where there is none."""
+
+
+class Unsure(Exception):
+    """Nothing certain can be said about a part of a query."""
+
+
+class Names:
+    """The names in one query."""
+
+    def __init__(self, tree: exp.Expr, columns: Columns) -> None:
+        self._columns = columns
+        self._with = {cte.alias.lower(): cte for cte in tree.find_all(exp.CTE)}
+
+    def is_plain(self, table: exp.Table) -> bool:
+        """Whether it is a table or view, and neither of single calls nor made by the query."""
+        return not self._is_made(table) and table.name.lower() not in views.EVENTS
+
+    def is_events(self, table: exp.Table) -> bool:
+        """Whether it is a view of single calls."""
+        schema = table.db.lower()
+        return table.name.lower() in views.EVENTS and schema in ("", "temp") and not self._is_made(table)
+
+    def _is_made(self, table: exp.Table) -> bool:
+        return not table.db and table.name.lower() in self._with
+
+    def sources(self, select: exp.Select) -> list[tuple[str, exp.Expr]]:
+        """What stands in FROM, by the names it has in ``select``. Raises Unsure where that is not clear."""
+        start = select.args.get("from_")
+        found = [] if start is None else [start.this]
+        found += [join.this for join in select.args.get("joins") or ()]
+        for source in found:
+            if not isinstance(source, (exp.Table, exp.Subquery)) or source.args.get("joins"):
+                raise Unsure
+        return [(source.alias_or_name, source) for source in found]
+
+    def columns_of(self, select: exp.Select, alias: str) -> list[exp.Column]:
+        """All columns, in ``select`` and what is inside of it, that are of its source ``alias``."""
+        found = []
+        for column in select.find_all(exp.Column):
+            if isinstance(column.this, exp.Star):
+                continue
+            owner = self.owner(column)
+            if owner is not None and owner[0] is select and owner[1] == alias:
+                found.append(column)
+        return found
+
+    def owner(self, column: exp.Column) -> tuple[exp.Select, str] | None:
+        """The SELECT and its source that ``column`` is of; None where it names a result, or nothing."""
+        if _names_result(column):
+            return None
+        select = column.find_ancestor(exp.Select)
+        while select is not None:
+            for alias, source in self.sources(select):
+                if column.table:
+                    if column.table.lower() == alias.lower():
+                        return select, alias
+                    continue
+                names = self._names(source)
+                if names is None:
+                    raise Unsure
+                if column.name.lower() in names:
+                    return select, alias
+            select = select.find_ancestor(exp.Select)
+        return None
+
+    def _names(self, source: exp.Expr) -> Collection[str] | None:
+        """The columns of a source; None where that cannot be told."""
+        if isinstance(source, exp.Table):
+            if not self._is_made(source):
+                return self._columns(source.db.lower(), source.name.lower())
+            source = self._with[source.name.lower()]
+        alias = source.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            return {column.name.lower() for column in alias.args["columns"]}
+        names = source.this.named_selects if isinstance(source.this, exp.Query) else ["*"]
+        return None if "*" in names else {name.lower() for name in names}
+
+
+def _names_result(column: exp.Column) -> bool:
+    """Whether it stands alone in ORDER BY and so is, before all else, the name of a result."""
+    if column.table or not isinstance(column.parent, exp.Ordered):
+        return False
+    order = column.parent.parent
+    query = order.parent if order is not None else None
+    if not isinstance(query, exp.Select):
+        return isinstance(query, exp.Query)
+    return column.name.lower() in {
+        item.alias.lower() for item in query.expressions if isinstance(item, exp.Alias)
+    }

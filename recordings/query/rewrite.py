@@ -1,0 +1,327 @@
+"""Queries over single calls, asked of what is stored instead.
+
+Each view of single calls (``views.EVENTS``) can be had in three forms. Rows of ``SUMS`` are what one series
+and one kernel counted in one window: a weight, a sum and a maximum. Rows of ``ALIKE`` are calls that nothing
+tells apart, with a weight. Rows of ``SINGLE`` are calls. The first are few, the last may be any number.
+
+A part of a query (one SELECT) that only counts and adds up gives the same answer from weighted rows when each
+aggregate is weighted too: ``COUNT(*)`` becomes the sum of the weights, ``AVG(x)`` the weighted mean, and so
+on. That is done where it is certain to be the same, and where it is not the part gets the next form.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from stalltop.recordings.query import views
+from stalltop.recordings.query.names import Columns, Names, Unsure
+from stalltop.recordings.query.sums import sums_of
+from stalltop.recordings.query.weighing import AGGREGATES, Weighing, is_aggregate, is_real
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it cannot parse is told here
+
+_OF_WINDOW = (*views.OF_WINDOW, *views.PER_CALL)
+"""Columns that a call of all windows together does not have."""
+
+_TYPE = re.compile(r"\bas\s+(?:int|integer|bigint|real|double|float|text|varchar|char|blob)\b")
+_MOD = re.compile(r"\bmod\s*\(")
+
+
+class Form(IntEnum):
+    """In which form a part of a query gets the calls; see above."""
+
+    SUMS = 0
+    ALIKE = 1
+    SINGLE = 2
+
+
+@dataclass(slots=True)
+class Need:
+    """What one part of a query reads in the place of a view of single calls."""
+
+    events: str
+    """That view."""
+    form: Form
+    kernels: bool
+    """Whether kernels are told apart."""
+    windows: bool
+    """Whether windows are told apart."""
+    name: str
+    """What stands for the view in the rewritten query."""
+    longest: bool = False
+    """Whether a maximum is asked of sums."""
+    rows: str = ""
+    """A query for the rows of counts that matter: window_id, place; empty: all of them."""
+    most: int | None = None
+    """So many calls that are alike are as good as more of them."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A query as it is run, and what must be there for it."""
+
+    sql: str
+    needs: list[Need] = field(default_factory=list)
+
+
+def planned(sql: str, columns: Columns, *, least: Form = Form.SUMS, maxima: bool = True) -> Plan:
+    """How ``sql`` is run. ``least``: the first form to try; ``maxima``: whether sums have their maximum."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="sqlite")
+    except (SqlglotError, RecursionError):
+        return unread(sql)
+    if not _is_written_alike(tree, sql):
+        return unread(sql)
+    needs: list[Need] = []
+    names = Names(tree, columns)
+    named = sum(names.is_events(table) for table in tree.find_all(exp.Table))
+    try:
+        for select in list(tree.find_all(exp.Select)):
+            needs += _Part(select, names).rewritten(len(needs), least, maxima)
+    except Unsure:
+        return unread(sql)
+    if len(needs) != named:  # one of them stands where this program does not look
+        return unread(sql)
+    return Plan(tree.sql(dialect="sqlite") if needs else sql, needs)
+
+
+def _is_written_alike(tree: exp.Expr, sql: str) -> bool:
+    """Whether what sqlglot writes of ``tree`` means for SQLite what ``sql`` does. It takes some types for
+    others, and the function mod, which gives a real number, for the operator."""
+    small = sql.lower()
+    casts = sum(1 for _ in tree.find_all(exp.Cast))
+    return len(_TYPE.findall(small)) >= casts and not (_MOD.search(small) and tree.find(exp.Mod))
+
+
+def unread(sql: str) -> Plan:
+    """All views of single calls that ``sql`` may mean, each call a row: it then runs as it is."""
+    small = sql.lower()
+    named = [name for name in views.EVENTS if name in small]
+    return Plan(sql, [Need(name, Form.SINGLE, True, True, name) for name in named])
+
+
+class _Part:
+    """One SELECT."""
+
+    def __init__(self, select: exp.Select, names: Names) -> None:
+        self._select = select
+        self._names = names
+
+    def rewritten(self, number: int, least: Form, maxima: bool) -> list[Need]:
+        """What it needs for its views of single calls, which get other names in it from ``number`` on."""
+        needs: list[Need] = []
+        events = [
+            (alias, source)
+            for alias, source in self._names.sources(self._select)
+            if isinstance(source, exp.Table) and self._names.is_events(source)
+        ]
+        for alias, table in events:
+            need = Need(table.name.lower(), Form.SINGLE, True, True, f"~events_{number + len(needs)}")
+            if len(events) == 1:
+                self._choose(need, alias, table, least, maxima)
+            if need.form is Form.SUMS:
+                need.name = sums_of(need.events, kernels=need.kernels, windows=need.windows)
+            _rename(table, need.name)
+            needs.append(need)
+        return needs
+
+    def _choose(self, need: Need, alias: str, table: exp.Table, least: Form, maxima: bool) -> None:
+        try:
+            mine = self._names.columns_of(self._select, alias)
+            used = {column.name.lower() for column in mine} | self._shared()
+            need.kernels = bool(self._stars()) or "kernel_name" in used
+            need.windows = bool(self._stars()) or not used.isdisjoint(_OF_WINDOW)
+            self._refuse(table, mine)
+            need.most = self._limit()
+            first = self._narrow(need, alias, table)
+            need.form, need.longest = self._weigh(alias, mine, least, maxima)
+        except Unsure:
+            return
+        if need.form is not Form.SUMS and need.windows and not self._stars():
+            self._forget_windows(need, alias, mine, first)
+
+    def _forget_windows(self, need: Need, alias: str, mine: list[exp.Column], first: list[exp.Expr]) -> None:
+        """Take the conditions on windows out where ``need.rows`` already is of these windows alone, and
+        nothing else asks for them."""
+        own = [one for one in first if self._is_of(one, alias)]
+        asked = {id(column) for one in own for column in one.find_all(exp.Column)}
+        others = {column.name.lower() for column in mine if id(column) not in asked} | self._shared()
+        if not others.isdisjoint(_OF_WINDOW):
+            return
+        need.windows = False
+        for one in own:
+            one.replace(exp.Literal.number(1))
+
+    def _shared(self) -> set[str]:
+        """The columns that USING names."""
+        joins = self._select.args.get("joins") or ()
+        return {column.name.lower() for join in joins for column in join.args.get("using") or ()}
+
+    def _refuse(self, table: exp.Table, mine: list[exp.Column]) -> None:
+        """Raise Unsure where neither rows with weights nor fewer rows may stand for all rows."""
+        if not self._shared().isdisjoint((*views.PER_CALL, *views.SUMS)):
+            raise Unsure
+        for column in mine:
+            aggregate = column.find_ancestor(exp.Select, *AGGREGATES)
+            while aggregate is not None and not isinstance(aggregate, exp.Select):
+                if is_aggregate(aggregate) and aggregate.find_ancestor(exp.Select) is not self._select:
+                    raise Unsure  # an aggregate of an inner query may be this one's
+                aggregate = aggregate.find_ancestor(exp.Select, *AGGREGATES)
+        for join in self._select.args.get("joins") or ():
+            side = str(join.args.get("side") or "").upper()
+            nullable = side in ("RIGHT", "FULL") or (side == "LEFT" and join.this is table)
+            if nullable or join.args.get("method"):
+                raise Unsure
+
+    def _weigh(self, alias: str, mine: list[exp.Column], least: Form, maxima: bool) -> tuple[Form, bool]:
+        """Weigh all aggregates in the first form that allows it; and whether that needs maxima of sums."""
+        aggregates = self._aggregates()
+        counts = bool(aggregates) or self._select.args.get("group") is not None
+        some = any(True for _ in self._own(exp.Window))  # what a window function sees is one call a row
+        if some or self._stars() or not (counts or self._select.args.get("distinct")):
+            return Form.SINGLE, False
+        for form in (Form.SUMS, Form.ALIKE):
+            weighing = Weighing(alias, mine, sums=form is Form.SUMS, maxima=maxima)
+            weighed = [weighing.weighed(node) for node in aggregates]
+            inside = {id(column) for node in aggregates for column in _whole(node).find_all(exp.Column)}
+            outside = [column for column in mine if id(column) not in inside]
+            if form < least or None in weighed or not all(map(weighing.is_known, outside)):
+                continue
+            for node, new in zip(aggregates, weighed, strict=True):
+                assert new is not None
+                _whole(node).replace(new)
+            return form, weighing.longest
+        return Form.SINGLE, False
+
+    def _limit(self) -> int | None:
+        """How many rows of this part can matter; None: any number."""
+        if self._select.args.get("distinct") or any(True for _ in self._own(exp.Window)):
+            return None
+        if self._aggregates() or self._select.args.get("group"):
+            return None
+        most = 0
+        for name in ("limit", "offset"):
+            node = self._select.args.get(name)
+            if node is None and name == "offset":
+                continue
+            value = node.expression if node is not None else None
+            if not isinstance(value, exp.Literal) or not value.is_int:
+                return None
+            most += int(value.this)
+        return most
+
+    def _narrow(self, need: Need, alias: str, table: exp.Table) -> list[exp.Expr]:
+        """Let ``need`` have only the rows of counts that can matter. Which conditions have seen to that."""
+        start, joins = self._select.args.get("from_"), self._select.args.get("joins") or []
+        if start is None:
+            return []
+        sources = [start.this, *(join.this for join in joins)]
+        for source in sources:
+            if source is not table and not (isinstance(source, exp.Table) and self._names.is_plain(source)):
+                return []
+        for join in joins:
+            on = join.args.get("on")
+            if on is not None and not self._may_go_first(on, alias):
+                return []
+        where = self._select.args.get("where")
+        whole = where.this if where is not None else None
+        parts = list(whole.flatten()) if isinstance(whole, exp.And) else [whole] if whole else []
+        first = [part for part in parts if self._may_go_first(part, alias)]
+        longest = need.most is not None and len(first) == len(parts) and self._is_longest_first(alias)
+        if first or longest:
+            rows = self._select_rows(alias, sources.index(table), first)
+            need.rows = _of_longest(rows, need.most or 0) if longest else rows
+        return first
+
+    def _select_rows(self, alias: str, at: int, conditions: list[exp.Expr]) -> str:
+        """A query for the rows of counts that ``conditions`` leave; ``at``: where the view of calls is."""
+        names = {"window_id": "window_id", "place": views.PLACE, "longest": views.LONGEST["duration_ns"]}
+        rows = exp.select(*(_column(alias, column).as_(name) for name, column in names.items()))
+        rows.set("from_", self._select.args["from_"].copy())
+        rows.set("joins", [join.copy() for join in self._select.args.get("joins") or []])
+        sources = [rows.args["from_"].this, *(join.this for join in rows.args["joins"])]
+        events = sources[at].name.lower()
+        _rename(sources[at], sums_of(events, kernels=False, windows=True))
+        if conditions:
+            rows = rows.where(*(one.copy() for one in conditions))
+        return rows.sql(dialect="sqlite")
+
+    def _is_longest_first(self, alias: str) -> bool:
+        """Whether what comes first is the longest call: so that the others of its row may matter, but no row
+        whose longest call is shorter than those that are asked for."""
+        order = self._select.args.get("order")
+        first = order.expressions[0] if order is not None else None
+        if first is None or not first.args.get("desc"):
+            return False
+        by = first.this
+        results = self._select.expressions
+        if isinstance(by, exp.Literal) and by.is_int and 1 <= int(by.this) <= len(results):
+            by = results[int(by.this) - 1].unalias()
+        elif isinstance(by, exp.Column) and not by.table:
+            named = {one.alias.lower(): one.unalias() for one in results if isinstance(one, exp.Alias)}
+            by = named.get(by.name.lower(), by)
+        if isinstance(by, exp.Div) and isinstance(by.right, exp.Literal) and is_real(by.right):
+            by = by.left
+        if not isinstance(by, exp.Column) or by.name.lower() not in views.LONGEST:
+            return False
+        return self._names.owner(by) == (self._select, alias)
+
+    def _is_of(self, condition: exp.Expr, alias: str) -> bool:
+        """Whether it is of columns of the source ``alias`` alone."""
+        owners = map(self._names.owner, condition.find_all(exp.Column))
+        return all(owner == (self._select, alias) for owner in owners)
+
+    def _may_go_first(self, condition: exp.Expr, alias: str) -> bool:
+        """Whether it can be asked of sums without kernels, outside of this SELECT."""
+        if condition.find(exp.Query) is not None:
+            return False
+        for column in condition.find_all(exp.Column):
+            owner = self._names.owner(column)
+            if owner is None or owner[0] is not self._select:
+                return False
+            if owner[1] == alias and column.name.lower() in (*views.PER_CALL, *views.SUMS, "kernel_name"):
+                return False
+        return True
+
+    def _own(self, *kinds: type[exp.Func | exp.Star | exp.Window]) -> Iterator[exp.Expr]:
+        """The nodes of these kinds in this SELECT, but for those in one inside of it."""
+        return (
+            node for node in self._select.find_all(*kinds) if node.find_ancestor(exp.Select) is self._select
+        )
+
+    def _aggregates(self) -> list[exp.Expr]:
+        return [node for node in self._own(exp.Func) if is_aggregate(node)]
+
+    def _stars(self) -> list[exp.Expr]:
+        return [node for node in self._own(exp.Star) if not isinstance(node.parent, exp.Count)]
+
+
+def _of_longest(rows: str, most: int) -> str:
+    """Of ``rows``, those whose longest call may be one of the ``most`` longest of all."""
+    least = f"SELECT min(longest) FROM (SELECT longest FROM ({rows}) ORDER BY 1 DESC LIMIT {most})"
+    return f"SELECT window_id, place FROM ({rows}) WHERE longest >= ({least})"
+
+
+def _whole(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate with its FILTER, where it has one."""
+    return aggregate.parent if isinstance(aggregate.parent, exp.Filter) else aggregate
+
+
+def _rename(table: exp.Table, name: str) -> None:
+    """Let ``table`` be another one, that is called what it was called."""
+    if not table.alias:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+    table.set("db", exp.to_identifier("temp"))
+    table.set("this", exp.to_identifier(name, quoted=True))
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(table, quoted=True))

@@ -1,0 +1,179 @@
+"""Durations of single calls, made so that they add up to what was counted.
+
+A row of a window says how many calls there were, how long they took together, how long the longest took, and
+by a histogram how many took about how long. That leaves room of less than one percent in each duration. Here
+every call gets a whole number of nanoseconds in that room, such that their number, sum and maximum are
+exactly the counted ones. Calls that come out alike are one record with a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.histograms.hdr import HIGHEST_NS
+
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Sets of calls, n of them, whose sums are known. All arrays are int64 of shape (n,)."""
+
+    calls: I64
+    errors: I64
+    bytes: I64
+    total_ns: I64
+    max_ns: I64
+    """None of them took longer."""
+    exact: I64
+    """1 where one of them took ``max_ns``, 0 where that is not known."""
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Of ``unit``, ``count`` calls took ``lowest_ns`` to ``highest_ns``: by unit, then by rising duration."""
+
+    unit: I64
+    lowest_ns: I64
+    highest_ns: I64
+    count: I64
+    surely_above_ns: I64
+    """These two are wider bounds, for units whose sum says that the others cannot hold."""
+    surely_below_ns: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike:
+    """``weight`` calls of ``unit`` that nothing tells apart."""
+
+    unit: I64
+    duration_ns: I64
+    bytes: I64
+    errors: I64
+    """1 where each of them is an error, else 0."""
+    weight: I64
+
+
+def spread(units: Units, steps: Steps) -> Alike:
+    """The calls of ``units``, whose durations lie in ``steps``.
+
+    Which calls failed or moved how many bytes is not counted by duration: the errors are taken to be the
+    shortest ones, and bytes to be spread evenly, with what is left over on the longest ones.
+    """
+    steps = _complete(units, steps)
+    known = units.exact
+    last = np.flatnonzero(np.diff(steps.unit, append=-1))  # the longest calls of each unit with calls
+    # The longest call has its own duration: the others share the rest.
+    others = steps.count.copy()
+    others[last] -= known[steps.unit[last]]
+    calls = np.maximum(units.calls - known, 0)
+    rest = units.total_ns - known * units.max_ns
+    bounds = [
+        _within(low, high, units.max_ns[steps.unit], last)
+        for low, high in (
+            (steps.lowest_ns, steps.highest_ns),
+            (steps.surely_above_ns, steps.surely_below_ns),
+        )
+    ]
+    value, room = _values(steps.unit, bounds, others, calls, rest)
+    left = rest - _sums(steps.unit, value * others, len(units))
+    # What rounding left over goes, a nanosecond each, to the shortest of those that have room.
+    wide = np.where(room | (left < 0)[steps.unit], others, 0)
+    more, extra = np.divmod(left, np.maximum(_sums(steps.unit, wide, len(units)), 1))
+    value += np.where(wide > 0, more[steps.unit], 0)
+    before = np.cumsum(wide) - wide
+    before -= before[np.searchsorted(steps.unit, steps.unit)]
+    longer = np.clip(extra[steps.unit] - before, 0, wide)
+
+    # All calls of all units in one line, by rising duration: it is cut wherever something changes.
+    ends = np.cumsum(steps.count)
+    begins = ends - steps.count
+    end = np.cumsum(units.calls)
+    begin = end - units.calls
+    each, more_bytes = np.divmod(units.bytes, np.maximum(units.calls, 1))
+    errors = np.minimum(units.errors, units.calls)
+    cuts = (ends, begins + longer, begin + errors, end - more_bytes, (end - known)[units.calls > 0])
+    stops = np.unique(np.concatenate(cuts))
+    stops = stops[stops > 0]
+    starts = np.concatenate((np.zeros(1, np.int64), stops[:-1]))[: len(stops)]
+    step = np.searchsorted(ends, starts, side="right")
+    unit = steps.unit[step]
+    within = starts - begin[unit]
+    is_longest = (known[unit] > 0) & (within == units.calls[unit] - 1)
+    usual = value[step] + (starts - begins[step] < longer[step])
+    return Alike(
+        unit=unit,
+        duration_ns=np.where(is_longest, units.max_ns[unit], usual),
+        bytes=each[unit] + (starts >= (end - more_bytes)[unit]),
+        errors=(within < errors[unit]).astype(np.int64),
+        weight=stops - starts,
+    )
+
+
+def _within(low: I64, high: I64, longest: I64, last: NDArray[np.intp]) -> tuple[I64, I64]:
+    """The bounds of each step where no call took longer than ``longest``."""
+    high = high.copy()
+    # Above what the counters tell apart only the sum knows how long calls took.
+    high[last] = np.where(high[last] >= HIGHEST_NS, np.maximum(high[last], longest[last]), high[last])
+    np.minimum(high, longest, out=high)
+    return np.minimum(low, high), high
+
+
+def _values(
+    unit: I64, bounds: Sequence[tuple[I64, I64]], count: I64, calls: I64, rest: I64
+) -> tuple[I64, NDArray[np.bool_]]:
+    """A duration for each step, and whether it may be longer: all of a unit lie at the same part of the way
+    from lowest to highest, in the first bounds that allow it."""
+    # Where none do the counts contradict each other, of a damaged file for example: all get the mean.
+    value = (np.maximum(rest, 0) // np.maximum(calls, 1))[unit]
+    room = np.ones(len(unit), np.bool_)
+    for low, high in reversed(bounds):
+        least, most = _sums(unit, low * count, len(calls)), _sums(unit, high * count, len(calls))
+        fits = ((least <= rest) & (rest <= most))[unit]
+        way = (rest - least) / np.maximum(most - least, 1)
+        # The way of units that do not fit may be of any length.
+        step = np.floor(np.clip(way, 0.0, 1.0)[unit] * (high - low)).astype(np.int64)
+        value = np.where(fits, np.minimum(low + step, high), value)
+        room = np.where(fits, value < high, room)
+    return value, room
+
+
+def _complete(units: Units, steps: Steps) -> Steps:
+    """``steps`` with as many calls in each unit as it has: else the number of calls is believed."""
+    missing = units.calls - _sums(steps.unit, steps.count, len(units))
+    if not missing.any() and (steps.count > 0).all():
+        return steps
+    count = steps.count.copy()
+    for one in np.flatnonzero(missing < 0).tolist():
+        begin, end = np.searchsorted(steps.unit, (one, one + 1))
+        over = np.cumsum(count[begin:end]) - units.calls[one]
+        count[begin:end] = np.clip(count[begin:end] - np.maximum(over, 0), 0, None)
+    more = np.flatnonzero(missing > 0)
+    longest = units.max_ns[more]
+    nothing = np.zeros(len(more), np.int64)
+    unit = np.concatenate((steps.unit, more))
+    low = np.concatenate((steps.lowest_ns, nothing))
+    columns = (
+        unit,
+        low,
+        np.concatenate((steps.highest_ns, longest)),
+        np.concatenate((count, missing[more])),
+        np.concatenate((steps.surely_above_ns, nothing)),
+        np.concatenate((steps.surely_below_ns, longest)),
+    )
+    order = np.lexsort((low, unit))
+    order = order[columns[3][order] > 0]
+    return Steps(*(column[order] for column in columns))
+
+
+def _sums(unit: I64, values: I64, n: int) -> I64:
+    result = np.zeros(n, np.int64)
+    np.add.at(result, unit, values)
+    return result

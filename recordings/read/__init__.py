@@ -1,0 +1,1 @@
+"""Reads windows from files."""

@@ -1,0 +1,100 @@
+"""The list of a file's windows: their times, and how bad they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_WINDOWS: Final = 1_000_000
+"""Windows that a file may have: nearly two years of minutes."""
+_LIST: Final = (
+    "SELECT window_id, host_id, start, seconds, level, coalesce(lost_ms_per_s, 0.0), worst, began, checksum"
+    f" FROM windows WHERE window_id > ? ORDER BY window_id LIMIT {_MOST_WINDOWS + 1}"
+)
+_KNOWN: Final = "SELECT count(*), total(checksum) FROM windows WHERE window_id <= ?"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """The windows of a file, oldest first: element i of every array belongs to one window.
+
+    They are in the order in which they came: where the clock was set back, ``start`` falls.
+    """
+
+    window_id: NDArray[np.int64]
+    host_id: NDArray[np.int64]
+    start: NDArray[np.float64]
+    """Unix time in seconds."""
+    seconds: NDArray[np.float64]
+    level: NDArray[np.int64]
+    """0: as it came; 10, 60: put together to windows of at least so many seconds."""
+    lost_ms_per_s: NDArray[np.float64]
+    """What open chains cost together: see ``model.merge.packing.Peak``."""
+    worst: NDArray[np.int64]
+    """Severity of the worst open chain, as ``model.merge.packing.Peak.worst``."""
+    began: NDArray[np.int64]
+    """The same of the chains that began within."""
+
+    def __len__(self) -> int:
+        return len(self.window_id)
+
+    @property
+    def end(self) -> NDArray[np.float64]:
+        """Unix time in seconds."""
+        return self.start + self.seconds
+
+
+_REAL: Final = ("start", "seconds", "lost_ms_per_s")
+_COLUMNS: Final = tuple(field.name for field in fields(Moments))
+
+
+class Listing:
+    """Reads the list, and after the first time only what is new of it."""
+
+    def __init__(self) -> None:
+        self._known: Moments | None = None
+        self._total = 0.0
+        """Sum of the checksums of what is known: it is another one where windows were put together. Exact, as
+        there are less than two million windows."""
+        self.anew = False
+        """Whether the last read found that windows had gone."""
+
+    def read(self, connection: sqlite3.Connection) -> Moments:
+        """The list as it is now; within a transaction. Raises ValueError where it is none."""
+        known = self._known
+        if known is not None and len(known):
+            last = int(known.window_id[-1])
+            if connection.execute(_KNOWN, (last,)).fetchone() == (len(known), self._total):
+                new, total = _after(connection, last)
+                if len(new):
+                    known = _joined(known, new)
+                self._known, self._total = known, self._total + total
+                self.anew = False
+                return known
+        self.anew = True
+        self._known, self._total = _after(connection, -(1 << 63))
+        return self._known
+
+
+def _after(connection: sqlite3.Connection, window_id: int) -> tuple[Moments, float]:
+    """The windows with greater numbers, and the sum of their checksums."""
+    rows = connection.execute(_LIST, (window_id,)).fetchall()
+    if len(rows) > _MOST_WINDOWS:
+        raise ValueError("there are too many windows")
+    *columns, checksums = zip(*rows, strict=True) if rows else [()] * (len(_COLUMNS) + 1)
+    arrays: dict[str, Any] = {}
+    for name, column in zip(_COLUMNS, columns, strict=True):
+        if set(map(type, column)) - {float if name in _REAL else int}:
+            raise ValueError(f"windows.{name} is no number")
+        arrays[name] = np.array(column, np.float64 if name in _REAL else np.int64)
+    if set(map(type, checksums)) - {int}:
+        raise ValueError("windows.checksum is no number")
+    return Moments(**arrays), float(sum(checksums))
+
+
+def _joined(one: Moments, other: Moments) -> Moments:
+    return Moments(*(np.concatenate((getattr(one, name), getattr(other, name))) for name in _COLUMNS))

@@ -1,0 +1,312 @@
+"""Files of several hosts, or of one host one after the other, as one file on one clock."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from stalltop.formats.files.complete import opened
+from stalltop.model.errors import BadUsage, Told
+from stalltop.model.hosts.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
+from stalltop.model.hosts.machines import are_two_machines
+from stalltop.model.merge.packing import Peak
+from stalltop.model.window import Window
+from stalltop.recordings.file.trouble import lacks_space
+from stalltop.recordings.read.reading import Damaged, Gone, Recorded, open_file, read_peak
+from stalltop.recordings.write.writing import Writer, create
+
+_AT_ONCE: Final = 256
+"""Windows written in one transaction."""
+_NAME: Final = "give one of two machines another name: --host-name FILE=NAME; else leave the file out"
+_TOUCHING: Final = 0.05
+"""Seconds by which windows of one host may overlap: clocks are corrected all the time."""
+_SECOND_RECORDER: Final = 10
+"""So many windows beside those of another file are no accident."""
+_LOOKED_AT: Final = 8
+"""Windows of a file and host that are compared with those that stand in their place."""
+
+
+@dataclass
+class MergedHost:
+    """One host of the file that was made."""
+
+    name: str
+    clock: Clock
+    windows: int = 0
+    start: float = 0.0
+    """Unix time in seconds on the first host's clock, as ``end``."""
+    end: float = 0.0
+    left_out: int = 0
+    """Windows of times that other windows of this host stand for already."""
+
+
+@dataclass
+class Merged:
+    """What was made."""
+
+    path: Path
+    hosts: list[MergedHost] = field(default_factory=list)
+    """The first one's clock is that of the file."""
+    warnings: list[str] = field(default_factory=list)
+    """What could not be read, one line each."""
+
+
+class _Part(NamedTuple):
+    """One window of one file, before it is read."""
+
+    turn: float
+    """What they are sorted by: ``start``, or in a file whose clock was set back, that of the one before."""
+    seconds: float
+    """Of two that begin together the shorter one tells more."""
+    file: int
+    place: int
+    window_id: int
+    level: int
+    host: str
+    start: float
+    """Unix time on the merged file's clock, as ``end``."""
+    end: float
+
+
+def merge_files(
+    paths: Sequence[Path],
+    target: Path,
+    *,
+    overwrite: bool = False,
+    names: Mapping[Path, str] | None = None,
+    given_ns: Mapping[str, int] | None = None,
+    step: Callable[[int, int], object] = lambda done, whole: None,
+) -> Merged:
+    """Put the windows of the files ``paths`` into one at ``target``, by time on the first host's clock.
+
+    ``names`` are other names of the host of a file; ``given_ns`` offsets of hosts' clocks that are known
+    (``model.hosts.clocks``). Where a clock is not known its times stay as they are. ``step`` gets how many
+    windows are done, of how many. Raises BadUsage and Told.
+    """
+    names = names or {}
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open_file(path)) for path in paths]
+        for one in files:
+            stack.enter_context(one.held())
+        called = [_Names(file, names.get(path)) for file, path in zip(files, paths, strict=True)]
+        known = clocks(_recollections(files, called), given_ns)
+        unknown = sorted(set(given_ns or {}) - set(known))
+        if unknown:
+            raise BadUsage(f"no file is of the host {unknown[0]}", f"hosts are: {', '.join(known)}")
+        merged = Merged(target, [MergedHost(name, clock) for name, clock in known.items()])
+        parts = heapq.merge(
+            *(_parts(number, file, called[number], known) for number, file in enumerate(files)),
+        )
+        beside: list[tuple[_Part, _Part]] = []
+        chosen = list(_without_overlap(parts, merged, paths, beside))
+        for left_out, kept in beside:
+            _refuse_two_machines(files, left_out, kept)
+        # By the open file itself, which has no name of its own yet.
+        with opened(target, overwrite=overwrite) as file, contextlib.closing(_connected(file)) as made:
+            try:
+                _write(made, _windows(files, called, known, chosen), merged, step, len(chosen))
+            except sqlite3.Error as error:
+                why = "no space left on the device" if lacks_space(error) else str(error)
+                raise Told(f"cannot write {target}: {why}") from error
+        merged.warnings += [warning for one in files for warning in one.warnings]
+        return merged
+
+
+def _connected(file: BinaryIO) -> sqlite3.Connection:
+    return sqlite3.connect(f"/proc/self/fd/{file.fileno()}", isolation_level=None)
+
+
+class _Names:
+    """What the hosts of a file are called in the merged one."""
+
+    def __init__(self, file: Recorded, name: str | None) -> None:
+        self._hosts = {host.host_id: host.name for host in file.hosts}
+        self._name = name
+        present = set(file.moments.host_id.tolist())
+        if name is not None and len(present) > 1:
+            raise BadUsage(f"{file.path} is of several hosts: they cannot have one name")
+
+    def of(self, host_id: int) -> str:
+        """The name of a host of the file."""
+        return self._hosts[host_id] if self._name is None else self._name
+
+    def given(self, window: Window) -> Window:
+        """``window`` under its new name."""
+        return window if self._name is None else renamed(window, self._name)
+
+
+def _recollections(files: Sequence[Recorded], called: Sequence[_Names]) -> dict[str, Recollection]:
+    found: dict[str, Recollection] = {}
+    for file, names in zip(files, called, strict=True):
+        for host_id in dict.fromkeys(file.moments.host_id.tolist()):
+            name = names.of(host_id)
+            before = found.get(name, Recollection())
+            entries, error_ns = _recalled(file, host_id)
+            if name in found and (before.error_ns is None or error_ns is None):
+                error_ns = None
+            elif before.error_ns is not None and error_ns is not None:
+                error_ns = max(before.error_ns, error_ns)
+            found[name] = Recollection([*before.entries, *entries], error_ns)
+    return found
+
+
+def _recalled(file: Recorded, host_id: int) -> Recollection:
+    """What a file says of a host's clock."""
+    try:
+        entries = [
+            Entry(str(communicator), int(rank), int(entered), round((start + seconds) * 1e9) - int(since))
+            for communicator, rank, entered, since, start, seconds in file.connection.execute(
+                "SELECT communicator, rank, entered, since_entry_ns, start, seconds FROM ranks"
+                " JOIN windows USING (window_id) WHERE host_id = ?",
+                (host_id,),
+            )
+        ]
+        all_windows, with_error, worst = file.connection.execute(
+            "SELECT count(*), count(clock_error_ns), max(clock_error_ns) FROM windows"
+            " LEFT JOIN system USING (window_id) WHERE host_id = ?",
+            (host_id,),
+        ).fetchone()
+        return Recollection(entries, int(worst) if with_error and with_error == all_windows else None)
+    except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
+        raise Damaged(f"{file.path} is damaged: its clocks cannot be read ({error})") from None
+
+
+def _parts(number: int, file: Recorded, names: _Names, known: Mapping[str, Clock]) -> Iterator[_Part]:
+    """The windows of one file, in its order."""
+    moments = file.moments
+    columns = zip(
+        moments.window_id.tolist(),
+        moments.host_id.tolist(),
+        moments.level.tolist(),
+        moments.start.tolist(),
+        moments.seconds.tolist(),
+        strict=True,
+    )
+    turn = -math.inf
+    for place, (window_id, host_id, level, start, seconds) in enumerate(columns):
+        host = names.of(host_id)
+        start += _correction(known[host])
+        turn = max(turn, start)
+        yield _Part(turn, seconds, number, place, window_id, level, host, start, start + seconds)
+
+
+def _correction(clock: Clock) -> float:
+    """Seconds to add to a host's times."""
+    return -(clock.offset_ns or 0) / 1e9
+
+
+def _without_overlap(
+    parts: Iterable[_Part], merged: Merged, paths: Sequence[Path], beside: list[tuple[_Part, _Part]]
+) -> Iterator[_Part]:
+    """Each stretch of a host's time once: of two files that have it, the window that begins first stays.
+
+    ``beside`` gets some of the windows that are left out, each with one that stands in its place. Raises
+    BadUsage where two files with one host name seem to be of two machines.
+    """
+    hosts = {host.name: host for host in merged.hosts}
+    lasts: dict[str, dict[int, _Part]] = {}
+    taken: set[tuple[str, float, float]] = set()
+    others: Counter[tuple[int, str]] = Counter()
+    whole: Counter[int] = Counter()
+    looked_at: Counter[tuple[int, str]] = Counter()
+    for part in parts:
+        host, last_of = hosts[part.host], lasts.setdefault(part.host, {})
+        whole[part.file] += 1
+        kept = next(
+            (
+                last
+                for file, last in last_of.items()
+                if file != part.file and part.start < last.end - _TOUCHING
+            ),
+            None,
+        )
+        if kept is not None:
+            host.left_out += 1
+            if looked_at[part.file, part.host] < _LOOKED_AT:
+                looked_at[part.file, part.host] += 1
+                beside.append((part, kept))
+            if (part.host, part.start, part.end) not in taken:
+                others[part.file, part.host] += 1
+            continue
+        if not host.windows:
+            host.start = part.start
+        host.windows += 1
+        host.end = max(host.end, part.end)
+        if part.file not in last_of or part.end > last_of[part.file].end:
+            last_of[part.file] = part
+        taken.add((part.host, part.start, part.end))
+        yield part
+    for (file, name), count in others.items():
+        # Windows that somebody saved beside a recording are few; those of a second recorder are not.
+        if count >= _SECOND_RECORDER and count * 4 > whole[file]:
+            raise BadUsage(
+                f"{paths[file]} has other windows of {name} at the same times as another file", _NAME
+            )
+
+
+def _refuse_two_machines(files: Sequence[Recorded], left_out: _Part, kept: _Part) -> None:
+    """Raise BadUsage where ``left_out`` is of another machine than ``kept``, which stands in its place."""
+    a, b = files[left_out.file], files[kept.file]
+    try:
+        both = a.window(left_out.window_id), b.window(kept.window_id)
+    except (Gone, KeyError, Damaged):
+        return
+    if are_two_machines(*both):
+        raise BadUsage(f"{a.path} and {b.path} are of two machines, both named {left_out.host}", _NAME)
+
+
+def _windows(
+    files: Sequence[Recorded], called: Sequence[_Names], known: Mapping[str, Clock], parts: Sequence[_Part]
+) -> Iterator[tuple[Window, int, Peak] | None]:
+    """Each window on one clock, with its level and how bad it was; None for one that cannot be read."""
+    for part in parts:
+        file = files[part.file]
+        try:
+            window = called[part.file].given(file.window(part.window_id))
+            peak = read_peak(file.connection, part.window_id)
+        except (Gone, KeyError):
+            yield None
+        except Damaged as damaged:
+            file.warnings.append(damaged.reason)
+            yield None
+        else:
+            yield shifted(window, _correction(known[part.host])), part.level, peak
+
+
+def _write(
+    made: sqlite3.Connection,
+    windows: Iterator[tuple[Window, int, Peak] | None],
+    merged: Merged,
+    step: Callable[[int, int], object],
+    whole: int,
+) -> None:
+    for pragma in ("journal_mode = OFF", "synchronous = OFF"):
+        made.execute(f"PRAGMA {pragma}")
+    known = {
+        host.name: (host.clock.offset_ns, host.clock.error_ns or 0)
+        for host in merged.hosts
+        if host.clock.offset_ns is not None
+    }
+    made.execute("BEGIN")
+    create(made, "recording")
+    writer = Writer(made, known)
+    written = 0
+    for done, found in enumerate(windows, 1):
+        if found is not None:
+            window, level, peak = found
+            writer.add(window, level, peak)
+            written += 1
+        if done % _AT_ONCE == 0:
+            made.execute("COMMIT")
+            made.execute("BEGIN")
+        step(done, whole)
+    if not written:
+        raise Told("no window of these files can be read")
+    made.execute("COMMIT")

@@ -1,0 +1,285 @@
+"""Records windows beside whatever reads them: a disk that is slow or full never holds that up."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from stalltop.model.errors import BadUsage, Told, described
+from stalltop.model.evidence import Event
+from stalltop.model.window import Window
+from stalltop.recordings.file.trouble import Damaged, Unwritable, put_aside
+from stalltop.recordings.write.bounds import Bounds
+from stalltop.recordings.write.clock_watch import ClockWatch, length_text
+from stalltop.recordings.write.recording import Earlier, Recording
+from stalltop.recordings.write.thinning import with_events
+
+MOST_WAITING: Final = 60
+"""Windows that wait for the disk. When there are more, the oldest ones are given up, counted and told."""
+MOST_ASIDE: Final = 3
+"""Damaged files that give way to new ones: after so many the device is to blame."""
+RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
+"""How long it waits before it tries again, time after time; the last one over and over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderState:
+    """How recording goes."""
+
+    path: Path
+    bytes: int = 0
+    """What the file takes on the disk, with what SQLite keeps beside it."""
+    seconds: float = 0.0
+    """Time that was recorded since it began here."""
+    held_seconds: float = 0.0
+    """Time that the file holds, with what was there before: older windows give way to newer ones."""
+    waiting: int = 0
+    """Windows that are not written yet."""
+    missed_seconds: float = 0.0
+    """Time that was not written and never will be."""
+    failure: str = ""
+    """Why nothing can be written now; empty while it can."""
+
+
+class Recorder:
+    """Writes the windows it is given to ``path``, in a thread of its own, until ``close``.
+
+    What fails is tried again: it goes on by itself when there is room, or when the file can be written again.
+    ``tell`` gets a line, in that thread, for each change a person should know of.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        bounds: Bounds | None = None,
+        *,
+        tell: Callable[[str], object] = lambda line: None,
+        watch: ClockWatch | None = None,
+        retry: tuple[float, ...] = RETRY_SECONDS,
+        opening: Callable[[Path, Bounds], Recording] = Recording,
+    ) -> None:
+        self._path = path
+        self._bounds = bounds or Bounds()
+        self._tell = tell
+        self._watch = watch or ClockWatch()
+        self._retry = retry
+        self._opening = opening
+        self._recording: Recording | None = None
+        self._changed = threading.Condition()
+        self._waiting: deque[Window] = deque()
+        self._closing = False
+        self._state = RecorderState(path)
+        self._failures = 0
+        """In a row."""
+        self._asides = 0
+        self._replaced = False
+        """The file that was recorded to lost its name: another one may have it."""
+        self._short = False
+        """The device had no room for more when it was last written."""
+        self._gap_seconds = 0.0
+        """Missed and not stated in the file yet."""
+        self._thread = threading.Thread(target=self._run, name="stalltop-recorder", daemon=True)
+
+    def open(self, host: str | None = None) -> None:
+        """Open the file now and in this thread, for who wants to know whether that works, for windows of
+        ``host`` where that is known. Raises Told."""
+        self._recording = recording = self._opened()
+        if host is not None:
+            try:
+                recording.expect(host)
+            except Told:
+                self._close_file()
+                raise
+        with self._changed:
+            self._state = replace(self._state, bytes=recording.bytes)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    @property
+    def state(self) -> RecorderState:
+        """How it goes."""
+        with self._changed:
+            return replace(self._state, waiting=len(self._waiting))
+
+    @property
+    def summary(self) -> str:
+        """What was done, in a line."""
+        state = self.state
+        missed = f", {length_text(state.missed_seconds)} could not be written" if state.missed_seconds else ""
+        took = f"{length_text(state.seconds)} recorded{missed}"
+        gone = state.seconds - state.held_seconds > 1
+        held = f" and holds the newest {length_text(state.held_seconds)} of it" if gone else ""
+        return f"{took}; {state.path} takes {state.bytes / (1 << 20):,.1f} MiB{held}"
+
+    def add(self, window: Window) -> None:
+        """Write ``window`` soon; never waits."""
+        events = self._watch.events()
+        if events:
+            window = with_events(window, events)
+        with self._changed:
+            self._waiting.append(window)
+            self._give_up_oldest()
+            self._changed.notify()
+
+    def close(self, timeout: float) -> bool:
+        """Write what waits and close the file; False where that takes longer than ``timeout`` seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.ident is None:
+            self._close_file()
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        try:
+            while (window := self._next()) is not None:
+                if not self._write(window) and self._closing:
+                    break
+        finally:
+            with self._changed:
+                for window in self._waiting:
+                    self._missed(window)
+                self._waiting.clear()
+            self._close_file()
+
+    def _next(self) -> Window | None:
+        """The oldest window that waits, when it is time to write it; None when all is done."""
+        with self._changed:
+            if self._failures:
+                pause = self._retry[min(self._failures, len(self._retry)) - 1]
+                self._changed.wait_for(lambda: self._closing, pause)
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _write(self, window: Window) -> bool:
+        """Write one window; gives whether it is done with, or else waits again."""
+        again = True
+        try:
+            recording = self._open_one()
+            with self._changed:
+                gap_seconds = self._gap_seconds
+            recording.add(after_gap(window, gap_seconds))
+            again = False
+            with self._changed:
+                self._gap_seconds -= gap_seconds
+                self._state = replace(self._state, seconds=self._state.seconds + window.seconds)
+            recording.tend()
+        except (Damaged, BadUsage) as error:
+            try:
+                if isinstance(error, Damaged):
+                    self._put_aside(error)
+                elif self._replaced:
+                    # What was recorded to went on under this name: it does so again.
+                    self._put_aside(error, "other")
+                else:
+                    self._failed(error.reason)
+            except Told as told:
+                self._failed(told.reason)
+        except Told as told:
+            self._failed(told.reason)
+        except Exception as error:  # a mistake of ours, which the next window may not meet
+            if again:
+                again = False
+                with self._changed:
+                    self._missed(window)
+            self._failed(described(error))
+        else:
+            self._went_well(recording)
+        if again:
+            with self._changed:
+                self._waiting.appendleft(window)
+                self._give_up_oldest()
+        return not again
+
+    def _open_one(self) -> Recording:
+        if self._recording is not None and not self._recording.in_place:
+            self._tell(f"{self._path} was moved, removed or replaced: recording goes on in a new one")
+            self._replaced = True
+            self._close_file()
+        if self._recording is None:
+            self._recording = self._opened()
+        return self._recording
+
+    def _opened(self) -> Recording:
+        try:
+            return self._opening(self._path, self._bounds)
+        except Damaged as error:
+            self._put_aside(error)
+        except Earlier as error:
+            # Nobody may be there to name another file: a service that was updated records on.
+            self._put_aside(error, f"version-{error.version}")
+        return self._opening(self._path, self._bounds)
+
+    def _went_well(self, recording: Recording) -> None:
+        if self._failures:
+            with self._changed:
+                missed = self._state.missed_seconds
+            lost = (
+                f"; {length_text(missed)} in all could not be written" if missed else "; nothing is missing"
+            )
+            self._tell(f"recording to {self._path} goes on{lost}")
+        self._failures = 0
+        self._replaced = False
+        with self._changed:
+            self._state = replace(
+                self._state, bytes=recording.bytes, held_seconds=recording.seconds, failure=""
+            )
+        short, self._short = self._short, recording.short
+        if self._short and not short:
+            self._tell(f"little room for {self._path} on the device: its oldest windows give way to new ones")
+
+    def _failed(self, reason: str) -> None:
+        if not self._failures:
+            self._tell(f"cannot record to {self._path}: {reason}; tried again until it works")
+        self._failures += 1
+        with self._changed:
+            self._state = replace(self._state, failure=reason)
+        self._close_file()
+
+    def _put_aside(self, error: Told, why: str = "damaged") -> None:
+        """Let a new file take the place of a damaged one, an earlier one, or one that is none of ours. Raises
+        Told."""
+        self._close_file()
+        if self._asides >= MOST_ASIDE:
+            raise Unwritable(f"{error.reason}, as were {MOST_ASIDE} before it")
+        aside = put_aside(self._path, why)
+        self._asides += 1
+        self._tell(f"{error.reason}: it is now {aside}, and a new one is begun")
+
+    def _close_file(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            with contextlib.suppress(Told, OSError):
+                recording.close()
+            with self._changed:
+                self._state = replace(self._state, bytes=recording.bytes)
+
+    # ---- what was not written
+
+    def _give_up_oldest(self) -> None:
+        while len(self._waiting) > MOST_WAITING:
+            self._missed(self._waiting.popleft())
+
+    def _missed(self, window: Window) -> None:
+        self._gap_seconds += window.seconds
+        missed = self._state.missed_seconds + window.seconds
+        self._state = replace(self._state, missed_seconds=missed)
+
+
+def after_gap(window: Window, seconds: float) -> Window:
+    """``window``, the first one after so much time that was not written, with an event that tells of it."""
+    if not seconds:
+        return window
+    text = f"{length_text(seconds)} before this could not be recorded"
+    return with_events(window, (Event(window.start, "not_recorded", "", 0, "", text),))

@@ -1,0 +1,34 @@
+"""Names that nothing refers to any more: for weeks processes come and go, and windows of them are dropped."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from stalltop.recordings.file.schema import PARTS, SHARED, WINDOWS
+
+
+def forget(connection: sqlite3.Connection) -> int:
+    """Delete the rows of ``SHARED`` that no window has a use for, and return how many; the caller commits.
+
+    Looks through all windows: a second for a million rows of counts.
+    """
+    deleted = 0
+    # A table's rows refer to those of tables before it.
+    for table in reversed(SHARED):
+        used = [
+            f"SELECT {column.name} FROM {other.name} WHERE {column.name} IS NOT NULL"
+            for other in (*SHARED, WINDOWS, *PARTS)
+            for column in other.columns
+            if column.refers == table.name
+        ]
+        if table.name == "tenants":
+            used.append("SELECT json_each.value FROM coverage, json_each(coverage.tenants)")
+        if used:
+            number = table.key[0]
+            # The last one stays: its number is never given again, so that readers may trust what they know.
+            statement = (
+                f"DELETE FROM {table.name} WHERE {number} NOT IN ({' UNION '.join(used)})"
+                f" AND {number} < (SELECT max({number}) FROM {table.name})"
+            )
+            deleted += connection.execute(statement).rowcount
+    return deleted

@@ -1,0 +1,356 @@
+"""Windows into a file: what many of them say alike is written once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from stalltop.model.chain import Chain
+from stalltop.model.errors import Told
+from stalltop.model.histograms import payload as hdr_payload
+from stalltop.model.merge.merging import merge_rows
+from stalltop.model.merge.packing import Peak
+from stalltop.model.tenant import Tenant
+from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
+from stalltop.recordings.file import schema
+from stalltop.recordings.file.records import codecs
+from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing
+
+MOST_ROWS: Final = 200_000
+"""Rows of one table that a window may have."""
+_KNOWN: Final = 1 << 16
+"""Rows of a shared table whose numbers are remembered. One that is forgotten is written once more."""
+_KNOWN_TEXTS: Final = 512
+"""The same, of tables with long texts that change often."""
+_TEXTS: Final = ("coverage", "chain_texts")
+_ADD_WINDOW: Final = f"INSERT INTO windows VALUES ({', '.join('?' * len(schema.WINDOWS.names))})"
+_CODECS: Final = codecs(schema.RECORDS)
+_real = storing(float)
+
+
+def create(connection: sqlite3.Connection, kind: Literal["window", "recording"]) -> None:
+    """Make the tables of an empty file."""
+    for statement in schema.statements():
+        connection.execute(statement)
+    connection.execute("INSERT INTO about VALUES ('kind', ?)", (kind,))
+
+
+class Writer:
+    """Adds windows to the file of ``connection``, which has its tables. Transactions are the caller's."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, clocks: Mapping[str, tuple[int, int]] | None = None
+    ) -> None:
+        """``clocks``: by host its clock's difference from the file's first host, and how far off that may
+        be, both in ns; hosts that are not named have neither."""
+        self._connection = connection
+        self._clocks = clocks or {}
+        self._shared: dict[str, _Shared] = {}
+        self._chains: dict[str, Sequence[Chain]] = {}
+        """Those of the newest window of each host."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Look anew at what the file holds: to be called after a rollback, and after rows were removed."""
+        before = self._shared
+        self._shared = {
+            table.name: _Shared(
+                self._connection, table, before[table.name].next if table.name in before else 1
+            )
+            for table in schema.SHARED
+        }
+
+    def add(
+        self, window: Window, level: int = 0, peak: Peak | None = None, window_id: int | None = None
+    ) -> int:
+        """Write ``window`` and return its number.
+
+        ``level`` is the shortest length in seconds of its tier; ``peak`` how bad the windows were that it was
+        put together from; ``window_id`` a number that is free, else the next one. Numbers tell the order of
+        windows. Raises Told where it is too large, and sqlite3.Error.
+        """
+        numbers = _Numbers(self._shared, self._clocks, window)
+        host = numbers.host(window.host)
+        parts = _parts(window, numbers)
+        for name, rows in parts.items():
+            if len(rows) > MOST_ROWS:
+                raise Told(
+                    f"the window is too large to save ({len(rows)} rows of {name})", "narrow it with a filter"
+                )
+        # In the order of the columns, but for number and checksum.
+        values = [
+            *(host, _real(window.start) or 0.0, _real(window.seconds) or 0.0, level, int(window.simulated)),
+            int(window.rows.split_ns is not None),
+            numbers.coverage(window),
+            *_figures(window, Peak.of(window, self._chains.get(window.host)) if peak is None else peak),
+        ]
+        if peak is None:
+            self._chains[window.host] = window.chains
+        sums = sealed(values, parts)
+        number = self._connection.execute(_ADD_WINDOW, (window_id, *values, sums)).lastrowid
+        assert number is not None
+        for table in schema.PARTS:
+            rows = parts[table.name]
+            if rows:
+                self._connection.executemany(
+                    f"INSERT INTO {table.name} VALUES ({number}, {_marks(len(table.columns) - 1)})", rows
+                )
+        return number
+
+
+def sealed(
+    values: Sequence[Sql],
+    parts: Mapping[str, Sequence[Sequence[Sql]]],
+    tables: Iterable[schema.Table] = schema.PARTS,
+) -> int:
+    """The checksum of a window: of its row without number and checksum, and of all its ``parts`` without
+    their window's number, in the order of ``tables``. Of a payload it is that of its own bytes."""
+    sums = checksum([values])
+    for table in tables:
+        rows = parts[table.name]
+        if table is schema.HISTOGRAMS:
+            rows = [(place, _bytes_sum(payload)) for place, payload in rows]
+        sums = checksum(rows, sums)
+    return sums
+
+
+def _bytes_sum(payload: Sql) -> int:
+    if not isinstance(payload, bytes):
+        raise ValueError("a histogram that is no payload")
+    return zlib.crc32(payload)
+
+
+def _marks(n: int) -> str:
+    return ", ".join("?" * n)
+
+
+def _figures(window: Window, peak: Peak) -> list[Sql]:
+    return [
+        _real(window.coverage.cost_percent),
+        stored_integer(window.evidence.swap_in_bytes),
+        stored_integer(window.evidence.swap_out_bytes),
+        stored_integer(window.calls.passed_over),
+        _real(peak.lost_ms_per_s),
+        peak.worst,
+        peak.began,
+    ]
+
+
+def _parts(window: Window, numbers: _Numbers) -> dict[str, list[Sequence[Sql]]]:
+    """The rows of all tables of ``window``, without its number."""
+    evidence = window.evidence
+    records: Mapping[str, Iterable[Any]] = {
+        "kernel_counts": window.kernels,
+        "charges": evidence.charges,
+        "block_io": evidence.block_io,
+        "tenant_use": evidence.tenants,
+        "process_use": evidence.processes,
+        "ranks": evidence.ranks,
+        "events": evidence.events,
+        "activity": evidence.activity,
+        "overlaps": evidence.overlaps,
+        "allocations": window.allocations,
+        "calls": window.calls.kept,
+        "open_calls": window.open_calls,
+        "devices": window.devices.devices,
+        "system": () if window.system is None else (window.system,),
+        "chains": window.chains,
+    }
+    rows, series = _distinct(window.rows, numbers)
+    parts: dict[str, list[Sequence[Sql]]] = {
+        "counts": _counts(rows, series, window),
+        "histograms": list(enumerate(hdr_payload.payloads(rows.histograms))),
+        "losses": [
+            (place, stored_text(name), stored_integer(int(count)))
+            for place, (name, count) in enumerate(window.loss.items())
+        ],
+    }
+    for name, codec in _CODECS.items():
+        parts[name] = [[place, *codec.row(record, numbers)] for place, record in enumerate(records[name])]
+    return parts
+
+
+def _distinct(rows: Rows, numbers: _Numbers) -> tuple[Rows, list[int]]:
+    """``rows`` and the numbers of their series. Names that are the same as they are stored make one row."""
+    series = [numbers.series(key.host, *key[1:]) for key in rows.keys]
+    if len(set(series)) == len(series):
+        return rows, series
+    first: dict[int, RowKey] = {}
+    for key, number in zip(rows.keys, series, strict=True):
+        first.setdefault(number, key)
+    alike = Rows(
+        tuple(first[number] for number in series),
+        *(rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns, rows.histograms, rows.split_ns),
+    )
+    # Adding rows up by key takes at least two parts.
+    halves = [alike.take(np.arange(1)), alike.take(np.arange(1, len(alike)))]
+    return merge_rows(halves), list(first)
+
+
+def _counts(rows: Rows, series: Sequence[int], window: Window) -> list[Sequence[Sql]]:
+    if not len(rows):
+        return []
+
+    def signed(column: U64) -> Any:
+        return np.ascontiguousarray(column, np.uint64).view(np.int64)
+
+    columns = [
+        np.arange(len(rows)),
+        np.array(series, np.int64),
+        *(signed(column) for column in (rows.calls, rows.errors, rows.bytes, rows.total_ns, rows.max_ns)),
+    ]
+    if rows.split_ns is not None:
+        columns += list(signed(rows.split_ns).T)
+    table: list[list[Sql]] = np.column_stack(columns).tolist()
+    unknown: list[Sql] = [None] * len(SPLITS) if rows.split_ns is None else []
+    for key, row in zip(rows.keys, table, strict=True):
+        normal = window.normals.get(key)
+        row += unknown
+        row += (None, None) if normal is None else map(stored_integer, normal)
+    return list(table)
+
+
+class _Shared:
+    """The rows of one shared table, by what they hold."""
+
+    def __init__(self, connection: sqlite3.Connection, table: schema.Table, least: int) -> None:
+        """``least`` is the first number that was not given yet: no number is given twice, as somebody who
+        reads the file may remember what it stood for."""
+        self._connection = connection
+        self._long = table.name in _TEXTS
+        self._most = _KNOWN_TEXTS if self._long else _KNOWN
+        (number,) = table.key
+        self._insert = f"INSERT INTO {table.name} VALUES ({_marks(len(table.names))})"
+        self._numbers: dict[Any, int] = {}
+        self.next = least
+        """The number of the next row that is written."""
+        found = connection.execute(
+            f"SELECT {', '.join(table.names)} FROM {table.name} ORDER BY {number} DESC LIMIT ?",
+            (self._most // 2,),
+        ).fetchall()
+        for *row, sums in reversed(found):
+            at, *values = row
+            self.next = max(self.next, at + 1)
+            # What was damaged is written once more.
+            with contextlib.suppress(ValueError):
+                if checksum([row]) == sums:
+                    self._numbers[self._key(tuple(values))] = at
+
+    def number(self, values: tuple[Sql, ...]) -> int:
+        """The number of the row with these values, which is written where there is none."""
+        key = self._key(values)
+        found = self._numbers.get(key)
+        if found is None:
+            if len(self._numbers) >= self._most:
+                kept = list(self._numbers.items())[self._most // 2 :]
+                self._numbers = dict(kept)
+            found = self.next
+            self.next += 1
+            self._connection.execute(self._insert, (found, *values, checksum([(found, *values)])))
+            self._numbers[key] = found
+        return found
+
+    def _key(self, values: tuple[Sql, ...]) -> Any:
+        return hashlib.blake2b(repr(values).encode(), digest_size=16).digest() if self._long else values
+
+
+class _Numbers:
+    """The numbers that one window refers to shared rows by."""
+
+    def __init__(
+        self, shared: Mapping[str, _Shared], clocks: Mapping[str, tuple[int, int]], window: Window
+    ) -> None:
+        self._shared = shared
+        self._clocks = clocks
+        self._hosts: dict[str, int] = {}
+        self._host = self.host(window.host)
+        self._tenants: dict[str, int] = {}
+        # Numbered first, so that numbers do not depend on what refers to them.
+        for tenant in window.tenants.values():
+            self._tenants[tenant.id] = self._tenant(tenant, True)
+        self._described = list(self._tenants.values())
+
+    def host(self, name: str) -> int:
+        """Of the host of that name."""
+        found = self._hosts.get(name)
+        if found is None:
+            stored = stored_text(name)
+            offset, error = self._clocks.get(name, (None, None))
+            found = self._hosts[name] = self._shared["hosts"].number((stored, offset, error))
+        return found
+
+    def number(self, table: str, values: tuple[Any, ...]) -> int:
+        """Of the row with these values: see ``recordings.file.records.Referring``."""
+        if table == "series":
+            return self.series(None, *values)
+        if table == "processes":
+            tenant, pid, process = values
+            values = (self.tenant(tenant), stored_integer(pid), stored_text(process))
+        elif table == "tenants":
+            return self.tenant(*values)
+        elif table == "kernels":
+            values = (stored_text(*values),)
+        return self._shared[table].number(values)
+
+    def series(
+        self,
+        host: str | None,
+        tenant: str,
+        pid: int,
+        process: str,
+        layer: str,
+        operation: str,
+        nested: bool = False,
+        device: str = "",
+    ) -> int:
+        """Of a series; ``host`` None is the window's."""
+        return self._shared["series"].number(
+            (
+                *(self._host if host is None else self.host(host), self.tenant(tenant), stored_integer(pid)),
+                *(stored_text(process), stored_text(layer), stored_text(operation), int(nested)),
+                stored_text(device),
+            )
+        )
+
+    def tenant(self, tenant_id: str) -> int:
+        """Of the tenant with this id, which the window may say nothing else of."""
+        found = self._tenants.get(tenant_id)
+        if found is None:
+            found = self._tenants[tenant_id] = self._tenant(Tenant(tenant_id, ""), False)
+        return found
+
+    def _tenant(self, tenant: Tenant, described: bool) -> int:
+        return self._shared["tenants"].number(
+            (
+                *(self._host, stored_text(tenant.id), int(described), stored_text(tenant.name), tenant.kind),
+                *(stored_text(tenant.runtime), stored_text(tenant.container_id), stored_text(tenant.pod)),
+                *(stored_text(tenant.namespace), stored_integer(tenant.cgroup_id)),
+                *(
+                    stored_text(tenant.cgroup_path),
+                    stored_text(tenant.container),
+                    stored_text(tenant.pod_uid),
+                ),
+                *(stored_text(tenant.user), stored_json(tenant.labels)),
+            )
+        )
+
+    def coverage(self, window: Window) -> int:
+        """Of what was traced, and of what else stays the same."""
+        coverage, devices = window.coverage, window.devices
+        return self._shared["coverage"].number(
+            (
+                *(stored_integer(coverage.attached), stored_integer(coverage.functions)),
+                *(stored_json(coverage.libraries), stored_json(coverage.missing)),
+                *(stored_integer(coverage.processes), _real(coverage.probe_ns)),
+                *(stored_text(coverage.way), stored_text(coverage.tracing)),
+                *(stored_json(coverage.scheduled), stored_json(coverage.schedulable)),
+                *(stored_text(devices.driver), stored_text(devices.unavailable)),
+                *(stored_json(window.evidence.unknown), stored_json(self._described)),
+            )
+        )

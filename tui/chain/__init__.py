@@ -1,0 +1,1 @@
+"""The page of one causal chain, and the list of all problems."""

@@ -1,0 +1,143 @@
+"""One chain in full: from what is slow to its root, with figures, and what to do. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stalltop.formats.text.chains import branches, name_of, rate, slowest, step
+from stalltop.model.chain import Chain
+from stalltop.model.rows.pivot import bounded
+from stalltop.model.text import figures
+from stalltop.model.window import Window
+from stalltop.tui.chain.chains import MARK, ROLE, keys_of, loss
+from stalltop.tui.tables.split import bar, legend
+from stalltop.widgets.page import PageLine
+
+MOST_ROWS = 12
+"""Rows of the window that the page lists."""
+
+
+def chain_page(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list[PageLine]:
+    """Everything about ``chain``, as it was known at the end of ``window``.
+
+    ``letters``: parts of the time are told apart by letters, not by colours.
+    """
+    lines = _summary(chain, window, unicode)
+    lines += _tree(chain, window, unicode)
+    lines += _fixes(chain)
+    factors = [link for link in chain.links if link.role == "factor"]
+    lines += _listed("What makes it worse", [step(link, chain, window) for link in factors])
+    lines += _listed("What is not known", chain.unknown)
+    return lines + _rows(chain, window, unicode=unicode, letters=letters)
+
+
+def _pair(name: str, text: str, role: str = "text") -> PageLine:
+    return PageLine(((f"  {name.ljust(10)} ", "label"), (text, role)), indent=13)
+
+
+def _summary(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
+    when = f"since {figures.clock(chain.since)}"
+    when += (
+        f", for {_span(window.end - chain.since)}" if chain.open else f", ended {figures.clock(chain.seen)}"
+    )
+    severity = f" {MARK[chain.severity]} {chain.severity} "
+    role = ROLE[chain.severity] if chain.open else "dim"
+    lines = [
+        PageLine(((severity, role), (" " + chain.title, "head"), (f"  {when}", "dim"))),
+        PageLine((("  " + chain.summary, "text"),), indent=2),
+        PageLine(),
+    ]
+    lost = loss(chain, unicode=unicode).strip()
+    lines.append(_pair("lost", f"{lost}, all threads together" if lost else "no time yet"))
+    place = [name_of(chain.tenant, window), f"{chain.process} {chain.pid or ''}".strip()]
+    if chain.operation:
+        place.append(f"{chain.operation} ({chain.layer})" if chain.layer else chain.operation)
+    arrow = " › " if unicode else " > "
+    lines.append(_pair("in", arrow.join(part for part in place if part)))
+    if chain.p99_ns is not None:
+        said = slowest(chain, "its normal is not learned yet", unicode=unicode)
+        lines.append(_pair("p99", f"{said}{f'; {chain.calls:,} calls' if chain.calls else ''}"))
+    lines.append(_pair("sure", f"{100 * chain.confidence:.0f}%"))
+    return lines
+
+
+def _span(seconds: float) -> str:
+    whole = round(max(seconds, 0.0))
+    return f"{whole}s" if whole < 60 else figures.duration(whole * 1e9).strip()
+
+
+def _tree(chain: Chain, window: Window, unicode: bool) -> list[PageLine]:
+    """The links as a tree; what each stands for in front of it."""
+    links = [link for link in chain.links if link.role != "factor"]
+    if not links:
+        return []
+    about = "  share of the loss and time, from what is slow down to its root"
+    lines = [PageLine(), PageLine((("Why", "head"), (about, "dim")))]
+    roles = {"effect": "text", "mechanism": "text", "culprit": "warn", "reason": "text", "factor": "text"}
+    for at, link in enumerate(links):
+        branch, below = branches(links, at, unicode=unicode)
+        share = figures.percent(100 * link.share, unicode=unicode) if link.share is not None else ""
+        front = f"  {share.rjust(5)} {rate(link.ns_per_s, unicode=unicode)} "
+        lines.append(
+            PageLine(
+                ((front, "label"), (branch, "dim"), (step(link, chain, window), roles[link.role])),
+                indent=len(front) + len(branch),
+                hang=" " * len(front) + below,
+            )
+        )
+    return lines
+
+
+def _listed(heading: str, texts: Sequence[str]) -> list[PageLine]:
+    if not texts:
+        return []
+    return [
+        PageLine(),
+        PageLine(((heading, "head"),)),
+        *(PageLine((("  " + text, "text"),), 4) for text in texts),
+    ]
+
+
+def _fixes(chain: Chain) -> list[PageLine]:
+    if not chain.fixes:
+        return []
+    lines = [PageLine(), PageLine((("What to do", "head"),))]
+    for number, fix in enumerate(chain.fixes, 1):
+        lines.append(PageLine(((f"  {number}. ", "label"), (fix.text, "text")), indent=5))
+        if fix.command:
+            lines.append(PageLine((("     " + fix.command, "accent"),), indent=7))
+    return lines
+
+
+def _rows(chain: Chain, window: Window, *, unicode: bool, letters: bool) -> list[PageLine]:
+    """The rows it speaks of, as they are in the window."""
+    place = {key: at for at, key in enumerate(window.rows.keys)}
+    keys = [key for key in keys_of(chain, window) if key in place]
+    if not keys:
+        return []
+    lines = [
+        PageLine(),
+        PageLine((("Rows", "head"), (f"  {'CALL/S':>7} {'P50':>6} {'P99':>6} {'MAX':>6}  SPLIT", "dim"))),
+    ]
+    rows = window.rows.take(np.array([place[key] for key in keys[:MOST_ROWS]]))
+    percentiles = bounded(rows.histograms.percentiles((50.0, 99.0)), rows.max_ns)
+    for at, key in enumerate(rows.keys):
+        durations = (percentiles[at, 0], percentiles[at, 1], int(rows.max_ns[at]))
+        numbers = [figures.rate(int(rows.calls[at]) / (window.seconds or 1.0), unicode=unicode)]
+        numbers += [figures.duration(int(ns), unicode=unicode) for ns in durations]
+        split = bar(None if rows.split_ns is None else rows.split_ns[at], unicode=unicode, letters=letters)
+        name = key.operation
+        if (key.tenant, key.pid) != (chain.tenant, chain.pid):
+            name += f"  {name_of(key.tenant, window)}: {key.process} {key.pid}"
+        lines.append(
+            PageLine(
+                (("        " + " ".join(numbers) + "  ", "text"), *split, ("  " + name, "text")), indent=48
+            )
+        )
+    if len(keys) > MOST_ROWS:
+        lines.append(PageLine(((f"  and {len(keys) - MOST_ROWS} more", "dim"),)))
+    if rows.split_ns is not None:
+        lines.append(PageLine((("        ", "text"), *legend(letters=letters)), indent=8))
+    return lines

@@ -1,0 +1,75 @@
+"""The page of one chain, with the others of its list to the left and right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.binding import Binding
+
+from stalltop.model.chain import Chain
+from stalltop.tui.chain.page import chain_page
+from stalltop.tui.keys import bindings, key
+from stalltop.tui.pages.live import LiveScreen
+from stalltop.widgets.page import Page
+
+
+class ChainScreen(LiveScreen):
+    """Shows one of ``chains`` as it is in the window on the main screen."""
+
+    TITLE_TEXT = "Why"
+    BINDINGS = [
+        *bindings("screen", "chains", "silence"),
+        Binding("a", "close", show=False),
+        Binding("left", "turn(-1)", show=False, priority=True),
+        Binding("right", "turn(1)", show=False, priority=True),
+    ]
+
+    def __init__(self, chains: Sequence[Chain], at: int = 0) -> None:
+        super().__init__()
+        self._chains = list(chains)
+        self._at = at
+
+    @property
+    def chain(self) -> Chain:
+        """The chain that is shown, as it was last known."""
+        return self._chains[self._at]
+
+    def show_page(self) -> None:
+        """Draw the chain as it is in the window of now."""
+        window = self.stalltop.main.shown
+        if window is None or not self.whole:
+            return
+        self._drawn_of = window
+        known = {chain.id: chain for chain in window.chains}
+        self._chains = [known.get(chain.id, chain) for chain in self._chains]
+        number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
+        silenced = "  (silenced)" if self.chain.id in self.stalltop.main.panel.silenced else ""
+        self.query_one("#page", Page).show(
+            chain_page(self.chain, window, unicode=self.stalltop.unicode, letters=self.app.no_color),
+            title=f"{self.TITLE_TEXT}{silenced}",
+            hint=f"{number}{key('chains')} row  {key('copy')} copy fix  {key('silence')} silence  Esc closes",
+            said=self._text,
+        )
+
+    # ---- keys
+
+    def action_turn(self, step: int) -> None:
+        """The previous or next chain."""
+        self._at = min(max(self._at + step, 0), len(self._chains) - 1)
+        self.query_one("#page", Page).action_end(-1)
+        self.show_page()
+
+    def action_chains(self) -> None:
+        """To the row that the chain speaks of."""
+        self.to_main()
+        self.stalltop.main.to_row(self.chain)
+
+    def action_copy_fix(self) -> None:
+        """Copy the command that helps; just after a file was saved, its path."""
+        if self.stalltop.main.copy_path():
+            return
+        self.say(self.stalltop.copy_fix(self.chain))
+
+    def action_silence(self) -> None:
+        """Hide the chain on the main screen, or show it again."""
+        self.say(self.stalltop.main.silence(self.chain))

@@ -1,0 +1,26 @@
+"""The page of all warnings and of what is traced."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+from stalltop.tui.pages.live import LiveScreen
+from stalltop.tui.pages.sections import plain
+from stalltop.tui.pages.texts import warnings_page
+from stalltop.widgets.page import Page
+
+
+class WarningsScreen(LiveScreen):
+    """All warnings and what is traced, of the window that the main screen shows."""
+
+    TITLE_TEXT = "Warnings and coverage"
+    BINDINGS = [Binding("a", "close", show=False)]
+
+    def show_page(self) -> None:
+        """Draw the window of now."""
+        if not self.whole:
+            return
+        window = self._drawn_of = self.stalltop.main.shown
+        text = warnings_page(window, self.stalltop.main.notes, unicode=self.stalltop.unicode)
+        self._plain = plain(text)
+        self.query_one("#page", Page).show(text, title=self.TITLE_TEXT, said=self._text)

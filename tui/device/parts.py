@@ -1,0 +1,203 @@
+"""What the parts of a GPU do beside what every GPU tells: engines, clocks, links, fans, memory that wore out.
+
+Only what the device has is shown. Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from stalltop.model.devices.device import DEVICE_COUNTERS, Device
+from stalltop.model.text import figures
+from stalltop.model.window import Window
+from stalltop.tui.pages.sections import Frame, Section, duration_text, heading, pair
+from stalltop.widgets.page import PageLine
+
+Said = tuple[str, str]
+"""Text and role."""
+
+
+def facts(device: Device) -> list[PageLine]:
+    """Where it is and how it is set up, in one line; none where nothing of that is known."""
+    said = [
+        device.pci_bus_id,
+        f"/dev/nvidia{device.minor}" if device.minor is not None else "",
+        f"P{device.performance_state}" if device.performance_state is not None else "",
+        f"compute mode {device.compute_mode}" if device.compute_mode else "",
+        {True: "persistence on", False: "persistence off", None: ""}[device.persistence],
+        "divided by MIG" if device.mig else "",
+        device.virtualization if device.virtualization not in ("", "none") else "",
+    ]
+    line = ", ".join(text for text in said if text)
+    return [PageLine(((f"  {line}", "dim"),), indent=4)] if line else []
+
+
+def age(device: Device, *fields: str) -> Said | None:
+    """How old these figures are, where they are older than the rest of the page."""
+    ages = [seconds for name, seconds in device.ages if name in fields]
+    return (f"  {duration_text(max(ages))} old", "dim") if ages else None
+
+
+def aged(line: PageLine, device: Device, *fields: str) -> PageLine:
+    """``line`` with the age of its figures."""
+    said = age(device, *fields)
+    return PageLine((*line.parts, said), line.indent) if said else line
+
+
+def parts(device: Device, window: Window, frame: Frame) -> Section:
+    """One line for each part that tells something."""
+    lines = []
+    for name, fields, told in _LINES:
+        said = told(device, window, frame)
+        if said is None and any(field in DEVICE_COUNTERS for field, _ in device.ages if field in fields):
+            # So slow to tell that it is not asked for each window.
+            said = f"{frame.missing()}  not asked in this window", "dim"
+        if said is not None:
+            lines.append(aged(pair(name, *said), device, *fields))
+    return Section("parts", (heading("Its parts"), *lines) if lines else ())
+
+
+def _percent(field: str, about: str) -> Callable[[Device, Window, Frame], Said | None]:
+    def told(device: Device, window: Window, frame: Frame) -> Said | None:
+        value = getattr(device, field)
+        return None if value is None else (f"{value:.0f}% {about}".rstrip(), "text")
+
+    return told
+
+
+def _clock(name: str) -> Callable[[Device, Window, Frame], Said | None]:
+    def told(device: Device, window: Window, frame: Frame) -> Said | None:
+        now, most = getattr(device, f"{name}_clock_mhz"), getattr(device, f"{name}_clock_max_mhz")
+        if now is None:
+            return None
+        return f"{now}MHz" + (f" of {most}MHz" if most else ""), "text"
+
+    return told
+
+
+def _sms(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.sm_active_percent is None:
+        return None
+    said = f"{device.sm_active_percent:.0f}% had work"
+    if device.sm_occupancy_percent is not None:
+        said += f", {device.sm_occupancy_percent:.0f}% of their warps resident"
+    return said, "text"
+
+
+def _memory_heat(device: Device, window: Window, frame: Frame) -> Said | None:
+    value = device.memory_temperature_celsius
+    return None if value is None else (f"{value:.0f}C", "text")
+
+
+def _bar1(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.bar1_used_bytes is None:
+        return None
+    used, total = (
+        figures.memory(value, unicode=frame.unicode).strip()
+        for value in (device.bar1_used_bytes, device.bar1_total_bytes)
+    )
+    return f"{used} of {total} mapped by the host", "text"
+
+
+def _energy(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.energy_millijoules is None:
+        return None
+    joules = device.energy_millijoules / 1000
+    return (f"{joules / 1000:.1f}kJ" if joules >= 1000 else f"{joules:.0f}J") + " in this window", "text"
+
+
+def _pcie(device: Device, window: Window, frame: Frame) -> Said | None:
+    came, went = device.pcie_rx_bytes_per_second, device.pcie_tx_bytes_per_second
+    if came is None and went is None:
+        return None
+    rates = (f"{figures.size(rate, unicode=frame.unicode).strip()}/s" for rate in (came, went))
+    return "{} from the host, {} to it".format(*rates), "text"
+
+
+def _links(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.nvlinks is None:
+        return None
+    up = device.nvlinks_active
+    if up is None:
+        return f"{device.nvlinks} links", "text"
+    return f"{up} of {device.nvlinks} links are up", "warn" if 0 < up < device.nvlinks else "text"
+
+
+def _link_traffic(device: Device, window: Window, frame: Frame) -> Said | None:
+    came, went = device.nvlink_rx_bytes, device.nvlink_tx_bytes
+    if came is None and went is None:
+        return None
+    sizes = (figures.size(value, unicode=frame.unicode).strip() for value in (came, went))
+    return "{} received, {} sent in this window".format(*sizes), "text"
+
+
+def _link_errors(device: Device, window: Window, frame: Frame) -> Said | None:
+    errors = device.nvlink_errors
+    return None if errors is None else (f"{errors:,} in this window", "warn" if errors else "text")
+
+
+def _ecc(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.ecc is False:
+        return "off: errors of memory go unnoticed", "warn"
+    corrected, lost = device.ecc_corrected_lifetime, device.ecc_uncorrected_lifetime
+    if corrected is None and lost is None:
+        return None if device.ecc is None else ("on", "text")
+    numbers = (frame.missing() if number is None else f"{number:,}" for number in (corrected, lost))
+    return "{} fixed and {} not, since it was made".format(*numbers), "warn" if lost else "text"
+
+
+def _retired(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.retired_pages is None and device.retirement_pending is None:
+        return None
+    said = f"{device.retired_pages or 0:,} pages"
+    if device.retirement_pending:
+        return said + ", more wait for a reset of the device", "warn"
+    return said, "warn" if device.retired_pages else "text"
+
+
+def _rows(device: Device, window: Window, frame: Frame) -> Said | None:
+    if device.remap_failed:
+        return "a row could not be replaced: have the board exchanged", "bad"
+    fixed, lost = device.remapped_corrected, device.remapped_uncorrected
+    if fixed is None and lost is None:
+        return None
+    said = f"{fixed or 0:,} after errors that were fixed, {lost or 0:,} after others"
+    return said, "warn" if lost else "text"
+
+
+_LINES: Final = (
+    ("SMs", ("sm_active_percent", "sm_occupancy_percent"), _sms),
+    ("tensor cores", ("tensor_percent",), _percent("tensor_percent", "of the time")),
+    ("DRAM", ("dram_percent",), _percent("dram_percent", "of its bandwidth")),
+    ("encoder", ("encoder_percent",), _percent("encoder_percent", "busy")),
+    ("decoder", ("decoder_percent",), _percent("decoder_percent", "busy")),
+    ("memory clock", ("memory_clock_mhz",), _clock("memory")),
+    ("video clock", ("video_clock_mhz",), _clock("video")),
+    ("memory heat", ("memory_temperature_celsius",), _memory_heat),
+    ("fan", ("fan_percent",), _percent("fan_percent", "of its speed")),
+    ("BAR1", ("bar1_used_bytes",), _bar1),
+    ("energy", ("energy_millijoules",), _energy),
+    ("PCIe traffic", ("pcie_rx_bytes_per_second", "pcie_tx_bytes_per_second"), _pcie),
+    ("NVLink", ("nvlinks_active",), _links),
+    ("  traffic", ("nvlink_rx_bytes", "nvlink_tx_bytes"), _link_traffic),
+    ("  errors", ("nvlink_errors",), _link_errors),
+    ("ECC", ("ecc_corrected_lifetime", "ecc_uncorrected_lifetime"), _ecc),
+    ("pages retired", ("retired_pages",), _retired),
+    ("rows replaced", ("remapped_corrected", "remapped_uncorrected"), _rows),
+)
+"""Name, fields of ``Device`` whose age counts, what is said."""
+
+
+def held(device: Device, frame: Frame) -> Iterator[tuple[str, int]]:
+    """What else held the clocks down within the window, beside power and heat, and for how long (ns)."""
+    for name, ns in (
+        ("sync boost", device.sync_boost_held_ns),
+        ("board limit", device.board_limit_held_ns),
+        ("reliability", device.reliability_held_ns),
+        ("heat, driver", device.software_thermal_held_ns),
+        ("heat, chip", device.hardware_thermal_held_ns),
+        ("power brake", device.power_brake_held_ns),
+    ):
+        if ns:
+            yield name, ns

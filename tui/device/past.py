@@ -1,0 +1,171 @@
+"""What the figures of a GPU were over time: areas on its page, charts below the list. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from stalltop.model.devices.device import Device
+from stalltop.model.merge.packing import Packed
+from stalltop.tui.device.gauges import GAUGES, Gauge
+from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, note
+from stalltop.widgets.charts import Chart, Charts, area, edges
+from stalltop.widgets.page import PageLine
+
+STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
+"""Seconds that a column of the past may stand for."""
+CHARTED_SECONDS: Final = 300.0
+"""How far charts below the list of devices look back."""
+_FIGURES: Final = 27
+"""Cells right of a line of the past: now, least and most."""
+_MOST_LINES: Final = 4
+"""Lines of one figure on the page."""
+_OTHER_LINES: Final = 36
+"""Lines of a page that its areas leave to other sections, about."""
+WIDE: Final = 160
+"""Cells from which all charts of a device stand side by side."""
+_CHARTED: Final = ("busy", "memory", "power", "SM clock")
+"""Figures of the charts below the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A device over time, in columns of so many seconds."""
+
+    step: int
+    """Seconds of a column."""
+    span: float
+    """Seconds from the first to the last look."""
+    last: int
+    """Number of the newest column since the epoch: a value stays in its column as time goes on."""
+    seen: Sequence[tuple[int, Device]]
+    """The looks, each with the number of its column."""
+    room: int
+    """Columns there are."""
+
+    def means(self, gauge: Gauge) -> list[float | None]:
+        """The mean of a figure in each column, the newest last; None where it is not known."""
+        sums = [[0.0, 0] for _ in range(self.room)]
+        for column, device in self.seen:
+            value = gauge.value(device)
+            back = self.last - column
+            if value is not None and back < self.room:
+                sums[self.room - 1 - back][0] += value
+                sums[self.room - 1 - back][1] += 1
+        return [total / number if number else None for total, number in sums]
+
+    def known(self, gauge: Gauge) -> list[float]:
+        """The figure in each look in which it is known."""
+        values = (gauge.value(device) for column, device in self.seen if self.last - column < self.room)
+        return [value for value in values if value is not None]
+
+    def held(self) -> list[bool]:
+        """Whether something held the clocks down, in each column."""
+        found = [False] * self.room
+        for column, device in self.seen:
+            if device.throttle_reasons and self.last - column < self.room:
+                found[self.room - 1 - (self.last - column)] = True
+        return found
+
+
+def course(
+    device: Device, parts: Sequence[Packed], room: int, seconds: float = float("inf")
+) -> Course | None:
+    """``device`` in ``parts``, oldest first, of which the last ``seconds`` count, in ``room`` columns; None
+    where only one moment is known."""
+    since = parts[-1].window.end - seconds if parts else 0.0
+    seen = [
+        (part.window.end, one)
+        for part in parts
+        if part.window.end >= since
+        for one in part.window.devices.devices
+        if (one.uuid, one.index) == (device.uuid, device.index)
+    ]
+    if len(seen) < 2:
+        return None
+    end, span = seen[-1][0], seen[-1][0] - seen[0][0]
+    step = next((step for step in STEPS if span / step <= room - 1), STEPS[-1])
+    return Course(step, span, int(end // step), [(int(at // step), one) for at, one in seen], room)
+
+
+def past(device: Device, parts: Sequence[Packed], frame: Frame) -> Section:
+    """Each gauge over all that is kept, one column for as many seconds as that takes; several lines high
+    where there is room."""
+    found = course(device, parts, max(frame.width - LABEL - 3 - _FIGURES, 8))
+    if found is None:
+        return Section("past", (heading("Over time"), note("only this moment is known, nothing before it")))
+    about = f"the last {duration_text(found.span)}, a column {duration_text(found.step)}; "
+    about += "at the right: the latest, the least, the most"
+    lines = [heading("Over time", about)]
+    high = min(max((frame.height - _OTHER_LINES) // len(GAUGES), 1), _MOST_LINES)
+    for gauge in GAUGES:
+        plain = found.known(gauge)
+        if not plain:
+            continue
+        top = gauge.most(device) or max(plain)
+        drawn = area(found.means(gauge), high, top, unicode=frame.unicode)
+        figures = " ".join(
+            gauge.text(value, frame).rjust(8) for value in (gauge.value(device), min(plain), max(plain))
+        )
+        for number, text in enumerate(drawn):
+            first, bottom = number == 0, number == high - 1
+            name = gauge.name if first else ""
+            lines.append(
+                PageLine(
+                    (
+                        (f"  {name.ljust(LABEL)} ", "label"),
+                        *(
+                            ("".join(letter for letter, _ in run), "accent" if edge else "track")
+                            for edge, run in groupby(
+                                zip(text, edges(drawn, number), strict=True), key=lambda pair: pair[1]
+                            )
+                        ),
+                        (" " + figures if bottom else "", "text"),
+                    )
+                )
+            )
+    return Section("past", tuple(lines))
+
+
+def charts(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> list[list[Chart]]:
+    """The charts below the list of ``devices``: a row for each of them, or two where width is short."""
+    number = _beside(frame)
+    cells = Charts.cells(frame.width, number)
+    rows: list[list[Chart]] = []
+    for device in devices:
+        found = course(device, parts, cells, CHARTED_SECONDS)
+        if found is None:
+            continue
+        drawn = [_chart(gauge, device, found, frame) for gauge in GAUGES if gauge.name in _CHARTED]
+        rows += [drawn[first : first + number] for first in range(0, len(drawn), number)]
+    return rows
+
+
+def _beside(frame: Frame) -> int:
+    """Charts that stand side by side."""
+    return len(_CHARTED) if frame.width >= WIDE else len(_CHARTED) // 2
+
+
+def _chart(gauge: Gauge, device: Device, found: Course, frame: Frame) -> Chart:
+    means = found.means(gauge)
+    top = gauge.most(device) or max(found.known(gauge), default=1.0)
+    return Chart(
+        title=f"GPU {device.index} {gauge.name}",
+        now=gauge.text(gauge.value(device), frame),
+        values=means,
+        high=top,
+        top=gauge.text(top, frame),
+        marked=found.held() if gauge.name == "SM clock" else (),
+    )
+
+
+def span_text(devices: Sequence[Device], parts: Sequence[Packed], frame: Frame) -> str:
+    """How far the charts look back and what a column of them is, in words; empty where there are none."""
+    cells = Charts.cells(frame.width, _beside(frame))
+    for device in devices[:1]:
+        found = course(device, parts, cells, CHARTED_SECONDS)
+        if found is not None:
+            return f"the last {duration_text(found.span)}, a column {duration_text(found.step)}"
+    return ""

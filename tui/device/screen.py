@@ -1,0 +1,232 @@
+"""The page of one device, with the others to the left and right; and the list of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+
+from stalltop.formats.text import sharing_text
+from stalltop.model.devices.device import Device
+from stalltop.model.merge.packing import Packed
+from stalltop.model.text import figures
+from stalltop.model.window import Window
+from stalltop.tui.device import page as device_page
+from stalltop.tui.device import parts as device_parts
+from stalltop.tui.device import past as device_past
+from stalltop.tui.device.sharers import sharers
+from stalltop.tui.keys import bindings
+from stalltop.tui.pages.live import Drawn, LivePage, past_of
+from stalltop.tui.pages.sections import Frame
+from stalltop.tui.pages.table_screen import TableScreen
+from stalltop.widgets.charts import LEAST_LINES, Charts
+from stalltop.widgets.devices import is_hot
+from stalltop.widgets.sparkline import sparkline
+from stalltop.widgets.table import HEAD_LINES, Table
+from stalltop.widgets.table_data import Cell, Column, Role, TableData, TableRow
+
+BESIDE_FROM = 150
+"""Cells from which a page has two columns."""
+GRAPHS_FIRST_FROM = 40
+"""Lines from which the past of a device stands above its figures."""
+
+
+class DeviceScreen(LivePage):
+    """Shows the device number ``at`` of the window, or says why there is none."""
+
+    BINDINGS = [
+        Binding("D", "close", show=False),
+        Binding("left", "device(-1)", show=False, priority=True),
+        Binding("right", "device(1)", show=False, priority=True),
+    ]
+
+    def __init__(self, at: int = 0) -> None:
+        super().__init__()
+        self._at = at
+        self._devices = 0
+
+    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
+        """The page of the device."""
+        devices = window.devices.devices
+        self._devices = len(devices)
+        hint = self.keys_hint
+        if not devices:
+            return Drawn("Devices", hint, (device_page.none(window),))
+        self._at = min(self._at, len(devices) - 1)
+        device = devices[self._at]
+        several = f"{self._at + 1} of {len(devices)}  Left Right  " if len(devices) > 1 else ""
+        title, graphs = device_page.title(device), device_past.past(device, past, frame)
+        wide = frame.width >= BESIDE_FROM
+        half = frame.half if wide else frame
+        now, shared = device_page.now(device, window, half), sharers(device, window, half)
+        rest = (
+            device_parts.parts(device, window, half),
+            device_page.processes(device, window, half),
+            device_page.unread(device),
+        )
+        name, hint = f"GPU {device.index}", several + hint
+        if wide:
+            return Drawn(name, hint, (title, graphs), ((now,), (shared, *rest)))
+        # Where there is room for all of it, what it was like comes first; else what it is now.
+        first = (graphs, now, shared) if frame.height >= GRAPHS_FIRST_FROM else (now, shared, graphs)
+        return Drawn(name, hint, (title, *first, *rest))
+
+    def action_device(self, step: int) -> None:
+        """The previous or next device."""
+        at = min(max(self._at + step, 0), max(self._devices - 1, 0))
+        if at != self._at:
+            self._at = at
+            self.start_over()
+
+
+class DeviceTable(Table, can_focus=True):
+    """The list of devices, with the keys of the tables."""
+
+    BINDINGS = bindings("table")
+
+
+class DevicesScreen(TableScreen):
+    """All devices, one line each; Enter opens one."""
+
+    BINDINGS = [Binding("D", "close", show=False)]
+
+    def __init__(self, on: Sequence[int] = ()) -> None:
+        """``on``: numbers of devices, the first of which has the cursor at the start."""
+        super().__init__()
+        self._on = on
+
+    def on_mount(self) -> None:
+        """Put the cursor where it was asked for."""
+        window = self.stalltop.main.shown
+        for device in window.devices.devices if window is not None else ():
+            if device.index in self._on[:1]:
+                self.table.put_cursor((device.uuid, device.index))
+
+    @property
+    def table(self) -> DeviceTable:
+        """The table."""
+        return self.query_one("#list", DeviceTable)
+
+    def new_table(self) -> DeviceTable:
+        """The widget, made once."""
+        return DeviceTable("list", unicode=self.stalltop.unicode)
+
+    def compose(self) -> ComposeResult:
+        """The list above its charts."""
+        yield from super().compose()
+        yield Charts("charts", unicode=self.stalltop.unicode)
+
+    def data(self, window: Window) -> TableData:
+        """The devices of ``window``."""
+        frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
+        past, devices = past_of(self.stalltop.main, window), window.devices.devices
+        charts = self.query_one("#charts", Charts)
+        charts.display = bool(devices) and frame.height >= CHARTS_FROM
+        data = table(window, past, frame, charted=charts.display)
+        if charts.display:
+            self.table.styles.height = min(len(devices) + HEAD_LINES + 1, frame.height // 2)
+            # Of many devices, those from the one under the cursor on.
+            at = data.find(self.table.cursor_key) or 0
+            fitting = max((frame.height - len(devices) - 4) // LEAST_LINES, 1)
+            first = at if len(devices) > fitting else 0
+            charts.show(device_past.charts(devices[first:], past, frame))
+        else:
+            self.table.styles.height = "1fr"
+        return data
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        """Of many devices, those from the one under the cursor on have charts."""
+        self.show_page()
+
+    @on(Table.Chosen)
+    def _chosen(self, message: Table.Chosen) -> None:
+        at = message.table.data.find(message.key)
+        if at is not None:
+            self.app.push_screen(DeviceScreen(at))
+
+
+PAST_CELLS = 18
+"""Cells of the past of how busy a device was, where there is room for it."""
+_WIDE = 120
+
+
+CHARTS_FROM = 20
+"""Lines from which the list has charts below it."""
+
+
+def table(window: Window, past: Sequence[Packed], frame: Frame, *, charted: bool = False) -> TableData:
+    """All devices of ``window``, one row each; ``past``: the windows before, oldest first; ``charted``: with
+    charts of them below."""
+    columns = [
+        Column("name", "GPU", 16, right=False, fixed=True, most=40),
+        Column("busy", "BUSY", 5),
+        Column("memory", "MEMORY", 7),
+        Column("of", "OF", 7),
+        Column("power", "POWER", 6),
+        Column("heat", "TEMP", 5),
+        Column("clock", "CLOCK", 7),
+        Column("held", "HELD DOWN BY", 17, right=False),
+        Column("users", "USED BY", 10, right=False),
+        Column("errors", "ERRORS", 6),
+    ]
+    wide = frame.width >= _WIDE
+    if wide:
+        columns.insert(2, Column("past", f"LAST {PAST_CELLS} WINDOWS", PAST_CELLS))
+    rows = tuple(_row(device, past if wide else None, frame) for device in window.devices.devices)
+    empty = (f"No GPU can be read: {window.devices.unavailable or 'none found'}",)
+    title: tuple[tuple[str, Role], ...] = (("devices", "head"), ("   Enter opens one, Esc goes back", "dim"))
+    span = device_past.span_text(window.devices.devices, past, frame) if charted else ""
+    if any(device.ages for device in window.devices.devices):
+        title = (*title, ("   *: older than this window", "dim"))
+    if span:
+        title = (*title, (f"   charts: {span}", "dim"))
+    return TableData(title, tuple(columns), rows, empty=empty)
+
+
+def _row(device: Device, past: Sequence[Packed] | None, frame: Frame) -> TableRow:
+    unicode = frame.unicode
+
+    ages = dict(device.ages)
+
+    def whole(field: str, unit: str, role: Role = "") -> Cell:
+        value = getattr(device, field)
+        if value is None:
+            return Cell(frame.missing(), "dim")
+        old = field in ages
+        return Cell(f"{value:.0f}{unit}{'*' * old}", role or ("dim" if old else ""))
+
+    wrong = (device.ecc_uncorrected or 0) + len(device.xids)
+    reasons = ", ".join(device.throttle_reasons)
+    busy = [Cell(_busy(device, past, frame), "accent")] if past is not None else []
+    held = Cell("no longer answers", "bad") if device.lost else Cell(reasons, "warn" if reasons else "")
+    if not (device.lost or reasons or device.throttle_told):
+        held = Cell(frame.missing(), "dim")
+    cells = (
+        Cell(f"{device.index} {device.name.removeprefix('NVIDIA ')}", "bad" if device.lost else ""),
+        whole("utilization_percent", "%"),
+        *busy,
+        Cell(figures.memory(device.memory_used_bytes, unicode=unicode)),
+        Cell(figures.memory(device.memory_total_bytes, unicode=unicode), "dim"),
+        whole("power_watts", "W"),
+        whole("temperature_celsius", "C", "warn" if is_hot(device) else ""),
+        whole("sm_clock_mhz", "MHz"),
+        held,
+        Cell(sharing_text.short(device) or frame.missing()),
+        Cell(figures.count(wrong, unicode=unicode), "bad" if wrong else "dim"),
+    )
+    return TableRow((device.uuid, device.index), cells, f"GPU {device.index}")
+
+
+def _busy(device: Device, past: Sequence[Packed], frame: Frame) -> str:
+    """How busy it was in each of the latest windows."""
+    found = [
+        next(
+            (one.utilization_percent for one in part.window.devices.devices if one.index == device.index),
+            None,
+        )
+        for part in past[-PAST_CELLS:]
+    ]
+    return sparkline(found, high=100.0, unicode=frame.unicode).rjust(PAST_CELLS)

@@ -1,0 +1,62 @@
+"""Who shares a GPU: the section of its page. Pure functions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stalltop.formats.text import mig_lines, sharing_table, sharing_text
+from stalltop.model.devices.device import Device
+from stalltop.model.devices.sharing import Sharing, sharing_of
+from stalltop.model.window import Window
+from stalltop.tui.pages.sections import Frame, Section, heading, more, note
+from stalltop.widgets.page import PageLine
+
+MOST_LISTED: Final = 12
+"""Tenants that are listed of each device; how many more there are is said."""
+MOST_GIVEN: Final = 12
+
+
+def sharers(device: Device, window: Window, frame: Frame) -> Section:
+    """How the device is shared and by whom, with what was measured of each; and what a scheduler gave."""
+    sharing = sharing_of(window, device)
+    lines = [
+        heading("Who shares it", sharing_text.WORDS[sharing.way]),
+        note(sharing_text.statement(sharing, window, unicode=frame.unicode), "text"),
+    ]
+    told = sharing_text.help_text(sharing)
+    lines += [note(told)] if told else []
+    lines += _tenants(sharing, window, frame) if sharing.sharers or sharing.parts else []
+    return Section("sharers", (*lines, *_given(sharing, window)))
+
+
+def _tenants(sharing: Sharing, window: Window, frame: Frame) -> list[PageLine]:
+    """The tenants of the device, or of each MIG instance on it."""
+    layout = sharing_table.layout(frame.width - 3)
+    lines = [PageLine(((f"  {layout.head.upper()}", "dim"),))]
+    for part in sharing.parts or (sharing,):
+        where = f"{part.label} " if sharing.parts else ""
+        if sharing.parts and (size := mig_lines.told(part, window, unicode=frame.unicode)):
+            lines.append(PageLine(((f"  {size}", "text" if part.sharers else "dim"),), indent=4))
+        if sharing.parts and part.shared:
+            lines.append(note(sharing_text.statement(part, window, unicode=frame.unicode)))
+        for one in part.sharers[:MOST_LISTED]:
+            name, figures = sharing_table.cells(one, window, layout, where=where, unicode=frame.unicode)
+            lines.append(PageLine(((f"  {name}", "label"), (figures, "text"))))
+            for text, wrong in sharing_table.notes(one, part, window, unicode=frame.unicode):
+                lines.append(PageLine(((f"    {text}", "warn" if wrong else "dim"),), indent=6))
+        lines += more(len(part.sharers) - MOST_LISTED)
+    if any(one.memory_traced for one in sharing.sharers):
+        lines.append(note(sharing_table.TRACED))
+    return lines
+
+
+def _given(sharing: Sharing, window: Window) -> list[PageLine]:
+    """What Kubernetes gave to whom, beside what becomes of it."""
+    if not sharing.holdings:
+        return []
+    lines = [PageLine((("  given by Kubernetes", "dim"),))]
+    for holding in sharing.holdings[:MOST_GIVEN]:
+        what, use = sharing_text.given(holding, sharing)
+        role = "warn" if sharing_text.is_wasted(holding, window) else "dim"
+        lines.append(PageLine(((f"    {what}: ", "text"), (use, role)), indent=6))
+    return [*lines, *more(len(sharing.holdings) - MOST_GIVEN)]

@@ -1,0 +1,44 @@
+"""The line that names the first few keys. Pure functions."""
+
+from __future__ import annotations
+
+from stalltop.model.window_times import WindowTimes
+from stalltop.tui.keys import key
+from stalltop.tui.main.status import ago_text
+from stalltop.widgets.timeline import span_text
+
+NEWCOMER_SECONDS = 30.0
+"""How long a newcomer may read it."""
+_TO_THE_SECOND = 600.0
+"""A recording that is shorter, in seconds, is said to be as long as it is."""
+FILE_SECONDS = 12.0
+"""How long it stands where a recording is opened, each time."""
+
+
+def for_newcomers(width: int) -> str:
+    """What is said at the first start, on ``width`` cells."""
+    inside, out, wrong, all_keys = (key(name) for name in ("in", "out", "warnings", "help"))
+    long = (
+        f"First start: {inside} looks into a row, {out} goes back, {wrong} says what is wrong, "
+        f"{all_keys} all keys"
+    )
+    short = f"New here? {inside} into a row, {out} back, {wrong} what is wrong, {all_keys} all keys"
+    return long if width > len(long) + 2 else short
+
+
+def of_file(past: WindowTimes, width: int) -> str:
+    """What is said of a recording of ``past``."""
+    seconds = float(past.end[-1] - past.start[0])
+    length = (ago_text if seconds < _TO_THE_SECOND else span_text)(seconds)[1:]
+    steps, faults = (
+        f"{key(one)} {key(other)}" for one, other in (("back", "onward"), ("fault_back", "fault_on"))
+    )
+    when, play, all_keys = key("when"), key("play"), key("help")
+    long = (
+        f"a recording of {length}: {steps} step, {faults} go to faults, {when} to a moment, {play} plays, "
+        f"{all_keys} all keys"
+    )
+    short = (
+        f"recorded {length}: {steps} step  {faults} faults  {when} go to  {play} play  {all_keys} all keys"
+    )
+    return long if width > len(long) + 2 else short

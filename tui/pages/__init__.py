@@ -1,0 +1,1 @@
+"""Pages on top of the main screen: help, and what all pages share."""

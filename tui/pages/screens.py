@@ -1,0 +1,104 @@
+"""Screens of text that lie on the main one: what they share, and the help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+
+from stalltop.tui.keys import bindings
+from stalltop.tui.main.layout import LEAST_HEIGHT
+from stalltop.tui.pages.texts import help_page
+from stalltop.widgets.header import Header
+from stalltop.widgets.lines import Lines
+from stalltop.widgets.page import Page
+
+if TYPE_CHECKING:
+    from stalltop.tui.app import StalltopApp
+
+
+HEADER_SECONDS = 0.5
+"""How often the first line is drawn anew; only what differs is sent."""
+
+
+class KeyedPage(Page, can_focus=True):
+    """A page with the keys of the tables."""
+
+    BINDINGS = bindings("table", "move", "page", "end")
+
+
+class PageScreen(Screen[None]):
+    """One page; Esc, q and the key that opened it close it."""
+
+    ALLOW_SELECT = False
+    TITLE_TEXT = ""
+
+    @property
+    def stalltop(self) -> StalltopApp:
+        """The app, by its own type."""
+        return cast("StalltopApp", self.app)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is there to be drawn, as ``MainView.whole``."""
+        return self.is_mounted and self.display
+
+    def compose(self) -> ComposeResult:
+        """The first line of the main screen, and what this one shows."""
+        yield Header("header", unicode=self.stalltop.unicode)
+        yield self.content()
+
+    def content(self) -> Lines:
+        """What fills the rest of the screen, made once."""
+        return KeyedPage(self.TITLE_TEXT, "Esc closes", "page", unicode=self.stalltop.unicode)
+
+    def on_mount(self) -> None:
+        """The first line is that of now, from now on."""
+        self.show_header()
+        self.set_interval(HEADER_SECONDS, self.show_header)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A small terminal has no room for the first line."""
+        self.query_one("#header").display = event.size.height >= LEAST_HEIGHT
+
+    def show_header(self) -> None:
+        """Say where, when and how much is wrong, as on the main screen."""
+        # Also while it is being mounted: the first picture has the line, too.
+        there = self.display and bool(self.query("#header"))
+        if there and self.app.screen is self and not self.stalltop.line_is_behind:
+            self.query_one("#header", Header).show(self.stalltop.main.header_now())
+
+    def action_close(self) -> None:
+        """Back to what it lies on."""
+        self.dismiss()
+
+    def action_save(self) -> None:
+        """Save what is shown: the picture is of this page."""
+        self.stalltop.main.action_save()
+
+    def say(self, text: str) -> None:
+        """Say what a key has done, where there is a line for that."""
+
+    def to_main(self) -> None:
+        """Back to the main screen, whatever lies on it."""
+        while self.app.screen is not self.stalltop.main:
+            self.app.pop_screen()
+
+
+class HelpScreen(PageScreen):
+    """All keys and what the figures mean."""
+
+    TITLE_TEXT = "Help"
+    BINDINGS = [Binding("escape,q,question_mark", "close", show=False)]
+
+    def __init__(self, of: str = "") -> None:
+        """``of``: the name of the screen's class that it is asked on."""
+        super().__init__()
+        self._of = of
+
+    def on_mount(self) -> None:
+        """Show the text."""
+        self.query_one("#page", Page).show(help_page(self._of))

@@ -1,0 +1,65 @@
+"""Screens of one table that follow the window on the main screen while they are open."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+from stalltop.model.window import Window
+from stalltop.tui.keys import bindings
+from stalltop.tui.pages.live import LiveScreen
+from stalltop.tui.saving.copying import line_text
+from stalltop.widgets.table import Table
+from stalltop.widgets.table_data import TableData
+
+
+class TableScreen(LiveScreen):
+    """One table that fills the screen; it can be saved, copied and stepped through time as the main one."""
+
+    BINDINGS = bindings("screen", "copy_row")
+
+    @property
+    @abstractmethod
+    def table(self) -> Table:
+        """The table."""
+
+    @abstractmethod
+    def new_table(self) -> Table:
+        """The widget, made once."""
+
+    @abstractmethod
+    def data(self, window: Window) -> TableData:
+        """What to show of ``window``."""
+
+    def content(self) -> Table:
+        """The table fills the screen."""
+        return self.new_table()
+
+    def on_mount(self) -> None:
+        """Keys go to the table."""
+        self.table.focus()
+
+    def show_page(self) -> None:
+        """Draw the window of now, with what a key has done in place of the title."""
+        window = self.stalltop.main.shown
+        if window is None or not self.whole:
+            return
+        self._drawn_of = window
+        data = self.data(window)
+        self.table.show(replace(data, title=((self._text, "good"),)) if self._text else data)
+
+    def action_copy_row(self) -> None:
+        """Copy the row under the cursor with its heads."""
+        data = self.table.data
+        at = data.find(self.table.cursor_key)
+        if at is None:
+            self.say("there is no row to copy")
+            return
+        text = line_text(data, at)
+        self.app.copy_to_clipboard(text)
+        self.say(f"copied: {' '.join(text.splitlines()[-1].split())}")
+
+    def action_copy_fix(self) -> None:
+        """Copy the path of a file that was saved just now, else the row."""
+        if not self.stalltop.main.copy_path():
+            self.action_copy_row()

@@ -1,0 +1,139 @@
+"""The texts of the help and of what is traced, as lines to scroll through. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stalltop.model.text import figures
+from stalltop.model.window import LOSSES, SPLITS, Window
+from stalltop.tui.chain.warnings import warnings
+from stalltop.tui.keys import groups, key
+from stalltop.tui.pages.filter_help import TERMS
+from stalltop.tui.pages.page_keys import PAGES, PageKeys
+from stalltop.tui.tables.split import LETTERS, MEANINGS
+from stalltop.widgets.page import PageLine
+
+FIGURES = (
+    ("CALL/S", "calls per second over the window"),
+    ("P50 P95 P99", "half, 95 % and 99 % of the calls took no longer; dim where too few calls support it"),
+    ("~ 14.7ms", "few calls support it, or chance explains it; dim instead where colours have greys"),
+    ("MAX", "the longest call"),
+    ("TOTAL", "time spent in calls, all threads together; sorting by it adds what calls of OPEN took so far"),
+    ("SHARE", "of the time of all calls below the path shown on top of the table"),
+    ("SPLIT", "where the time of its calls went (see below)"),
+    ("C H M L", "chains: critical, high, medium, low; the first line counts them: 1C 2M"),
+    ("name C", "a chain speaks of it ({why} says why)"),
+    ("name ?", "not all of its calls could be counted ({warnings} says why)"),
+    ("! - i", "in the list of warnings: a warning that is no chain; a remark; what is no fault of the host"),
+    ("3x", "in the list of warnings: so many chains of one kind that are over, or no fault"),
+    ("(name)", "made inside another traced call, whose time holds it: shares come on top of 100 %"),
+    ("ERR", "calls that returned an error"),
+    ("OPEN", "age of the oldest call that has not returned yet"),
+    ("BYTES/S", "bytes that the calls moved, per second; empty where calls move none"),
+    ("CALLS", "calls within the window"),
+    ("P99/NORM", "p99 against what is normal for it, learned while nothing was wrong; a dash until then"),
+    ("GPU", "devices on which the row's processes hold a context, as the driver lists them"),
+    (
+        "traced 15/16",
+        "15 processes are traced of 16 that use CUDA or NCCL ({warnings} says which is not, and why)",
+    ),
+    ("missed", "calls known to be in no row ({warnings} says why)"),
+    ("host gap", "the time between two calls of a thread: no call, so it stands last and in no total"),
+    ("probes", "share of one CPU that the tracing itself takes"),
+)
+"""What figures mean, for the help."""
+
+
+def help_page(of: str = "") -> list[PageLine]:
+    """Keys by what they are for, then what the figures mean and what a filter can say.
+
+    ``of``: the name of the screen's class that help was asked on; what is special there comes first.
+    """
+    lines: list[PageLine] = []
+    pages = sorted(PAGES, key=lambda page: of not in page.screens)
+    here = [page for page in pages if of in page.screens]
+    for page in here:
+        lines += _page_keys(page)
+    for heading, actions in groups().items():
+        lines.append(PageLine(((heading, "head"),)))
+        lines += [_pair(action.key, action.help, "accent") for action in actions]
+        lines.append(PageLine())
+    for page in pages[len(here) :]:
+        lines += _page_keys(page)
+    lines.append(PageLine((("Figures", "head"),)))
+    asked = {"{why}": key("chains"), "{warnings}": key("warnings")}
+    for name, meaning in FIGURES:
+        for sign, pressed in asked.items():
+            meaning = meaning.replace(sign, pressed)
+        lines.append(_pair(name, meaning, "label"))
+    lines.append(PageLine())
+    lines.append(PageLine((("Where time goes", "head"),)))
+    lines += [
+        PageLine(
+            (
+                ("  ", "text"),
+                (LETTERS[name], name),
+                (f" {name.ljust(12)} ", "label"),
+                (MEANINGS[name], "text"),
+            ),
+            17,
+        )
+        for name in SPLITS
+    ]
+    lines.append(PageLine())
+    lines.append(PageLine((("Filter", "head"),)))
+    lines += [_pair(term, meaning, "label") for term, meaning in TERMS]
+    return lines
+
+
+def _page_keys(page: PageKeys) -> list[PageLine]:
+    head = PageLine(((page.heading, "head"),))
+    return [head, *(_pair(keys, help_, "accent") for keys, help_ in page.lines()), PageLine()]
+
+
+def _pair(left: str, right: str, role: str) -> PageLine:
+    return PageLine(((f"  {left.ljust(14)} ", role), (right, "text")), indent=17)
+
+
+def warnings_page(window: Window | None, notes: Sequence[str], *, unicode: bool) -> list[PageLine]:
+    """Every warning that no chain tells in full, then what is traced and what that costs."""
+    found = warnings(window, notes, unicode=unicode)
+    lines = [PageLine(((f"Warnings besides chains ({len(found)})", "head"),))]
+    if not found:
+        lines.append(PageLine((("  none", "good"),)))
+    for warning in found:
+        lines.append(PageLine((("  " + warning.text, warning.level),), indent=4))
+        if warning.remedy:
+            lines.append(PageLine((("    " + warning.remedy, "text"),), indent=4))
+    if window is None:
+        return lines
+    coverage = window.coverage
+    cost = figures.percent(coverage.cost_percent, unicode=unicode).strip()
+    lines += [
+        PageLine(),
+        PageLine((("Traced", "head"),)),
+        _pair("processes", str(coverage.processes), "label"),
+        _pair("functions", f"{coverage.functions} in {len(coverage.libraries)} files", "label"),
+        _pair(
+            "probes", f"{coverage.attached} in place{f' ({coverage.way})' if coverage.way else ''}", "label"
+        ),
+        _pair("cost", f"{coverage.probe_ns:.0f} ns a call; {cost} of one CPU in this window", "label"),
+    ]
+    for library in coverage.libraries:
+        lines.append(
+            PageLine(
+                (
+                    (f"  {library.layer.ljust(14)} ", "label"),
+                    (library.path, "text"),
+                    (f"  {library.functions} functions, in use by {library.processes}", "dim"),
+                ),
+                indent=17,
+            )
+        )
+    lines += [PageLine(), PageLine((("Missed or uncertain in this window", "head"),))]
+    counted = [(meaning, window.loss[name]) for name, meaning in LOSSES.items() if window.loss.get(name)]
+    if not counted:
+        lines.append(PageLine((("  nothing", "good"),)))
+    for meaning, number in counted:
+        lines.append(_pair(f"{number:,}", meaning, "warn"))
+    return lines

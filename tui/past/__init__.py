@@ -1,0 +1,1 @@
+"""Moments before now: steps, jumps, playing."""

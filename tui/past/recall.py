@@ -1,0 +1,174 @@
+"""Ways through the past: steps, jumps, playing, and the line of time. Pure functions on the times that are
+kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
+
+import numpy as np
+
+from stalltop.model.chain import SEVERITIES, Severity
+from stalltop.model.window_times import WindowTimes
+from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR
+from stalltop.tui.chain.chains import MARK, ROLE
+from stalltop.widgets.timeline import Timespan
+
+_DAY = 86_400.0
+SPANS = (300.0, 900.0, 3_600.0, 21_600.0, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
+"""Lengths of the line of time, seconds."""
+_SHORT = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0)
+"""Lengths of the line of a file that is shorter than that: its label names them in full."""
+_SAME = 1e-6
+"""Seconds that a sum of times of day may be off."""
+_INSIDE = 0.98
+"""Part of the line in which the moment shown is seen, on 80 cells and more."""
+_SURE = 0.97
+"""The same on 60."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which window is asked for."""
+
+    at: float | None
+    """Unix time at which it ends; None: now."""
+    length: float | None
+    """Seconds; None: since the start."""
+
+
+# ---- steps
+
+
+def stepped(past: WindowTimes, at: float, steps: int) -> float | None:
+    """The end of the window ``steps`` after (or, if negative, before) the one that ends at ``at``; None where
+    there are not so many."""
+    before = int(np.searchsorted(past.end, at - NEAR, "right"))
+    after = int(np.searchsorted(past.end, at + NEAR, "right"))
+    place = before + steps if steps < 0 else after + steps - 1
+    return float(past.end[place]) if 0 <= place < len(past.end) else None
+
+
+def nearest(past: WindowTimes, at: float) -> float:
+    """The end of the window that ended nearest to ``at``."""
+    return float(past.end[int(np.argmin(np.abs(past.end - at)))])
+
+
+def named(past: WindowTimes, at: float) -> float:
+    """The end of the window that a person means by ``at``: of a whole second the one that the screen shows as
+    that second, where there is one (a clock leaves fractions out); else the nearest."""
+    if at == floor(at):
+        found = int(np.searchsorted(past.end, at - _SAME))
+        if found < len(past.end) and past.end[found] < at + 1.0:
+            return float(past.end[found])
+    return nearest(past, at)
+
+
+def moved(past: WindowTimes, at: float, seconds: float) -> float | None:
+    """The end of a window about ``seconds`` after (or, if negative, before) ``at``, at least one step; None
+    where nothing is kept of then."""
+    one = stepped(past, at, 1 if seconds > 0 else -1)
+    if one is None:
+        return None
+    target = at + seconds
+    if seconds > 0 and target > past.end[-1] + NEAR:
+        return None
+    found = nearest(past, target)
+    return max(found, one) if seconds > 0 else min(found, one)
+
+
+def next_fault(past: WindowTimes, at: float, step: int) -> tuple[float, Severity] | None:
+    """The end of the next (1) or previous (-1) window in which a chain began, and how severe; None where
+    there is no other."""
+    began = np.flatnonzero(past.began < len(SEVERITIES))
+    found = began[past.end[began] > at + NEAR][:1] if step > 0 else began[past.end[began] < at - NEAR][-1:]
+    return (float(past.end[found[0]]), SEVERITIES[int(past.began[found[0]])]) if len(found) else None
+
+
+def hole_at(past: WindowTimes, at: float) -> tuple[float, float] | None:
+    """From when to when, around ``at``, nothing is kept; None where something is."""
+    after = int(np.searchsorted(past.end, at - NEAR))
+    if not 0 < after < len(past.end):
+        return None
+    hole = float(past.end[after - 1]), float(past.start[after])
+    return hole if hole[1] - hole[0] > HOLE_SECONDS and hole[0] < at < hole[1] else None
+
+
+def played(past: WindowTimes, at: float, clock: float) -> tuple[float, float] | None:
+    """What is shown at ``clock`` where the window that ended at ``at`` was shown before, by its end, and the
+    clock then: holes are left out. None where ``at`` is the last."""
+    here = int(np.searchsorted(past.end, at + NEAR, "right")) - 1
+    there = int(np.searchsorted(past.end, clock + NEAR, "right")) - 1
+    if here + 1 >= len(past.end):
+        return None
+    if there > here:
+        return float(past.end[there]), clock
+    if here >= 0 and past.start[here + 1] - past.end[here] <= HOLE_SECONDS:
+        return at, clock
+    following = float(past.end[here + 1])
+    return following, following
+
+
+# ---- the line of time
+
+
+def whole_span(past: WindowTimes) -> float:
+    """A length of the line that holds all of ``past``: a round one, so that what is added moves nothing."""
+    seconds = float(past.end[-1] - past.start[0]) / _SURE
+    if seconds <= _SHORT[-1]:
+        return next(one for one in _SHORT if seconds <= one)
+    unit: float = 10.0 ** floor(log10(seconds)) / 10
+    return ceil(seconds / unit - 1e-9) * unit
+
+
+def next_span(past: WindowTimes, span: float | None) -> float | None:
+    """The length of the line after ``span``: from all of it to shorter and shorter ones. None is the usual
+    one."""
+    shorter = [one for one in SPANS if one < min(0.8 * whole_span(past), span or np.inf)]
+    return shorter[-1] if shorter else None
+
+
+def timespan(
+    past: WindowTimes,
+    shown: float | None,
+    mark: float | None,
+    span: float | None = None,
+    *,
+    all_of_it: bool = False,
+) -> Timespan:
+    """``past`` as a line with the moment ``shown`` on it; ``shown`` and ``mark`` are Unix times (None: now,
+    and no mark).
+
+    ``span``: seconds of the line around the moment; None: as short as reaches from now back to it, or
+    ``all_of_it``.
+    """
+    newest = float(past.end[-1])
+    age = 0.0 if shown is None else newest - shown
+    end = newest
+    if span is None:
+        whole = whole_span(past)
+        span = whole if all_of_it else next((one for one in SPANS if age <= one * _INSIDE), whole)
+    elif shown is not None and age > span * _INSIDE:
+        # By quarters: the line stands still while the moment moves within the middle of it.
+        end = min(ceil((shown + span * 0.375) / (span / 4)) * (span / 4), newest)
+    first = int(np.searchsorted(past.end, end - span, "right"))
+    last = int(np.searchsorted(past.start, end))
+    some = replace(
+        past,
+        start=past.start[first:last],
+        end=past.end[first:last],
+        lost_ms_per_s=past.lost_ms_per_s[first:last],
+        worst=past.worst[first:last],
+        began=past.began[first:last],
+    )
+    return Timespan(
+        end=end,
+        seconds=span,
+        past=some,
+        shown=shown,
+        mark=mark,
+        letters=tuple(MARK[severity] for severity in SEVERITIES),
+        roles=tuple(ROLE[severity] for severity in SEVERITIES),
+        ago=newest - end,
+        file=all_of_it,
+    )

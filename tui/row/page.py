@@ -1,0 +1,278 @@
+"""The page of one row of a table: how long its calls took, where the time went, who took it. Pure functions.
+
+Whose the row is stands in ``tui.row.owner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from stalltop.formats.text.chains import name_of, rate
+from stalltop.model.chain import loss_step
+from stalltop.model.evidence import HOST_GAP, Charge
+from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
+from stalltop.model.text import figures
+from stalltop.model.window import SPLITS
+from stalltop.tui.chain.chains import MARK, ROLE, culprit, loss
+from stalltop.tui.pages.sections import LABEL, Frame, Section, duration_text, heading, more, note, pair
+from stalltop.tui.row.facts import RowFacts, waits_ns
+from stalltop.tui.row.past import Sample
+from stalltop.tui.tables.groups import HUNG_NS, LONG_OPEN_NS, outermost_ns
+from stalltop.tui.tables.split import LETTERS, MEANINGS
+from stalltop.widgets.distribution import Axis, distribution
+from stalltop.widgets.page import PageLine
+from stalltop.widgets.sparkline import sparkline
+
+MOST_LISTED = 6
+"""Chains, culprits and open calls that are listed each; how many more there are is said."""
+LEAST_SHARE = 0.005
+"""A smaller part of the time shows as nothing."""
+WIDE = 100
+"""Cells from which a page says more on one line."""
+_FIGURES = 16
+"""Cells right of a line of the past: what it is now, and the most of it."""
+
+
+def columns_high(frame: Frame) -> int:
+    """Rows of the picture of durations: 6 of 24, 10 of 40, 14 of 60."""
+    return min(max(frame.height // 4, 3), 14)
+
+
+def title(facts: RowFacts, frame: Frame) -> Section:
+    """The way down to the row, and how much it is called."""
+    parts: list[tuple[str, str]] = []
+    for step in facts.path:
+        arrow = (" › " if frame.unicode else " > ") if parts else ""
+        parts += [(f"{arrow}{step.dimension} ", "dim"), (step.label, "head")]
+    groups, window = facts.groups, facts.window
+    errors, moved = int(groups.errors[0]), float(groups.bytes_per_s[0])
+    calls = f"{int(groups.calls[0]):,} in {frame.duration(window.seconds * 1e9)}"
+    calls += f", {figures.rate(float(groups.calls_per_s[0]), unicode=frame.unicode).strip()} a second"
+    calls += f"; {errors:,} returned an error" if errors else ""
+    calls += f"; {figures.size(moved, unicode=frame.unicode).strip()} moved a second" if moved else ""
+    total, whole = int(groups.total_ns[0]), outermost_ns(window)
+    time = f"{frame.duration(total / (window.seconds or 1.0))} a second, all threads together"
+    if facts.between:
+        time += "; this is the time between calls"
+    elif facts.nested:
+        time += "; made inside other traced calls, whose time holds it"
+    elif whole:
+        time += f"; {figures.percent(100 * total / whole, unicode=frame.unicode).strip()} of all calls' time"
+    name = "times" if facts.between else "calls"
+    return Section("title", (PageLine(tuple(parts), indent=4), pair(name, calls), pair("time", time)))
+
+
+def chains(facts: RowFacts, frame: Frame) -> Section:
+    """The chains that speak of the row, one line each."""
+    lines = []
+    for chain in facts.chains[:MOST_LISTED]:
+        when = f"since {figures.clock(chain.since)}" if chain.open else f"ended {figures.clock(chain.seen)}"
+        said = (loss(chain, unicode=frame.unicode).strip(), culprit(chain, facts.window), when)
+        mark = (f" {MARK[chain.severity]} ", ROLE[chain.severity] if chain.open else "dim")
+        about = "  " + "; ".join(part for part in said if part)
+        lines.append(PageLine((mark, (f" {chain.title}", "text"), (about, "dim")), indent=5))
+    if not lines:
+        return Section("chains", (note("no chain speaks of this row"),))
+    about = "Enter opens the chain" if len(facts.chains) == 1 else "Enter opens the first one"
+    rest = more(len(facts.chains) - MOST_LISTED)
+    return Section("chains", (heading("What is wrong", about), *lines, *rest))
+
+
+def durations(facts: RowFacts, frame: Frame, axis: Axis | None) -> Section:
+    """How long the calls took, as a picture on ``axis``."""
+    histogram = facts.groups.histograms
+    lines = [
+        heading(
+            "How long each took" if facts.between else "How long calls took",
+            "both scales logarithmic; counted in steps below 0.8 %" if frame.width >= 76 else "log scales",
+        )
+    ]
+    picture = distribution(
+        histogram,
+        int(facts.groups.max_ns[0]),
+        width=frame.width - 4,
+        height=columns_high(frame),
+        axis=axis,
+        unicode=frame.unicode,
+    )
+    lines += [PageLine((("  ", "text"), *line)) for line in picture]
+    clamped = int(histogram.count[histogram.index == COUNTERS - 1].sum())
+    if clamped:
+        most = frame.duration(HIGHEST_NS)
+        lines.append(note(f"{clamped:,} took {most} or longer: all of them are drawn at {most}", "warn"))
+    return Section("durations", tuple(lines))
+
+
+def split(facts: RowFacts, frame: Frame, seen: Collection[str] = ()) -> Section:
+    """Where the time went, part by part. Parts in ``seen`` keep their line though nothing goes there now."""
+    measured = facts.groups.split_ns
+    if measured is None:
+        return Section(
+            "split", (heading("Where the time went"), note("not known: no split of it was measured"))
+        )
+    parts = dict(zip(SPLITS, measured[0].tolist(), strict=True))
+    whole, seconds = sum(parts.values()), facts.window.seconds or 1.0
+    calls = int(facts.groups.calls[0])
+    wide = frame.width >= WIDE
+    most = min(max(frame.width - 103, 10), 24)
+    lines = [heading("Where the time went", "share, time a second" + (", time a call" if wide else ""))]
+    for name, ns in parts.items():
+        share = ns / whole if whole else 0.0
+        if share < LEAST_SHARE and name not in seen:
+            continue
+        filled = min(max(round(share * most), 1 if share >= LEAST_SHARE else 0), most)
+        bar = (LETTERS[name] * filled) if frame.letters else LETTERS[name].ljust(filled)[:filled]
+        front = f"  {name.ljust(LABEL)} {figures.percent(100 * share, unicode=frame.unicode)}  "
+        cost = f" {rate(ns / seconds, unicode=frame.unicode)}"
+        if wide:
+            cost += f" {figures.duration(ns / calls if calls else None, unicode=frame.unicode)}"
+        pieces = [(front, "label"), (bar, "text" if frame.letters else name), (" " * (most - filled), "text")]
+        pieces += [(cost, "text"), ("  " + MEANINGS[name], "dim")]
+        lines.append(PageLine(tuple(pieces), indent=len(front) + most + len(cost) + 2))
+    if len(lines) == 1:
+        lines.append(note("no time was spent within this window"))
+    return Section("split", tuple(lines))
+
+
+def shown_parts(facts: RowFacts) -> set[str]:
+    """Parts of the split that are more than nothing."""
+    measured = facts.groups.split_ns
+    if measured is None:
+        return set()
+    whole = float(measured[0].sum()) or 1.0
+    return {name for name, ns in zip(SPLITS, measured[0], strict=True) if float(ns) / whole >= LEAST_SHARE}
+
+
+def past(
+    samples: Sequence[Sample | None], frame: Frame, parts: Collection[str], *, calls: bool = True
+) -> Section:
+    """The row in each of the latest windows, one column each; ``parts`` of its time on one scale.
+
+    ``calls``: whether it is calls and no time between them.
+    """
+    room = past_columns(frame)
+    columns = [None] * (room - len(samples)) + list(samples)[-room:]
+    known = [sample for sample in columns if sample is not None]
+    if len(known) < 2:
+        return Section("past", (heading("Over time"), note("only this window is known, nothing before it")))
+    span = known[-1].start + known[-1].seconds - known[0].start
+    about = f"the last {duration_text(span)}, one column a window; at the right: the latest, the most"
+    lines = [heading("Over time", about)]
+
+    def line(name: str, values: Sequence[float | None], high: float, figured: Sequence[str]) -> PageLine:
+        drawn = sparkline(values, high=high, unicode=frame.unicode)
+        ends = " ".join(figure.rjust(7) for figure in figured)
+        return PageLine(((f"  {name.ljust(LABEL)} ", "label"), (drawn, "accent"), (" " + ends, "text")))
+
+    rates = [None if sample is None else sample.calls / (sample.seconds or 1.0) for sample in columns]
+    most = max(sample.calls / (sample.seconds or 1.0) for sample in known)
+    ends = [figures.rate(value, unicode=frame.unicode) for value in (rates[-1], most)]
+    lines.append(line("calls/s" if calls else "times/s", rates, most, ends))
+    p99s = [None if sample is None or not sample.calls else float(sample.p99_ns) for sample in columns]
+    slowest = max(float(sample.p99_ns) for sample in known)
+    ends = [figures.duration(value, unicode=frame.unicode) for value in (p99s[-1], slowest)]
+    lines.append(line("p99", p99s, slowest, ends))
+    if all(sample.split_ns is None for sample in known):
+        return Section("past", tuple(lines))
+    top = max(sample.total_ns / (sample.seconds or 1.0) for sample in known)
+    for at, name in enumerate(SPLITS):
+        if name in parts:
+            spent = [
+                None
+                if sample is None or sample.split_ns is None
+                else sample.split_ns[at] / (sample.seconds or 1.0)
+                for sample in columns
+            ]
+            high = max(value for value in spent if value is not None)
+            ends = [figures.duration(value, unicode=frame.unicode) for value in (spent[-1], high)]
+            lines.append(line(name, spent, top, ends))
+    return Section("past", tuple(lines))
+
+
+def past_columns(frame: Frame) -> int:
+    """Windows of the past that a page has room for."""
+    return max(frame.width - LABEL - 3 - _FIGURES, 8)
+
+
+# ---- who took its time
+
+
+def takers(facts: RowFacts, frame: Frame) -> Section:
+    """Who had the CPU while threads of the row were ready to run."""
+    lines = [heading("Who had the CPU instead", "share of the wait for a CPU, time a second, who")]
+    return Section("takers", (*lines, *_charged(facts, frame, ("runqueue",))))
+
+
+def wakers(facts: RowFacts, frame: Frame) -> Section:
+    """Who ended the other waits."""
+    kinds = tuple(kind for kind in SPLITS if kind not in ("running", "runqueue"))
+    lines = [heading("Who ended its waits", "share of these waits, time a second, waited for, who")]
+    return Section("wakers", (*lines, *_charged(facts, frame, kinds)))
+
+
+def _charged(facts: RowFacts, frame: Frame, kinds: Sequence[str]) -> list[PageLine]:
+    """Culprits of ``kinds``, the largest first: those about as large by name, so that they do not jump."""
+    waited = waits_ns(facts)
+    if not waited:
+        return [note("not known: no split of its time was measured")]
+    if facts.nested:
+        return [note("not known by itself: it is charged to the call around it")]
+    whole = sum(waited[kind] for kind in kinds)
+    seconds = facts.window.seconds or 1.0
+    sums: dict[tuple[str, str, bool], int] = {}
+    for charge in facts.charges:
+        if charge.kind in kinds:
+            key = (charge.kind, _who(charge, facts), charge.operation == HOST_GAP)
+            sums[key] = sums.get(key, 0) + charge.ns
+    if not sums:
+        if whole / seconds < 1e6:
+            return [note("nobody: it hardly waited, less than 1 ms a second")]
+        cost = rate(whole / seconds, unicode=frame.unicode).strip()
+        return [note(f"not known: {cost} of such waits are charged to nobody")]
+    order = sorted(sums, key=lambda key: (-loss_step(sums[key] / seconds / 1e6), key))
+    lines = []
+    for key in order[:MOST_LISTED]:
+        kind, who, between = key
+        front = f"  {_share(sums[key], whole, frame)} {rate(sums[key] / seconds, unicode=frame.unicode)}  "
+        front += kind.ljust(9) if len(kinds) > 1 else ""
+        between_text = "  between calls" if between and not facts.between else ""
+        lines.append(
+            PageLine(((front, "label"), (who, "text"), (between_text, "dim")), indent=len(front) + 2)
+        )
+    lines += more(len(order) - MOST_LISTED)
+    rest = whole - sum(sums.values())
+    if whole and rest / whole > 0.05:
+        front = f"  {_share(rest, whole, frame)} {rate(rest / seconds, unicode=frame.unicode)}  "
+        lines.append(PageLine(((front, "label"), ("charged to nobody", "dim")), indent=len(front)))
+    return lines
+
+
+def _share(ns: int, whole: int, frame: Frame) -> str:
+    return figures.percent(min(100 * ns / whole, 100.0) if whole else None, unicode=frame.unicode)
+
+
+def _who(charge: Charge, facts: RowFacts) -> str:
+    """Whom a charge names: the tenant too where it is another one."""
+    if charge.culprit_pid == charge.pid:
+        return "itself, another of its threads"
+    if not charge.culprit_pid:
+        return "the kernel: interrupts and the like"
+    process = f"{charge.culprit_process} {charge.culprit_pid if charge.culprit_pid > 0 else ''}".strip()
+    other = charge.culprit_tenant and charge.culprit_tenant != charge.tenant
+    return f"{name_of(charge.culprit_tenant, facts.window)}: {process}" if other else process
+
+
+def open_calls(facts: RowFacts, frame: Frame) -> Section:
+    """Calls that have not returned, and those that never will."""
+    calls = facts.open_calls
+    lines = [heading("Open calls", "age, operation, thread: those that had not returned")]
+    for call in calls[:MOST_LISTED]:
+        role = "bad" if call.age_ns >= HUNG_NS else "warn" if call.age_ns >= LONG_OPEN_NS else "text"
+        age = f"  {figures.duration(call.age_ns, unicode=frame.unicode)}  "
+        said = f"{call.operation}, thread {call.tid} of {call.process} {call.pid}"
+        said += "; its thread ended inside of it" if call.ended else ""
+        said += f"; {name_of(call.tenant, facts.window)}" if len(facts.tenants) > 1 else ""
+        lines.append(PageLine(((age, role), (said, "text")), indent=len(age)))
+    if not calls:
+        lines.append(note("none: every call had returned when the window ended"))
+    return Section("open", (*lines, *more(len(calls) - MOST_LISTED)))

@@ -1,0 +1,78 @@
+"""What one row was like in each of the windows that are kept of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stalltop.model.merge.packing import Packed
+from stalltop.model.rows.pivot import Naming, bounded
+from stalltop.model.window import RowKey
+from stalltop.tui.row.facts import Path
+from stalltop.tui.tables.groups import decided
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The row in one window."""
+
+    start: float
+    """Unix time in seconds."""
+    seconds: float
+    calls: int
+    total_ns: int
+    p99_ns: int
+    """0 without a call."""
+    split_ns: tuple[int, ...] | None
+    """By ``model.window.SPLITS``; None where it was not measured."""
+
+
+class RowPast:
+    """The row at ``path`` in the past. Works out each window once: a window takes about a millisecond."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inside: dict[RowKey, bool] = {}
+        self._moves = any(step.dimension == "device" for step in path)
+        """A process may come to another device: what is inside differs from window to window."""
+        self._known: dict[Packed, Sample] = {}
+
+    def look(self, parts: Sequence[Packed], most: int) -> tuple[Sample | None, ...]:
+        """A sample for each of ``parts``; None for those that there was no time for: at most ``most`` are
+        worked out at once, the newest first."""
+        for part in reversed(parts):
+            if part not in self._known:
+                if not most:
+                    break
+                most -= 1
+                self._known[part] = self._sample(part)
+        found = tuple(self._known.get(part) for part in parts)
+        self._known = {part: self._known[part] for part in parts if part in self._known}
+        return found
+
+    def _belongs(self, key: RowKey, naming: Naming) -> bool:
+        known = self._inside.get(key)
+        if known is None:
+            known = all(naming.part(step.dimension, key)[0] == step.key for step in self._path)
+            known = known and (key.outermost or decided(self._path))
+            self._inside[key] = known
+        return known
+
+    def _sample(self, part: Packed) -> Sample:
+        naming = Naming(part.window)
+        if self._moves:
+            self._inside.clear()
+        own = [at for at, key in enumerate(part.keys) if self._belongs(key, naming)]
+        rows = part.rows().take(np.array(own, np.int64))
+        whole = rows.histograms.grouped(np.zeros(len(rows), np.int64), 1)
+        longest = np.array([max(rows.max_ns.tolist(), default=0)], np.uint64)
+        return Sample(
+            start=part.window.start,
+            seconds=part.window.seconds,
+            calls=int(rows.calls.sum()),
+            total_ns=int(rows.total_ns.sum()),
+            p99_ns=int(bounded(whole.percentiles((99.0,)), longest)[0, 0]),
+            split_ns=None if rows.split_ns is None else tuple(rows.split_ns.sum(axis=0).tolist()),
+        )

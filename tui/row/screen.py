@@ -1,0 +1,94 @@
+"""The page of one row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.binding import Binding
+
+from stalltop.model.merge.packing import Packed
+from stalltop.model.window import Window
+from stalltop.tui.chain.screen import ChainScreen
+from stalltop.tui.keys import bindings
+from stalltop.tui.pages.live import Drawn, LivePage
+from stalltop.tui.pages.sections import Frame
+from stalltop.tui.row import calls as row_calls
+from stalltop.tui.row import cuda_kernels as row_kernels
+from stalltop.tui.row import owner as row_owner
+from stalltop.tui.row import page as row_page
+from stalltop.tui.row.facts import Path, RowFacts, facts
+from stalltop.tui.row.past import RowPast
+from stalltop.widgets.distribution import Axis, axis_of
+from stalltop.widgets.strips import printable
+
+AT_ONCE = 30
+"""Windows of the past that are worked out before keys are looked at again."""
+
+TWO_COLUMNS_FROM = 150
+"""Cells from which what stands below the picture is in two columns."""
+
+
+class RowScreen(LivePage):
+    """Shows all that is known of the row at ``path``."""
+
+    BINDINGS = [
+        *bindings("screen", "chains", "devices"),
+        Binding("enter", "chains", show=False),
+        Binding("I", "close", show=False),
+    ]
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._past = RowPast(path)
+        self._facts: RowFacts | None = None
+        self._axis: Axis | None = None
+        self._parts: set[str] = set()
+        """Parts of the split that were seen while the page is open: they keep their lines."""
+
+    def draw(self, window: Window, past: Sequence[Packed], frame: Frame) -> Drawn:
+        """The page of the row."""
+        found = self._facts = facts(window, self._path)
+        self._axis = axis_of(found.groups.histograms, int(found.groups.max_ns[0]), self._axis)
+        self._parts |= row_page.shown_parts(found)
+        two = frame.width >= TWO_COLUMNS_FROM
+        half = frame.half if two else frame
+        samples = self._past.look(past[-row_page.past_columns(half) :], AT_ONCE)
+        first = (
+            row_page.title(found, frame),
+            row_page.chains(found, frame),
+            row_page.durations(found, frame, self._axis),
+        )
+        time = (
+            row_page.split(found, half, self._parts),
+            row_page.past(samples, half, self._parts, calls=not found.between),
+            row_page.takers(found, half),
+            row_page.wakers(found, half),
+            row_kernels.kernels(found, half),
+            row_calls.kept_calls(found, half),
+            row_page.open_calls(found, half),
+        )
+        owner = (
+            row_owner.processes(found, half),
+            row_owner.devices(found, half),
+            row_owner.owner(found, half),
+            row_owner.unknown(found, half),
+        )
+        return Drawn(
+            title=f"Row  {printable(found.name)}",
+            hint=f"Enter chain  {self.keys_hint}" if found.chains else self.keys_hint,
+            sections=first if two else (*first, *time, *owner),
+            beside=(time, owner) if two else ((), ()),
+            unfinished=None in samples,
+        )
+
+    def action_chains(self) -> None:
+        """The chains that speak of the row."""
+        if self._facts is not None and self._facts.chains:
+            self.app.push_screen(ChainScreen(self._facts.chains))
+        else:
+            self.say("no chain speaks of this row")
+
+    def action_devices(self) -> None:
+        """The devices, upon this page."""
+        self.stalltop.main.action_devices()

@@ -1,0 +1,1 @@
+"""Saves and copies what the screen shows."""

@@ -1,0 +1,90 @@
+"""The table that was looked at, with all its rows and the figures behind its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from stalltop.formats.tables.sheet import Sheet, SheetRow, row_of
+from stalltop.model.chain import Chain
+from stalltop.model.rows.filter import parse
+from stalltop.model.window import Window
+from stalltop.tui.chain.chains import marks
+from stalltop.tui.main.status import changes_text
+from stalltop.tui.past.moments import Picture
+from stalltop.tui.tables.groups import Grouped
+from stalltop.tui.tables.past import NO_PAST, Past
+from stalltop.tui.tables.table import Line, lines_of
+from stalltop.tui.tables.view import View, title
+
+
+def sheet_of(
+    window: Window,
+    view: View,
+    chains: Sequence[Chain],
+    against: Picture | None = None,
+    past: Past = NO_PAST,
+    *,
+    unicode: bool = True,
+) -> Sheet:
+    """``window`` as ``view`` shows it where ``chains`` mark rows, compared with ``against`` if it is,
+    and with ``past``, what its rows were before.
+
+    Rows of a tree name those above too.
+    """
+    lines = _lines(window, view, chains, against, past)
+    levels = view.levels()
+    by = levels[max((line.level for line in lines), default=0)].by
+    text = "".join(part for part, _ in title(view, unicode=unicode))
+    rows = tuple(_row(line, len(by), levels[line.level].own) for line in lines)
+    if against is None:
+        return Sheet(text, by, rows)
+    return Sheet(text + changes_text(against), by, rows, against.at)
+
+
+def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
+    """The row ``key`` of the same table; None where it has none."""
+    return next(
+        (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_PAST) if line.key == key), None
+    )
+
+
+def _lines(
+    window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: Past
+) -> list[Line]:
+    before = None if against is None else against.window
+    return lines_of(window, view, parse(view.filter), before, past, marks(chains, window, view))
+
+
+def _row(line: Line, names: int, own: int) -> SheetRow:
+    rows, i = line.rows, line.i
+    label = (*rows.labels[i], *[""] * (names - len(rows.labels[i])))
+    open_ns, at = int(rows.open_ns[i]), int(rows.at[i])
+    row = SheetRow(label, own, open_ns=open_ns or None)
+    if at >= 0:
+        row = row_of(rows.groups, at, names=label, own=own, open_ns=open_ns, whole_ns=rows.whole_ns)
+        row = replace(
+            row,
+            p99_against_median=float(rows.changes[i]),
+            p99_against_normal=float(rows.against_normal[i]),
+            processes=int(rows.processes[i]),
+        )
+    return _compared(row, rows, i)
+
+
+def _compared(row: SheetRow, rows: Grouped, i: int) -> SheetRow:
+    """``row`` with what was before, where its table compares."""
+    found = rows.difference
+    if found is None:
+        return row
+    then = found.then
+    at = int(then.at[i])
+    row = replace(row, lost_ns_per_s=float(found.lost_ns_per_s[i]))
+    if at < 0 or not then.groups.calls[at]:
+        return row
+    return replace(
+        row,
+        calls_per_s_before=float(then.calls_per_s[i]),
+        p50_before_ns=int(then.groups.p50_ns[at]),
+        p99_before_ns=int(then.groups.p99_ns[at]),
+    )

@@ -1,0 +1,1 @@
+"""Settings of the screen, their file, and the colours."""

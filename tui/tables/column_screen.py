@@ -1,0 +1,137 @@
+"""The screen on which the columns of a table are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Label
+
+from stalltop.model.rows.pivot import Dimension
+from stalltop.tui.keys import bindings
+from stalltop.tui.tables.columns.choice import BY_ID
+from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
+from stalltop.tui.tables.view import PLURAL
+from stalltop.widgets.table import Table
+
+if TYPE_CHECKING:
+    from stalltop.tui.app import StalltopApp
+
+
+class ColumnList(Table, can_focus=True):
+    """The list, with the keys of tables."""
+
+    BINDINGS = bindings("table", "move", "page", "end", "choose")
+
+
+class ColumnScreen(Screen[None]):
+    """All columns; each choice is handed on at once."""
+
+    ALLOW_SELECT = False
+    BINDINGS = [
+        Binding("escape,q,C", "close", show=False),
+        Binding("space", "switch", show=False),
+        Binding("less_than_sign,K", "shift(-1)", show=False),
+        Binding("greater_than_sign,J", "shift(1)", show=False),
+        Binding("u", "usual", show=False),
+    ]
+
+    def __init__(
+        self,
+        by: Dimension,
+        chosen: Sequence[str],
+        usual: Sequence[str],
+        tell: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        """``tell`` is given what was chosen, of a table by ``by``: nothing where it is the ``usual``."""
+        super().__init__()
+        self._by: Dimension = by
+        self._usual = tuple(usual)
+        self._chosen = tuple(chosen) or self._usual
+        self._order = listed(self._chosen, possible(by))
+        self._tell = tell
+
+    @property
+    def stalltop(self) -> StalltopApp:
+        """The app, by its own type."""
+        return cast("StalltopApp", self.app)
+
+    @property
+    def list(self) -> ColumnList:
+        """The list."""
+        return self.query_one("#columns", ColumnList)
+
+    def compose(self) -> ComposeResult:
+        """The list, and in full what the column under the cursor shows."""
+        yield ColumnList("columns", unicode=self.stalltop.unicode)
+        yield Label(id="about", markup=False)
+
+    def on_mount(self) -> None:
+        """Show the list."""
+        self.list.focus()
+        self._show()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the new size."""
+        self.call_after_refresh(self._show)
+
+    @on(Table.Moved)
+    def _say_about(self, said: object = None) -> None:
+        """Say what the column under the cursor shows: the list may have room for less."""
+        hidden = "" if self._here in self._chosen else "  (hidden: Space shows it, as the last one)"
+        about = BY_ID[self._here].help if self._here in BY_ID else ""
+        self.query_one("#about", Label).update(f"{about}{hidden}" if about else "")
+
+    def _show(self) -> None:
+        self.list.show(
+            chooser(
+                PLURAL[self._by],
+                self._chosen,
+                self._order,
+                width=self.app.size.width,
+                unicode=self.stalltop.unicode,
+            )
+        )
+        self._say_about()
+
+    @property
+    def _here(self) -> str:
+        """The column under the cursor."""
+        return str(self.list.cursor_key)
+
+    def _choose(self, chosen: tuple[str, ...]) -> None:
+        if not chosen:
+            return  # a name alone is no table
+        self._chosen = chosen
+        self._tell(() if chosen == self._usual else chosen)
+        self._show()
+
+    # ---- keys
+
+    def action_switch(self) -> None:
+        """Show or hide the column under the cursor. A column that comes back stands last, one that goes stays
+        where it is in the list, so that the same key brings it back."""
+        self._choose(toggled(self._chosen, self._here))
+
+    def action_shift(self, step: int) -> None:
+        """Move the column under the cursor to the left or right."""
+        here = self._here
+        chosen = moved(self._chosen, here, step)
+        if chosen != self._chosen:
+            self._order = listed(chosen, self._order)
+            self._choose(chosen)
+            self.list.put_cursor(here)
+
+    def action_usual(self) -> None:
+        """The columns that are shown where nobody chose."""
+        self._order = listed(self._usual, possible(self._by))
+        self._choose(self._usual)
+
+    @on(Table.Chosen)
+    def action_close(self) -> None:
+        """Back to the main screen."""
+        self.dismiss()

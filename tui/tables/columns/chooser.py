@@ -1,0 +1,69 @@
+"""Choosing columns: which of them, in which order. Pure functions on their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stalltop.model.rows.pivot import Dimension
+from stalltop.tui.tables.columns.choice import BESIDE, BY_ID
+from stalltop.tui.tables.columns.now import KINDS
+from stalltop.widgets.table import Cell, Column, TableData, TableRow
+
+HINT = "Space show/hide  < > move  u usual  Enter closes "
+
+
+def listed(chosen: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
+    """All columns in the order of the list: those ``chosen`` first, then what else is ``offered``."""
+    return (*chosen, *(name for name in offered if name not in chosen))
+
+
+def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
+    """``chosen`` with the column ``name`` as the last one, or without it."""
+    return tuple(one for one in chosen if one != name) if name in chosen else (*chosen, name)
+
+
+def moved(chosen: Sequence[str], name: str, step: int) -> tuple[str, ...]:
+    """``chosen`` with the column ``name`` ``step`` places further to the right."""
+    if name not in chosen:
+        return tuple(chosen)
+    at = chosen.index(name)
+    rest = [one for one in chosen if one != name]
+    rest.insert(min(max(at + step, 0), len(rest)), name)
+    return tuple(rest)
+
+
+def possible(by: Dimension) -> tuple[str, ...]:
+    """Ids of all columns that may be chosen for a table by ``by``."""
+    return tuple(kind.id for kind in KINDS if kind.id != "beside" or by in BESIDE)
+
+
+def chooser(
+    what: str, chosen: Sequence[str], order: Sequence[str], *, width: int, unicode: bool
+) -> TableData:
+    """The list of the columns of a table of ``what`` (its plural), in ``order``, on ``width`` cells."""
+    rows = []
+    for name in order:
+        kind, shown = BY_ID[name], name in chosen
+        sign = ("✓" if unicode else "x") if shown else " "
+        place = str(chosen.index(name) + 1) if shown else ""
+        rows.append(
+            TableRow(
+                name,
+                (
+                    Cell(f"{sign} {kind.title or name.upper()}", "" if shown else "dim"),
+                    Cell(place, "dim"),
+                    Cell(kind.help, "" if shown else "dim"),
+                ),
+                name,
+            )
+        )
+    return TableData(
+        title=(("Columns of ", "dim"), (what, "head")),
+        columns=(
+            Column("column", "COLUMN", 12, right=False, fixed=True, most=12),
+            Column("place", "PLACE", 5, fixed=True),
+            Column("help", "WHAT IT SHOWS", max(width - 21, 10), right=False, fixed=True),
+        ),
+        rows=tuple(rows),
+        legend=((HINT, "dim"),),
+    )

@@ -1,0 +1,160 @@
+"""Columns that show two rows side by side: A, ``Grouped.before``, and B, ``Grouped.groups``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.rows.pivot import Groups
+from stalltop.model.text import figures
+from stalltop.tui.tables.columns.kind import BLANK, Kind, Look, Values
+from stalltop.tui.tables.groups import Grouped
+from stalltop.tui.tables.split import CELLS, bar
+from stalltop.widgets.table import Cell, Role
+
+Side = Literal["A", "B"]
+FEW = 100
+"""Calls of either side below which a p99 says little."""
+MUCH = 2.0
+"""From this ratio on two p99 are told apart by a colour."""
+
+_Column = Callable[[Groups], NDArray[np.integer] | NDArray[np.floating]]
+
+
+def _values(side: Side, column: _Column) -> Callable[[Grouped], Values]:
+    def values(rows: Grouped) -> Values:
+        if side == "B":
+            return rows.of(column(rows.groups))
+        return rows.of_before(column(rows.before)) if rows.before is not None else np.full(len(rows), np.nan)
+
+    return values
+
+
+def _place(rows: Grouped, i: int, side: Side) -> tuple[Groups, int] | None:
+    """Where a side of row ``i`` is counted; None where it has no call."""
+    if side == "B":
+        return (rows.groups, int(rows.at[i])) if rows.at[i] >= 0 else None
+    if rows.before is None or rows.before_at is None or rows.before_at[i] < 0:
+        return None
+    return rows.before, int(rows.before_at[i])
+
+
+def _figure(
+    side: Side, column: _Column, text: Callable[..., str], few: int = 0
+) -> Callable[[Grouped, int, Look], Cell]:
+    """A figure of one side; dim where fewer calls than ``few`` support it."""
+
+    def made(rows: Grouped, i: int, look: Look) -> Cell:
+        place = _place(rows, i, side)
+        if place is None:
+            return Cell(figures.missing(1, unicode=look.unicode), "dim")
+        groups, at = place
+        unsure = int(groups.calls[at]) < few
+        figure = text(float(column(groups)[at]), unicode=look.unicode)
+        return Cell(figure, "dim" if unsure else "", unsure=unsure)
+
+    return made
+
+
+def _p99(groups: Groups) -> NDArray[np.int64]:
+    return groups.p99_ns
+
+
+def _total(groups: Groups) -> NDArray[np.uint64]:
+    return groups.total_ns
+
+
+def _ratio_values(rows: Grouped) -> Values:
+    a = _values("A", _p99)(rows)
+    return _values("B", _p99)(rows) / np.where(a > 0, a, np.nan)
+
+
+def _ratio(rows: Grouped, i: int, look: Look) -> Cell:
+    a, b = _place(rows, i, "A"), _place(rows, i, "B")
+    if a is None or b is None or not _p99(a[0])[a[1]]:
+        return Cell(figures.missing(1, unicode=look.unicode), "dim")
+    ratio = float(_p99(b[0])[b[1]]) / float(_p99(a[0])[a[1]])
+    few = min(int(a[0].calls[a[1]]), int(b[0].calls[b[1]])) < FEW
+    role: Role = "dim" if few else "warn" if ratio >= MUCH or ratio <= 1 / MUCH else ""
+    return Cell(figures.rate(ratio, unicode=look.unicode), role, unsure=few)
+
+
+def _more_ns(rows: Grouped) -> Values:
+    """How much more time B took than A, ns; a side without a call took none."""
+    a, b = _values("A", _total)(rows), _values("B", _total)(rows)
+    return np.asarray(np.nan_to_num(b, nan=0.0) - np.nan_to_num(a, nan=0.0), np.float64)
+
+
+def _distance(rows: Grouped) -> Values:
+    return np.abs(_more_ns(rows))
+
+
+def _more(rows: Grouped, i: int, look: Look) -> Cell:
+    a, b = _place(rows, i, "A"), _place(rows, i, "B")
+    ns = (int(_total(b[0])[b[1]]) if b else 0) - (int(_total(a[0])[a[1]]) if a else 0)
+    if not ns:
+        return BLANK
+    return Cell(("+" if ns > 0 else "-") + figures.duration(abs(ns), unicode=look.unicode).strip())
+
+
+def _both(
+    name: str, title: str, width: int, text: str, column: _Column, form: Callable[..., str], few: int = 0
+) -> tuple[Kind, Kind]:
+    """A figure of both sides."""
+    a, b = (
+        Kind(
+            f"{name}_{side.lower()}",
+            f"{title} {side}",
+            width,
+            f"{text}, {side}",
+            _figure(side, column, form, few),
+            _values(side, column),
+            always=True,
+        )
+        for side in _SIDES
+    )
+    return a, b
+
+
+def _split(side: Side) -> Callable[[Grouped, int, Look], Cell]:
+    def made(rows: Grouped, i: int, look: Look) -> Cell:
+        place = _place(rows, i, side)
+        parts = place[0].split_ns[place[1]] if place is not None and place[0].split_ns is not None else None
+        return Cell("", parts=bar(parts, unicode=look.unicode, letters=look.letters))
+
+    return made
+
+
+_SIDES: tuple[Side, Side] = ("A", "B")
+_SPLITS = tuple(
+    Kind(
+        f"split_{side.lower()}",
+        f"SPLIT {side}",
+        CELLS,
+        f"where the time went, {side}",
+        _split(side),
+        right=False,
+        needs="split",
+        always=True,
+    )
+    for side in _SIDES
+)
+KINDS: tuple[Kind, ...] = (
+    *_both("p99", "P99", 6, "99 % of the calls took no longer", _p99, figures.duration, FEW),
+    Kind("ratio", "B/A", 5, "p99 of B against that of A", _ratio, _ratio_values, always=True),
+    Kind("more", "B-A", 7, "how much more time B took than A", _more, _distance, always=True),
+    *_SPLITS,
+    *_both("total", "TOTAL", 7, "time spent in calls", _total, figures.duration),
+    *_both("calls", "CALL/S", 8, "calls per second", lambda groups: groups.calls_per_s, figures.rate),
+    *_both(
+        "p50", "P50", 6, "half of the calls took no longer", lambda groups: groups.p50_ns, figures.duration, 2
+    ),
+    *_both("n", "CALLS", 7, "calls within the window", lambda groups: groups.calls, figures.count),
+)
+"""In the order in which they are shown: what is left of 80 cells is how two rows differ, and why."""
+BY_ID = {kind.id: kind for kind in KINDS}
+SORTS = ("name", *(kind.id for kind in KINDS if kind.values is not None))
+"""What rows can be sorted by, in the order in which a key goes through them."""

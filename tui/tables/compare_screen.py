@@ -1,0 +1,74 @@
+"""The screen of two rows side by side."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.binding import Binding
+
+from stalltop.model.window import Window
+from stalltop.tui.keys import bindings
+from stalltop.tui.pages.table_screen import TableScreen
+from stalltop.tui.tables.columns.pair import SORTS
+from stalltop.tui.tables.compare import Pair, pair_table
+from stalltop.widgets.table import Table
+from stalltop.widgets.table_data import TableData
+
+
+class PairTable(Table, can_focus=True):
+    """A table with the keys of the others that make sense here."""
+
+    BINDINGS = bindings("table", "move", "page", "end", "sideways")
+
+
+class CompareScreen(TableScreen):
+    """Two rows of the window that the main screen shows."""
+
+    BINDINGS = [*bindings("screen", "sort", "reverse"), Binding("v", "close", show=False)]
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__()
+        self._pair = pair
+        self._sort, self._descending = "more", True
+
+    @property
+    def table(self) -> PairTable:
+        """The table."""
+        return self.query_one("#pair", PairTable)
+
+    def new_table(self) -> PairTable:
+        """The widget, made once."""
+        return PairTable("pair", unicode=self.stalltop.unicode)
+
+    def data(self, window: Window) -> TableData:
+        """The two rows in ``window``."""
+        return pair_table(
+            window,
+            self._pair,
+            sort=self._sort,
+            descending=self._descending,
+            width=self.app.size.width,
+            unicode=self.stalltop.unicode,
+            letters=self.stalltop.letters,
+        )
+
+    # ---- keys
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or previous column."""
+        self._sort_by(SORTS[(SORTS.index(self._sort) + step) % len(SORTS)])
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._descending = not self._descending
+        self.show_page()
+
+    @on(Table.HeadClicked)
+    def _head_clicked(self, message: Table.HeadClicked) -> None:
+        if message.column == self._sort:
+            self.action_reverse()
+        elif message.column in SORTS:
+            self._sort_by(message.column)
+
+    def _sort_by(self, column: str) -> None:
+        self._sort, self._descending = column, column != "name"
+        self.show_page()

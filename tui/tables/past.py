@@ -1,0 +1,113 @@
+"""What the rows of a table were in the windows before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.merge.packing import Packed
+from stalltop.model.rows.filter import parse
+from stalltop.model.rows.pivot import Dimension, Groups, pivot
+from stalltop.tui.tables.groups import Key, Step, decided, scope
+from stalltop.tui.tables.view import View
+
+WINDOWS = 60
+"""How many windows are looked back, as they come."""
+AT_ONCE = 10
+"""How many of them are worked out for a table that was not shown before: what its trend shows."""
+ROWS_AT_ONCE = 5_000
+"""Rows worked on for one picture; the rest follows with the next ones."""
+MOST_KEYS = 20_000
+"""Rows of one table, all windows together; beyond that it begins anew."""
+_ROUNDING = 1e-3
+"""Seconds by which two ends of one moment may differ."""
+
+_Grouping = tuple[tuple[Step, ...], str, tuple[Dimension, ...]]
+
+
+class _Known:
+    """What is known of one grouping: for each window, by its end, places of keys and their p99 (ns)."""
+
+    def __init__(self) -> None:
+        self.places: dict[Key, int] = {}
+        self.windows: dict[float, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def copy(self) -> _Known:
+        """The same, apart from this one."""
+        copy = _Known()
+        copy.places, copy.windows = self.places.copy(), self.windows.copy()
+        return copy
+
+    def add(self, end: float, groups: Groups) -> None:
+        """Take in the groups of one window."""
+        called = np.flatnonzero(groups.calls)
+        places = [self.places.setdefault(groups.keys[i], len(self.places)) for i in called.tolist()]
+        self.windows[end] = np.array(places, np.int64), groups.p99_ns[called]
+
+    def keep(self, ends: set[float]) -> None:
+        """Forget all other windows."""
+        self.windows = {end: window for end, window in self.windows.items() if end in ends}
+        if len(self.places) > MOST_KEYS:
+            self.places, self.windows = {}, {}
+
+    def p99_ns(self, keys: Sequence[Key]) -> NDArray[np.float64]:
+        """Those of ``keys``, shape (keys, windows), oldest window first."""
+        # One row more than there are keys, the last one, is of those that were never there.
+        found = np.full((len(self.places) + 1, len(self.windows)), np.nan)
+        for column, end in enumerate(sorted(self.windows)):
+            places, ns = self.windows[end]
+            found[places, column] = ns
+        at = np.array([self.places.get(key, -1) for key in keys], np.int64)
+        return found[at]
+
+
+class Past:
+    """p99 of rows in the latest windows, for any table; kept while the table is shown."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Packed, ...] = ()
+        self._known: dict[_Grouping, _Known] = {}
+        self._used: set[_Grouping] = set()
+        self._rows_left = ROWS_AT_ONCE
+
+    def follow(self, parts: Sequence[Packed], end: float) -> None:
+        """From now on look back from ``end`` (Unix time in seconds) at ``parts``, oldest first."""
+        before = [part for part in parts if part.window.end <= end + _ROUNDING]
+        self._parts = tuple(before[-WINDOWS:])
+        self._known = {one: known for one, known in self._known.items() if one in self._used}
+        self._used = set()
+        self._rows_left = ROWS_AT_ONCE
+
+    def p99_ns(self, view: View, by: tuple[Dimension, ...], keys: Sequence[Key]) -> NDArray[np.float64]:
+        """p99 (ns) of the rows ``keys`` of the table of ``view`` grouped ``by``, by window.
+
+        Shape (rows, windows), oldest first; NaN where there was no call.
+        """
+        one = view.path, view.filter, by
+        self._used.add(one)
+        known = self._known.setdefault(one, _Known())
+        known.keep({part.window.end for part in self._parts})
+        for part in reversed(self._parts[-AT_ONCE:]):
+            if part.window.end in known.windows:
+                continue
+            if self._rows_left <= 0:
+                break
+            self._rows_left -= len(part.keys)
+            window = scope(replace(part.window, rows=part.rows()), view.path)
+            window = parse(view.filter).apply(window)
+            known.add(part.window.end, pivot(window, by, all_rows=decided(view.path)))
+        return known.p99_ns(keys)
+
+    def copy(self) -> Past:
+        """What is known now, for another thread: it stays as it is."""
+        kept = Past()
+        kept._parts, kept._rows_left = self._parts, self._rows_left
+        kept._known = {one: known.copy() for one, known in self._known.items()}
+        return kept
+
+
+NO_PAST = Past()
+"""Of tables that never look back."""

@@ -1,0 +1,117 @@
+"""Where one to three tables of groups stand, and how much room each of them has."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from stalltop.tui.keys import bindings
+from stalltop.tui.main.layout import OTHER_LINES, Layout, first_cells, heights, in_steps, third_below
+from stalltop.widgets.table import HEAD_LINES, Table
+
+
+class GroupTable(Table, can_focus=True):
+    """A table of groups with the keys of ``tui.keys``."""
+
+    BINDINGS = bindings("table")
+
+
+class TableRoom(Vertical):
+    """The first table above the second or beside it; then a third one below the shorter of them."""
+
+    def __init__(self, widget_id: str, *, unicode: bool) -> None:
+        super().__init__(id=widget_id)
+        self.unicode = unicode
+        self._layout = Layout()
+        self._share = 50
+        self._gives = True
+        """The first table gives some of its width to the second."""
+        self._lines = (0, 0)
+        """Lines that the first and the second table have needed since they show what they do."""
+        self._stand: tuple[object, ...] = ()
+        """How the tables stand, to change only what differs."""
+
+    def compose(self) -> ComposeResult:
+        """The tables, the first one first."""
+        yield GroupTable("main", unicode=self.unicode)
+        yield GroupTable("second", unicode=self.unicode)
+        yield GroupTable("third", unicode=self.unicode)
+
+    def on_mount(self) -> None:
+        """The third one comes where there is room."""
+        self.third.display = False
+
+    @property
+    def main(self) -> GroupTable:
+        """The first table."""
+        return self.query_one("#main", GroupTable)
+
+    @property
+    def second(self) -> GroupTable:
+        """The one below or beside it, which may be hidden."""
+        return self.query_one("#second", GroupTable)
+
+    @property
+    def third(self) -> GroupTable:
+        """The one below the shorter of two, which may be hidden."""
+        return self.query_one("#third", GroupTable)
+
+    @property
+    def others(self) -> tuple[GroupTable, GroupTable]:
+        """The second and the third."""
+        return self.second, self.third
+
+    def forget_lines(self) -> None:
+        """Something else is shown: what tables needed before does not count."""
+        self._lines = (0, 0)
+
+    def cells_of(self, widget: Table) -> int:
+        """Cells of a table."""
+        width = self.app.size.width
+        if not (self._layout.beside and self.second.display):
+            return width
+        left = widget is self.main or (widget is self.third and self._below() == "first")
+        return self._first_width if left else width - self._first_width
+
+    @property
+    def _first_width(self) -> int:
+        """Cells of the first table beside a second."""
+        return first_cells(self.app.size.width, self._share, gives=self._gives)
+
+    def _below(self) -> str:
+        """Below which of two tables side by side a third one has room; empty: below none."""
+        if not (self._layout.beside and self.second.display):
+            return ""
+        return third_below(self.size.height or self.app.size.height - OTHER_LINES, *self._lines)
+
+    def share_room(self, *, third: bool) -> None:
+        """Stand the tables where they belong: what a short table leaves over goes to the other, or to a
+        ``third`` one where there is any; borders move one way only, and seldom."""
+        needed = (len(widget.data.rows) + HEAD_LINES for widget in (self.main, self.second))
+        first, second = map(max, self._lines, needed)
+        self._lines = (first, second)
+        below = self._below() if third else ""
+        two, beside = self.second.display, self._layout.beside
+        found: tuple[str, str] = ("1fr", "1fr")
+        if two and not beside:
+            found = heights(self.app.size.height, self._share, first, second)
+        lines = in_steps(first if below == "first" else second)
+        stand = (two, beside, below, found, lines if below else 0, self._first_width)
+        if stand == self._stand:
+            return
+        self._stand = stand
+        self.third.display = bool(below)
+        main, other = self.main.styles, self.second.styles
+        main.row_span = 2 if below == "second" else 1
+        other.row_span = 2 if below == "first" else 1
+        main.height, other.height = found
+        if below:
+            self.styles.layout = "grid"
+            self.styles.grid_size_columns = self.styles.grid_size_rows = 2
+            self.styles.grid_columns = f"{self._first_width} 1fr"
+            self.styles.grid_rows = f"{lines} 1fr"
+            main.width = other.width = main.height = other.height = "100%"
+            return
+        self.styles.layout = "horizontal" if beside else "vertical"
+        main.width = self._first_width if two and beside else "100%"
+        other.width = "1fr" if beside else "100%"

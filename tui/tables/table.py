@@ -1,0 +1,245 @@
+"""From a window to a table: its rows grouped, narrowed, unfolded, sorted, and drawn when they come into view.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stalltop.model.rows.filter import Filter, parse
+from stalltop.model.window import Window
+from stalltop.tui.tables.columns.choice import BY_ID, columns
+from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
+from stalltop.tui.tables.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
+from stalltop.tui.tables.past import NO_PAST, Past
+from stalltop.tui.tables.split import legend
+from stalltop.tui.tables.view import Level, View, empty, title
+from stalltop.widgets.table import Cell, Column, Rows, TableData, TableRow
+
+INCOMPLETE = Cell("?", "warn")
+"""Marks a row that lacks calls."""
+PICTURES = ("bar", "split", "trend")
+"""Columns that are drawn rather than written."""
+
+
+OF_CALLS = ("calls", "p50", "p95", "p99", "max", "total")
+"""Figures of calls: sorted by them, the time between calls comes last, as it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a table that may be a tree."""
+
+    rows: Grouped
+    i: int
+    """Which of ``rows``."""
+    level: int
+
+    @property
+    def key(self) -> Key:
+        """What identifies it."""
+        return self.rows.keys[self.i]
+
+
+def table(
+    window: Window,
+    view: View,
+    *,
+    width: int,
+    unicode: bool = True,
+    letters: bool = False,
+    marks: Mapping[Key, Cell] = MappingProxyType({}),
+    legend_shown: bool = False,
+    against: Window | None = None,
+    chosen: Sequence[str] = (),
+    past: Past = NO_PAST,
+    pictures: bool = True,
+) -> TableData:
+    """``window`` as ``view`` wants it, for a table of ``width`` cells.
+
+    Shares are of the time of all outermost calls below the view's path: a filter does not change them.
+    ``letters``: there are no colours to tell parts of the time apart by; ``marks``: of rows, by key;
+    ``against``: the window to compare with; ``chosen``: ids of the columns, none for the usual ones;
+    ``pictures``: with the columns that are drawn rather than written.
+    """
+    shown = columns(view.by, width, available(window, against, past), chosen, tree=view.is_tree)
+    shown = tuple(column for column in shown if pictures or column.id not in PICTURES)
+    kinds = [BY_ID[column.id] for column in shown[1:]]
+    sort = BY_ID.get(view.sort, BY_ID["total"])
+    uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
+    found = parse(view.filter)
+    lines = lines_of(window, view, found, against, past if uses_past else NO_PAST, marks)
+    return TableData(
+        title(view, unicode=unicode),
+        shown,
+        drawn(lines, view, kinds, Look(unicode=unicode, letters=letters), found, marks),
+        view.sort,
+        view.descending,
+        empty(window, view),
+        legend(letters=letters) if legend_shown and _in_view("split", shown, width) else (),
+    )
+
+
+def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
+    """Whether ``column`` is among those ``shown`` on ``width`` cells."""
+    ends = 1
+    for one in shown:
+        ends += one.width + 1
+        if one.id == column:
+            return ends <= width
+    return False
+
+
+def available(window: Window, against: Window | None = None, past: Past = NO_PAST) -> set[Need]:
+    """What columns may need and is there."""
+    have: set[Need] = set()
+    if window.rows.split_ns is not None:
+        have.add("split")
+    if past is not NO_PAST:
+        have.add("past")
+    if window.normals:
+        have.add("normals")
+    if against is not None:
+        have.add("baseline")
+    return have
+
+
+def drawn(
+    lines: Sequence[Line],
+    view: View,
+    kinds: Sequence[Kind],
+    look: Look,
+    found: Filter,
+    marks: Mapping[Key, Cell],
+) -> Rows:
+    """``lines`` as rows of a table: the name, and a cell of each of ``kinds``."""
+    levels = view.levels()
+
+    def made(at: int) -> TableRow:
+        line = lines[at]
+        rows, i, level = line.rows, line.i, levels[line.level]
+        name = _name(line, view, level, found)
+        cells = tuple(cell(kind, rows, i, look) for kind in kinds)
+        key = line.key
+        mark = marks.get(key) or (INCOMPLETE if key in rows.incomplete else None)
+        return TableRow(key, (name, *cells), rows.labels[i][level.own], mark)
+
+    return Rows(tuple(line.key for line in lines), made)
+
+
+def _name(line: Line, view: View, level: Level, found: Filter) -> Cell:
+    rows, at = line.rows, int(line.rows.at[line.i])
+    label = rows.labels[line.i][level.own]
+    nested = at >= 0 and bool(rows.groups.nested[at])
+    between = at >= 0 and bool(rows.groups.between[at])
+    text = f"({label})" if nested else label
+    before = ""
+    if view.is_tree:
+        below = line.level + 1 < len(view.levels())
+        sign = "- " if view.is_unfolded(line.key, line.level) else "+ "
+        before = "  " * line.level + (sign if below else "  ")
+    start = len(before) + nested
+    spans = tuple((start + first, start + end) for first, end in found.spans(label, level.view.by))
+    return Cell(before + text, "dim" if nested or between else "", found=spans)
+
+
+def lines_of(
+    window: Window,
+    view: View,
+    found: Filter,
+    against: Window | None,
+    past: Past,
+    marks: Mapping[Key, Cell],
+) -> list[Line]:
+    """All rows in the order of ``view``, those of a tree below their parents. ``found`` is its filter; of
+    ``marks`` only the keys matter."""
+    below = scope(window, view.path)
+    whole_ns = outermost_ns(below)
+    narrowed = found.apply(below)
+    before = None if against is None else found.apply(scope(against, view.path))
+    levels = view.levels()
+    values_of = None if view.sort == "name" else BY_ID.get(view.sort, BY_ID["total"]).values
+    lines: list[list[Line]] = []
+    for number, level in enumerate(levels if view.is_tree else levels[:1]):
+        if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
+            break
+        rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
+        if past is not NO_PAST:
+            rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
+        order = sorted_by(rows, values_of, view.descending, level.own)
+        if view.sort in OF_CALLS:
+            order = order[np.argsort(_between(rows)[order], kind="stable")]
+        if view.only and not (number and view.only == "warned"):
+            order = order[_kept(rows, view, marks)[order]]
+        lines.append([Line(rows, i, number) for i in order.tolist()])
+    return lines[0] if len(lines) == 1 else _unfolded(lines, view, levels)
+
+
+def _unfolded(lines: Sequence[Sequence[Line]], view: View, levels: Sequence[Level]) -> list[Line]:
+    """``lines`` of all levels, each sorted, with those of a level below their parents of the level above."""
+    children: dict[Key, list[Line]] = {}
+    for number, level in enumerate(lines[1:], 1):
+        length = len(levels[number - 1].by)
+        for line in level:
+            children.setdefault(line.key[:length], []).append(line)
+    result: list[Line] = []
+
+    def add(line: Line) -> None:
+        result.append(line)
+        if view.is_unfolded(line.key, line.level):
+            for child in children.get(line.key, ()):
+                add(child)
+
+    for line in lines[0]:
+        add(line)
+    return result
+
+
+def _between(rows: Grouped) -> NDArray[np.bool_]:
+    """Which rows are no calls but the time between them."""
+    known = rows.at >= 0
+    found = np.zeros(len(rows), np.bool_)
+    found[known] = rows.groups.between[rows.at[known]]
+    return found
+
+
+def _kept(rows: Grouped, view: View, marks: Collection[Key]) -> NDArray[np.bool_]:
+    """Which rows ``view.only`` leaves."""
+    kept = rows.open_ns >= LONG_OPEN_NS
+    if view.only == "busy":
+        return np.asarray(kept | (np.nan_to_num(rows.of(rows.groups.calls), nan=0.0) > 0))
+    return np.asarray(kept | np.array([key in marks for key in rows.keys], np.bool_))
+
+
+def sorted_by(
+    rows: Grouped, values_of: Callable[[Grouped], Values] | None, descending: bool, own: int = 0
+) -> NDArray[np.int64]:
+    """Positions of ``rows`` sorted by values; equal ones by name, so that they do not jump. None: by name.
+
+    Names are the parts from ``own`` on. What is not known, NaN, comes last, whichever way.
+    """
+    if not own and len(rows) == len(rows.groups):
+        by_name = np.arange(len(rows))  # groups are sorted by name
+    else:
+        names = sorted(range(len(rows)), key=lambda i: (rows.labels[i][own:], rows.keys[i]))
+        by_name = np.array(names, np.int64)
+    if values_of is None:
+        return by_name[::-1] if descending else by_name
+    values = values_of(rows)[by_name]
+    return by_name[np.argsort(-values if descending else values, kind="stable")]
+
+
+def steps_to(data: TableData, view: View, key: Key) -> tuple[Step, ...]:
+    """The way down to the row ``key`` of ``data``, the table of ``view``, with the row itself last."""
+    steps = list(view.path)
+    for level in view.levels()[: view.level_of(key) + 1]:
+        at = data.find(key[: len(level.by)])
+        label = key[level.own] if at is None else data.rows[at].label
+        steps.append(Step(level.view.by, key[level.own], label))
+    return tuple(steps)

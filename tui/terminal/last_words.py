@@ -1,0 +1,48 @@
+"""What stays on the terminal once the screen is gone: the last table, which files were saved, what failed."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from stalltop.model.errors import Told, described
+from stalltop.tui.terminal.streams import drop_output
+from stalltop.widgets.strips import printable
+
+if TYPE_CHECKING:
+    from stalltop.tui.app import StalltopApp
+
+
+def print_last(app: StalltopApp) -> None:
+    """Leave the last table on the terminal, below what was there before."""
+    window = app.main.shown
+    if window is None or not app.options.print_last:
+        return
+    from stalltop.formats.text.window import table
+
+    colour = sys.stdout.isatty() and not app.no_color
+    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=app.unicode)
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except OSError:
+        drop_output()  # the terminal went away
+
+
+def print_saved(app: StalltopApp) -> None:
+    """Say on stderr what was saved: the screen that said so is gone."""
+    for path in app.saving.paths:
+        with contextlib.suppress(OSError):
+            print(f"stalltop: saved {printable(str(path))}", file=sys.stderr)  # noqa: T201
+
+
+def explain(what: str, error: BaseException) -> int:
+    """Say on stderr why there is no more data, or no more screen, and return the exit code."""
+    if isinstance(error, Told):
+        text, code = str(error), error.exit_code
+    else:
+        text, code = f"{what} failed: {described(error)}", 1
+    print(f"stalltop: {text}", file=sys.stderr)  # noqa: T201
+    return code
