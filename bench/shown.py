@@ -19,7 +19,8 @@ from stalltop.model.histograms.hdr import COUNTERS, indices_of
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
-from stalltop.tui.app import RunOptions, run
+from stalltop.tui.app import run
+from stalltop.tui.screen_app import RunOptions
 
 TENANTS: Final = 10
 DIFFERENT: Final = 8

@@ -13,7 +13,7 @@ from stalltop.tui.settings.file import config_path, left_path, load, load_left, 
 from stalltop.tui.settings.settings import AUTO, LEAST_INTERVAL, LENGTHS, MOST_INTERVAL, SINCE_START, THEMES
 
 if TYPE_CHECKING:
-    from stalltop.tui.app import RunOptions
+    from stalltop.tui.screen_app import RunOptions
 
 LEAVE_SECONDS = 0.15
 """How long leaving waits for the choices to be written. A disk that needs longer costs those of this run."""
@@ -61,7 +61,7 @@ def run_options(options: argparse.Namespace, **more: Any) -> RunOptions:
 
     Raises BadUsage where the config file is wrong.
     """
-    from stalltop.tui.app import RunOptions
+    from stalltop.tui.screen_app import RunOptions
     from stalltop.tui.settings.theme import many_colours
 
     fixed = load(config_path()) if options.config else {}

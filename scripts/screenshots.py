@@ -24,7 +24,8 @@ from stalltop.diagnosis.diagnosed import Diagnosed  # noqa: E402
 from stalltop.diagnosis.engine import Diagnosis  # noqa: E402
 from stalltop.model.merge.sliding import Sliding  # noqa: E402
 from stalltop.model.window import Window  # noqa: E402
-from stalltop.tui.app import RunOptions, StalltopApp  # noqa: E402
+from stalltop.tui.app import StalltopApp  # noqa: E402
+from stalltop.tui.screen_app import RunOptions  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Action:
     where: str
     """Heading in the help."""
     action: str
-    """Textual's name of it."""
+    """What does it: PART.METHOD of the main screen, or Textual's name of an action of the others."""
     also: tuple[str, ...] = ()
     """Keys that do the same but are not mentioned, such as ``=`` where ``+`` needs shift."""
     by: str = "screen"
@@ -70,6 +70,14 @@ class Action:
     def key(self) -> str:
         """The keys that it has now as printed on them."""
         return " ".join(printed(key) for key in _chosen.get(self.id, self.keys))
+
+    @property
+    def bound(self) -> str:
+        """The action as Textual's bindings name it: for the main screen ``do('PART.METHOD', PARAMETER)``."""
+        if self.by != "screen":
+            return self.action
+        method, _, parameters = self.action.rstrip(")").partition("(")
+        return f"do('{method}', {parameters})" if parameters else f"do('{method}')"
 
 
 def key(name: str) -> str:
@@ -86,46 +94,46 @@ _LOOK, _WHY, _TIME, _MOVE, _PANELS, _REST = "Look at", "Why", "Time", "Move", "P
 
 # fmt: off
 ACTIONS = (
-    Action("container", ("c",), "Containers", "By container", _LOOK, "pivot('container')"),
-    Action("operation", ("o",), "Operations", "By operation", _LOOK, "pivot('operation')"),
-    Action("process", ("p",), "Processes", "By process", _LOOK, "pivot('process')"),
-    Action("layer", ("l",), "Layers", "By layer: runtime, driver, NCCL", _LOOK, "pivot('layer')"),
-    Action("pod", ("n",), "Pods", "By pod, where there are any", _LOOK, "pivot('pod')"),
-    Action("namespace", ("N",), "Namespaces", "By namespace", _LOOK, "pivot('namespace')"),
-    Action("host", ("h",), "Hosts", "By host", _LOOK, "pivot('host')"),
-    Action("device", ("d",), "Devices", "By device: calls of the processes on it", _LOOK, "pivot('device')"),
-    Action("devices", ("D",), "GPUs", "The devices: all figures, past, processes", _LOOK, "devices"),
+    Action("container", ("c",), "Containers", "By container", _LOOK, "rows.pivot('container')"),
+    Action("operation", ("o",), "Operations", "By operation", _LOOK, "rows.pivot('operation')"),
+    Action("process", ("p",), "Processes", "By process", _LOOK, "rows.pivot('process')"),
+    Action("layer", ("l",), "Layers", "By layer: runtime, driver, NCCL", _LOOK, "rows.pivot('layer')"),
+    Action("pod", ("n",), "Pods", "By pod, where there are any", _LOOK, "rows.pivot('pod')"),
+    Action("namespace", ("N",), "Namespaces", "By namespace", _LOOK, "rows.pivot('namespace')"),
+    Action("host", ("h",), "Hosts", "By host", _LOOK, "rows.pivot('host')"),
+    Action("device", ("d",), "Devices", "By device: calls of the processes on it", _LOOK, "rows.pivot('device')"),
+    Action("devices", ("D",), "GPUs", "The devices: all figures, past, processes", _LOOK, "rows.devices"),
     Action("in", ("enter",), "In", "Into the row: operations, then processes", _LOOK, "choose", by="table"),
-    Action("out", ("escape",), "Out", "Back out; at the top: clear the filter", _LOOK, "out"),
-    Action("unfold", ("full_stop",), "Unfold", "What is in the row, in place, or not", _LOOK, "unfold"),
-    Action("unfold_all", ("asterisk",), "Unfold all", "The same for all rows", _LOOK, "unfold_all"),
-    Action("only", ("f",), "Rows", "All, without idle ones, only with chains or open calls", _LOOK, "only"),
-    Action("versus", ("v",), "Versus", "Pick a row; on a second one: both side by side", _LOOK, "versus"),
-    Action("columns", ("C",), "Columns", "Which columns, and in which order", _LOOK, "columns"),
-    Action("filter", ("slash",), "Filter", "Only rows that match (see below)", _LOOK, "filter"),
-    Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "sort(1)"),
-    Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "sort(-1)"),
-    Action("reverse", ("r",), "Reverse", "Turn the order round", _LOOK, "reverse"),
-    Action("warnings", ("a",), "Warnings", "What is wrong; Enter: why, and what to do", _WHY, "warnings"),
-    Action("chains", ("i",), "Why", "From a row to its chains, from a chain to its row", _WHY, "chains"),
-    Action("details", ("I",), "Details", "All about this row; Enter at the bottom too", _WHY, "details"),
-    Action("copy", ("y",), "Copy fix", "Copy what helps; after saving: the path", _WHY, "copy_fix"),
-    Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "silence"),
-    Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "show_silenced"),
-    Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "freeze"),
-    Action("longer", ("plus",), "Longer", "Longer window", _TIME, "window(1)", also=("equals_sign",)),
-    Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "window(-1)", also=("underscore",)),
-    Action("back", ("left_square_bracket",), "Back", "The moment before this one", _TIME, "step(-1)"),
-    Action("onward", ("right_square_bracket",), "On", "The next moment; at the last: live", _TIME, "step(1)"),
-    Action("minute_back", ("left_curly_bracket",), "Minute back", "A minute back", _TIME, "minutes(-1)"),
-    Action("minute_on", ("right_curly_bracket",), "Minute on", "A minute on", _TIME, "minutes(1)"),
-    Action("fault_back", ("left_parenthesis",), "Fault back", "To where a chain began", _TIME, "fault(-1)"),
-    Action("fault_on", ("right_parenthesis",), "Fault on", "To where the next one begins", _TIME, "fault(1)"),
-    Action("when", ("T",), "Go to", "To a moment that you type: 14:32, -2h", _TIME, "when"),
-    Action("play", ("P",), "Play", "Let the past pass; again: 10x, 60x, 600x; Space pauses", _TIME, "play"),
-    Action("span", ("L",), "Time line", "A shorter line of time; at last: the usual one", _TIME, "span"),
-    Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "mark"),
-    Action("compare", ("x",), "Compare", "What changed since the mark; again: back", _TIME, "compare"),
+    Action("out", ("escape",), "Out", "Back out; at the top: clear the filter", _LOOK, "rows.out"),
+    Action("unfold", ("full_stop",), "Unfold", "What is in the row, in place, or not", _LOOK, "rows.unfold"),
+    Action("unfold_all", ("asterisk",), "Unfold all", "The same for all rows", _LOOK, "rows.unfold_all"),
+    Action("only", ("f",), "Rows", "All, without idle ones, only with chains or open calls", _LOOK, "rows.only"),
+    Action("versus", ("v",), "Versus", "Pick a row; on a second one: both side by side", _LOOK, "rows.versus"),
+    Action("columns", ("C",), "Columns", "Which columns, and in which order", _LOOK, "rows.columns"),
+    Action("filter", ("slash",), "Filter", "Only rows that match (see below)", _LOOK, "filter.open"),
+    Action("sort", ("s",), "Sort", "Sort by the next column", _LOOK, "rows.sort(1)"),
+    Action("sort_back", ("S",), "Sort back", "Sort by the previous column", _LOOK, "rows.sort(-1)"),
+    Action("reverse", ("r",), "Reverse", "Turn the order round", _LOOK, "rows.reverse"),
+    Action("warnings", ("a",), "Warnings", "What is wrong; Enter: why, and what to do", _WHY, "problems.warnings"),
+    Action("chains", ("i",), "Why", "From a row to its chains, from a chain to its row", _WHY, "problems.chains"),
+    Action("details", ("I",), "Details", "All about this row; Enter at the bottom too", _WHY, "rows.details"),
+    Action("copy", ("y",), "Copy fix", "Copy what helps; after saving: the path", _WHY, "problems.copy_fix"),
+    Action("silence", ("z",), "Silence", "Hide this chain; again: show it", _WHY, "problems.silence"),
+    Action("silenced", ("Z",), "Silenced", "Show the hidden chains; again: hide them", _WHY, "problems.show_silenced"),
+    Action("freeze", ("space",), "Freeze", "Hold the picture, go on counting; again: live", _TIME, "playing.freeze"),
+    Action("longer", ("plus",), "Longer", "Longer window", _TIME, "time.window(1)", also=("equals_sign",)),
+    Action("shorter", ("minus",), "Shorter", "Shorter window", _TIME, "time.window(-1)", also=("underscore",)),
+    Action("back", ("left_square_bracket",), "Back", "The moment before this one", _TIME, "time.step(-1)"),
+    Action("onward", ("right_square_bracket",), "On", "The next moment; at the last: live", _TIME, "time.step(1)"),
+    Action("minute_back", ("left_curly_bracket",), "Minute back", "A minute back", _TIME, "time.minutes(-1)"),
+    Action("minute_on", ("right_curly_bracket",), "Minute on", "A minute on", _TIME, "time.minutes(1)"),
+    Action("fault_back", ("left_parenthesis",), "Fault back", "To where a chain began", _TIME, "time.fault(-1)"),
+    Action("fault_on", ("right_parenthesis",), "Fault on", "To where the next one begins", _TIME, "time.fault(1)"),
+    Action("when", ("T",), "Go to", "To a moment that you type: 14:32, -2h", _TIME, "time.when"),
+    Action("play", ("P",), "Play", "Let the past pass; again: 10x, 60x, 600x; Space pauses", _TIME, "playing.play"),
+    Action("span", ("L",), "Time line", "A shorter line of time; at last: the usual one", _TIME, "time.span"),
+    Action("mark", ("m",), "Mark", "Mark this moment, to compare with it", _TIME, "time.mark"),
+    Action("compare", ("x",), "Compare", "What changed since the mark; again: back", _TIME, "time.compare"),
     Action("up", ("up",), "Up", "Row up (also k)", _MOVE, "move(-1)", also=("k",), by="table"),
     Action("down", ("down",), "Down", "Row down (also j)", _MOVE, "move(1)", also=("j",), by="table"),
     Action("page_up", ("pageup",), "Page up", "Page up", _MOVE, "page(-1)", by="table"),
@@ -134,26 +142,26 @@ ACTIONS = (
     Action("last", ("end",), "Last", "Last row (also G)", _MOVE, "end(1)", also=("G",), by="table"),
     Action("left", ("left",), "Left", "Columns to the left", _MOVE, "sideways(-1)", by="table"),
     Action("right", ("right",), "Right", "Columns to the right", _MOVE, "sideways(1)", by="table"),
-    Action("other", ("tab",), "Other table", "The next table, where more than one is shown", _MOVE, "other"),
-    Action("enlarge", ("e",), "Enlarge", "The panel in use on the whole screen, or back", _PANELS, "enlarge"),
-    Action("panel_host", ("1",), "Host", "Show or hide the host's bars", _PANELS, "panel('host')"),
-    Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panel('devices')"),
-    Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panel('warnings')"),
-    Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panel('table')"),
-    Action("panel_second", ("5",), "Second table", "Show or hide the others", _PANELS, "panel('second')"),
-    Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panel('keys')"),
-    Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "share(-10)"),
-    Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "share(10)"),
-    Action("save", ("w",), "Save", "Save what is shown: window, text, page, CSV, picture", _REST, "save"),
-    Action("record", ("R",), "Record", "Record into a file what is read; again: no longer", _REST, "record"),
-    Action("copy_row", ("Y",), "Copy row", "Copy the row with its heads", _REST, "copy_row"),
-    Action("theme", ("t",), "Theme", "Next colours", _REST, "theme"),
-    Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "draw_less"),
+    Action("other", ("tab",), "Other table", "The next table, where more than one is shown", _MOVE, "rows.other"),
+    Action("enlarge", ("e",), "Enlarge", "The panel in use on the whole screen, or back", _PANELS, "panels.enlarge"),
+    Action("panel_host", ("1",), "Host", "Show or hide the host's bars", _PANELS, "panels.toggle('host')"),
+    Action("panel_devices", ("2",), "Devices", "Show or hide the devices", _PANELS, "panels.toggle('devices')"),
+    Action("panel_warnings", ("3",), "Warnings", "Show or hide the warnings", _PANELS, "panels.toggle('warnings')"),
+    Action("panel_table", ("4",), "Tables", "Show or hide the tables", _PANELS, "panels.toggle('table')"),
+    Action("panel_second", ("5",), "Second table", "Show or hide the others", _PANELS, "panels.toggle('second')"),
+    Action("panel_keys", ("6",), "Keys", "Show or hide the line of keys", _PANELS, "panels.toggle('keys')"),
+    Action("narrower", ("less_than_sign",), "Smaller", "The first table smaller", _PANELS, "panels.share(-10)"),
+    Action("wider", ("greater_than_sign",), "Larger", "The first table larger", _PANELS, "panels.share(10)"),
+    Action("save", ("w",), "Save", "Save what is shown: window, text, page, CSV, picture", _REST, "files.save"),
+    Action("record", ("R",), "Record", "Record into a file what is read; again: no longer", _REST, "files.record"),
+    Action("copy_row", ("Y",), "Copy row", "Copy the row with its heads", _REST, "files.copy_row"),
+    Action("theme", ("t",), "Theme", "Next colours", _REST, "program.theme"),
+    Action("less", ("b",), "Draw less", "Draw less, for slow lines; again: all of it", _REST, "program.draw_less"),
     Action("palette", ("ctrl+p",), "Actions", "Find any action by name", _REST, "command_palette", by="app"),
     Action("suspend", ("ctrl+z",), "Suspend", "To the shell; fg resumes", _REST, "suspend_process", by="app"),
     Action("repaint", ("ctrl+l",), "Repaint", "Paint the whole screen again", _REST, "repaint", by="app"),
     Action("help", ("question_mark",), "Help", "This help", _REST, "help", by="app"),
-    Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "leave"),
+    Action("quit", ("q",), "Quit", "Leave; the last table stays on the terminal", _REST, "program.leave"),
     Action("interrupt", ("ctrl+c",), "Interrupt", "Leave, with exit code 130", _REST, "interrupt", by="app"),
 )
 # fmt: on
@@ -213,7 +221,8 @@ _OF_TIME = {"freeze", "longer", "mark", *_OF_PAST}
 
 
 TYPED = ("filter", "when")
-"""Ids, and Textual actions, of what something is typed after."""
+"""Ids of actions after which something is typed."""
+TYPED_ACTIONS = tuple(BY_ID[name].action for name in TYPED)
 
 
 def choose(keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
@@ -228,21 +237,30 @@ def keymap() -> dict[str, str]:
 
 
 def bindings(owner: str, *only: str) -> list[BindingType]:
-    """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these Textual actions."""
+    """The bindings of ``owner`` (``screen``, ``app``, ``table``); with ``only``, of these methods."""
     return [
-        Binding(
-            ",".join(action.keys + action.also),
-            action.action,
-            action.help,
-            show=False,
-            id=action.id,
-            # Nothing that has the focus may keep these for itself. Keys that lead to a line of text are asked
-            # before keys are handed to what has the focus, so that all that follow them are text.
-            priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
-        )
+        _binding(action, action.bound)
         for action in ACTIONS
         if action.by == owner and (not only or action.action.partition("(")[0] in only)
     ]
+
+
+def own_bindings(**actions: str) -> list[BindingType]:
+    """Bindings of a page: the keys of actions, by their ids, with the Textual actions of the page."""
+    return [_binding(BY_ID[name], action) for name, action in actions.items()]
+
+
+def _binding(action: Action, bound: str) -> Binding:
+    return Binding(
+        ",".join(action.keys + action.also),
+        bound,
+        action.help,
+        show=False,
+        id=action.id,
+        # Nothing that has the focus may keep these for itself. Keys that lead to a line of text are asked
+        # before keys are handed to what has the focus, so that all that follow them are text.
+        priority=action.id in ("interrupt", "suspend", "repaint", *TYPED),
+    )
 
 
 def footer(
@@ -274,7 +292,7 @@ def footer(
             continue
         label = together or labels.get(first.id) or first.label
         keys = " ".join(BY_ID[name].key for name in ids)
-        (later if last.get(first.id) else now).append((keys, label, prefix[first.by] + first.action))
+        (later if last.get(first.id) else now).append((keys, label, prefix[first.by] + first.bound))
     return (*now, *later)
 
 

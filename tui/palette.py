@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from textual import on
 from textual.app import App
@@ -24,6 +24,7 @@ from textual.widgets import Input
 
 from stalltop.tui.keys import BY_ID, printed
 from stalltop.tui.main.status import length_text
+from stalltop.tui.main.view import MainView
 from stalltop.tui.settings.settings import LENGTHS
 from stalltop.tui.settings.theme import NAMES
 
@@ -55,9 +56,9 @@ def _minutes(length: float | None) -> str:
 
 
 WITHOUT_KEYS = (
-    ("Reset layout", "Panels, sizes, columns and order as they were at first", "usual_layout"),
-    *((f"Theme {name}", "These colours", f"choose_theme({name!r})") for name in NAMES),
-    *((f"Window {length_text(one)}", _minutes(one), f"choose_window({one})") for one in LENGTHS),
+    ("Reset layout", "Panels, sizes, columns and order as they were at first", "do('panels.reset')"),
+    *((f"Theme {name}", "These colours", f"do('program.choose_theme', {name!r})") for name in NAMES),
+    *((f"Window {length_text(one)}", _minutes(one), f"do('time.choose_window', {one})") for one in LENGTHS),
 )
 """What is found here only: names, help, and actions of the main screen."""
 
@@ -84,7 +85,7 @@ def doable(screen: Screen[Any]) -> list[Doable]:
     return listed + [
         Doable(name, help_, "", action, screen)
         for name, help_, action in WITHOUT_KEYS
-        if hasattr(screen, f"action_{action.partition('(')[0]}")
+        if screen is screen.app.screen_stack[0]
     ]
 
 
@@ -95,27 +96,14 @@ def found(among: list[Doable], typed: str) -> list[Doable]:
     return sorted(matching, key=lambda one: not all(word in one.name.casefold() for word in words))
 
 
-@runtime_checkable
-class SaysMore(Protocol):
-    """A screen that says what was done."""
-
-    @property
-    def said(self) -> int:
-        """How often it has said something."""
-
-    def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
-        """Say something."""
-
-
 def _runs(app: App[Any], one: Doable) -> Callable[[], Awaitable[None]]:
     async def run() -> None:
-        main = getattr(app, "main", None)
-        before = getattr(main, "said", None)
+        main: object = app.screen_stack[0]
+        said = main.speech.count if isinstance(main, MainView) else 0
         await app.run_action(one.action, one.by)
         # What a key does is seen where it was pressed; here the list has lain over it.
-        shown: object = app.screen
-        if isinstance(main, SaysMore) and shown is main and main.said == before:
-            main.say(f"done: {one.name}", "label")
+        if isinstance(main, MainView) and app.screen is app.screen_stack[0] and main.speech.count == said:
+            main.speech.say(f"done: {one.name}", "label")
 
     return run
 

@@ -12,9 +12,10 @@ from textual.message import Message
 from stalltop.cli.browser.driver import BrowserDriver
 from stalltop.model.errors import Told
 from stalltop.model.source import Source
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
 from stalltop.tui.saving.formats import Format, Shown, content
 from stalltop.tui.saving.saving import Saved, Saving
+from stalltop.tui.screen_app import RunOptions
 
 NO_PNG = "a screen in a browser may not start the program that makes PNG; SVG can be had"
 
@@ -62,13 +63,13 @@ class BrowserApp(StalltopApp):
     @property
     def line_is_behind(self) -> bool:
         """Whether the browser takes less than is written."""
-        return isinstance(self._driver, BrowserDriver) and self._driver.is_behind
+        return isinstance(self.driver, BrowserDriver) and self.driver.is_behind
 
     def on_delivered(self, message: Delivered) -> None:
         """Hand it over."""
         self.deliver_binary(io.BytesIO(message.made), save_filename=message.name)
-        self.main.saved(Saved(Path(message.name)))
+        self.main.files.saved(Saved(Path(message.name)))
 
     def action_suspend_process(self) -> None:
         """There is no shell behind a browser."""
-        self.main.say("in a browser there is no shell to go to", "label")
+        self.main.speech.say("in a browser there is no shell to go to", "label")

@@ -11,10 +11,10 @@ from typing import BinaryIO, Literal, TextIO
 
 from textual import messages
 from textual.drivers._byte_stream import ByteStream
-from textual.drivers.web_driver import WebDriver
 
 from stalltop.serving.packets import File, packed_file
 from stalltop.tui.terminal.keyboard import Keyboard, lost
+from stalltop.tui.terminal.textual_internals import PipeDriver
 
 STDIN = 0
 """The pipe from the server."""
@@ -22,7 +22,7 @@ BEHIND_BYTES = 16 << 10
 """Output that may wait in the pipe before pictures are left out: about one of them."""
 
 
-class BrowserDriver(WebDriver):
+class BrowserDriver(PipeDriver):
     """Textual's driver for the web, which ends with its server and hands over files whole."""
 
     @property
@@ -34,7 +34,7 @@ class BrowserDriver(WebDriver):
 
     def run_input_thread(self) -> None:
         """Read what is typed; without a server there is nothing left to do."""
-        keyboard, stream = Keyboard(self._app, self._loop, self.exit_event), ByteStream()
+        keyboard, stream = Keyboard(*self.app_and_loop, self.exit_event), ByteStream()
         try:
             for data in keyboard.read(STDIN):
                 for kind, content in stream.feed(data) if data else (("D", b""),):
@@ -42,11 +42,11 @@ class BrowserDriver(WebDriver):
                         for message in keyboard.feed(content):
                             self.process_message(message)
                     else:
-                        self._on_meta(kind, content)
+                        self.handle_meta(kind, content)
         except EOFError:
-            self._app.post_message(messages.ExitApp())
+            self.app_and_loop[0].post_message(messages.ExitApp())
         except Exception as error:  # nobody else would end the screen
-            self._app.post_message(lost(error))
+            self.app_and_loop[0].post_message(lost(error))
 
     def deliver_binary(
         self,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stalltop.recordings.write.bounds import Bounds
     from stalltop.recordings.write.recorded_source import RecordedSource
     from stalltop.recordings.write.recorder import Recorder
-    from stalltop.tui.app import RunOptions
+    from stalltop.tui.screen_app import RunOptions
 
 CLOSE_SECONDS = 20.0
 """How long leaving waits for the disk."""

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 SAID = (
-    "stalltop.tui.main.main_view.SAID_SECONDS",
-    "stalltop.tui.main.main_view.OFFER_SECONDS",
+    "stalltop.tui.main.speech.SAID_SECONDS",
+    "stalltop.tui.main.view.OFFER_SECONDS",
     "stalltop.tui.pages.live.SAID_SECONDS",
-    "stalltop.tui.main.actions_save.READ_SECONDS",
+    "stalltop.tui.main.files.READ_SECONDS",
 )
 """How long the screen says what was done."""
 

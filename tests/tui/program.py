@@ -16,7 +16,8 @@ from stalltop.model.devices.device import System
 from stalltop.model.errors import CannotTrace, Told
 from stalltop.model.source import Source
 from stalltop.model.window import Window
-from stalltop.tui.app import RunOptions, run
+from stalltop.tui.app import run
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.sources import numbered
 
 RARE_KEYS = (("quit", ("f9",)), ("suspend", ("f10",)), ("interrupt", ("f12",)))

@@ -14,7 +14,8 @@ from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.past.opened import Recording
 from stalltop.recordings.read.reading import Gone, Moments
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen
 from tests.tui.sources import Fed
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from textual.pilot import Pilot
 
 from stalltop.model.window import Window
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.table import Table
 from tests.tui.sources import Fed
 

@@ -9,9 +9,9 @@ import pytest
 
 from stalltop.model.chain import Fix
 from stalltop.model.window import Missing
-from stalltop.tui.app import RunOptions
 from stalltop.tui.chain.screen import ChainScreen
 from stalltop.tui.main.layout import most_lines
+from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.table import Table
 from tests.tui.faults import LATE, LAUNCH, OVER, STARVED, STORM, chain, faulty
@@ -112,14 +112,14 @@ async def test_rows_without_a_chain_say_so() -> None:
         for key in ("i", "z", "y"):
             await screen.press(key)
             await screen.sees("no chain speaks of this line")
-            screen.app.main.say("")
+            screen.app.main.speech.say("")
 
 
 async def test_a_key_that_follows_at_once_goes_to_the_list() -> None:
     async with running(faulty(LATE, STARVED), size=(120, 42)) as screen:
         main = screen.app.main
         for number in range(4):
-            main.action_warnings()
+            main.problems.warnings()
             assert main.focused is (main.tables.main if number % 2 else main.panel)
             await screen.until(lambda: main.focused is not None and main.focused.has_focus)
 
@@ -130,18 +130,18 @@ async def test_what_a_key_has_done_is_said_over_the_keys_and_over_no_chain(size:
         main, last = screen.app.main, size[1] - 1
         for keys in ((), ("a",), ("e",), ("e", "escape", "6"), ("3",)):
             await screen.press(*keys)
-            main.say(f"done {keys}")
+            main.speech.say(f"done {keys}")
             await screen.until(lambda keys=keys: screen.line(last) == f" done {keys}".ljust(size[0]))  # type: ignore[misc]
             for title in ("C title of nccl_straggler", "H title of loader_disk"):
                 assert (title in screen.text()) == (keys != ("3",))
-        main.hush()
+        main.speech.hush()
         # Keys and warnings are hidden: the line goes with what was said.
         await screen.until(lambda: not main.query_one("#keys").display)
         await screen.press("6")
-        main.hush()
+        main.speech.hush()
         await screen.until(lambda: "Pivot" in screen.line(last))
         await screen.press("slash")
-        main.say("heard while typing")
+        main.speech.say("heard while typing")
         await screen.sees("heard while typing")
         assert screen.line(last - 1).startswith(" /")
 

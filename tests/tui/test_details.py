@@ -10,10 +10,10 @@ from stalltop.model.devices.device import Devices
 from stalltop.model.tenant import Tenant
 from stalltop.model.text import figures
 from stalltop.model.window import Window
-from stalltop.tui.app import RunOptions
 from stalltop.tui.device.screen import DeviceScreen, DevicesScreen
 from stalltop.tui.row.facts import facts
 from stalltop.tui.row.screen import TWO_COLUMNS_FROM, RowScreen
+from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.page import Page
 from tests.tui.faults import GAP, LATE, REDUCE, STARVED, STORM, faulty
 from tests.tui.screen import Screen, running
@@ -186,12 +186,10 @@ async def test_a_row_that_is_gone_has_a_page_still() -> None:
         assert screen.app.screen is screen.app.main
 
 
-async def test_without_rows_there_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+async def test_without_rows_there_is_no_page() -> None:
     async with running(window(), size=(80, 24)) as screen:
-        monkeypatch.setattr(screen.app.main, "say", lambda text, role="", seconds=0.0: said.append(text))
         await screen.press("I")
-        await screen.until(lambda: said == ["there is no row here"])
+        await screen.sees("there is no row here")
         assert screen.app.screen is screen.app.main
 
 

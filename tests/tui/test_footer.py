@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stalltop.tui.app import RunOptions
 from stalltop.tui.keys import BY_ID, FOOTER, FOOTER_OF_WARNINGS, footer
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen, running
 from tests.tui.sources import numbered
 
@@ -66,7 +66,7 @@ def test_a_wide_line_has_the_rest_and_a_saved_window_no_keys_of_time() -> None:
 
 
 async def keys_say(screen: Screen, text: str) -> None:
-    screen.app.main.hush()
+    screen.app.main.speech.hush()
     await screen.until(lambda: text in screen.text().splitlines()[-1], f"never {text!r} in the line of keys")
 
 

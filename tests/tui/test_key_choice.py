@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from stalltop.tui.app import RunOptions
 from stalltop.tui.keys import ACTIONS, choose, footer, keymap
 from stalltop.tui.main.slow_line import offer
 from stalltop.tui.main.tour import for_newcomers
 from stalltop.tui.pages.screens import HelpScreen
 from stalltop.tui.pages.texts import help_page
 from stalltop.tui.saving.screen import SaveScreen
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.key_choice import key_named, keys_chosen
 from stalltop.tui.settings.settings import SETTINGS, read, toml
 from tests.tui.screen import running

@@ -49,8 +49,13 @@ def test_no_key_is_bound_twice_and_the_contract_holds() -> None:
 def test_every_action_exists_where_it_is_bound() -> None:
     owners: dict[str, type[DOMNode]] = {"screen": MainScreen, "table": GroupTable, "app": StalltopApp}
     for action in ACTIONS:
-        name = action.action.partition("(")[0]
+        name = action.bound.partition("(")[0]
         assert hasattr(owners[action.by], f"action_{name}"), action
+    main = MainScreen(10.0)
+    for part, method in (
+        action.action.partition("(")[0].split(".") for action in ACTIONS if action.by == "screen"
+    ):
+        assert callable(getattr(getattr(main, part), method))
     for by, owner in owners.items():
         bound = {binding.id for binding in bindings(by) if isinstance(binding, Binding)}
         assert bound == {binding.id for binding in owner.BINDINGS if isinstance(binding, Binding)}
@@ -80,7 +85,7 @@ async def test_every_key_runs_its_action(monkeypatch: pytest.MonkeyPatch) -> Non
                 ran.clear()
                 await screen.press(key)
                 await screen.until(lambda: bool(ran), f"{key} does nothing")
-                assert ran == [(action.action, owners[action.by])], key
+                assert ran == [(action.bound, owners[action.by])], key
 
 
 async def test_keys_that_move_the_cursor() -> None:

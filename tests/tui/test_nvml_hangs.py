@@ -10,7 +10,8 @@ import pytest
 
 from stalltop.model.window import Window
 from stalltop.probes.nvml.reader import DeviceReader
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.screen_app import RunOptions
 from tests.unit.nvml_standin import library
 from tests.unit.windows import Calls, key, window
 

@@ -17,7 +17,7 @@ from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write import recording as recorder
 from stalltop.recordings.write.thinning import Tier
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.main.actions_play import SPEEDS
+from stalltop.tui.main.playing import SPEEDS
 from stalltop.tui.pages.live import LivePage
 from stalltop.tui.past.when_screen import WhenScreen
 from stalltop.widgets.timeline import Timeline
@@ -33,7 +33,7 @@ START = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def _said_until_something_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.speech.SAID_SECONDS", 1_000.0)
     monkeypatch.setattr("stalltop.tui.main.tour.FILE_SECONDS", 1_000.0)
 
 
@@ -160,7 +160,7 @@ async def test_a_moment_that_is_typed() -> None:
 
 
 async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stalltop.tui.main.actions_play.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
     # So long that the fastest is seen on a slow machine, too.
     windows = [replace(calm(60.0 * number), seconds=60.0) for number in range(2_000)]
     async with opened(MemoryFile.of(windows)) as screen:
@@ -177,21 +177,21 @@ async def test_it_plays_faster_and_faster_and_pauses(monkeypatch: pytest.MonkeyP
         await screen.sees("RECORDED")
         at = main.moments.at
         assert at is not None
-        assert not main.playing
+        assert not main.moments.playing
         await screen.pilot.pause(0.2)
         assert main.moments.at == at
         await screen.press("P", "P", "P", "P")
         await screen.sees("PLAY 600x")
         await types(screen, "-10m")
         await looks_at(screen, 120_000)
-        await screen.until(lambda: not main.playing and not main.frozen)
+        await screen.until(lambda: not main.moments.playing and not main.moments.frozen)
         await screen.sees("the end of the recording")
 
 
 async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stalltop.tui.main.actions_play.FRAME_SECONDS", 0.1)
+    monkeypatch.setattr("stalltop.tui.main.playing.FRAME_SECONDS", 0.1)
     windows = [*seconds(30), *(calm(number) for number in range(7_200, 8_000))]
     async with opened(MemoryFile.of(windows)) as screen:
         main = screen.app.main
@@ -202,7 +202,7 @@ async def test_playing_goes_on_from_where_a_key_leads_and_leaves_holes_out(
         await screen.until(lambda: (main.moments.at or 0) > START + 7_200, "it never comes over the hole")
         await screen.press("left_parenthesis")
         await screen.until(lambda: (main.moments.at or START + 9e9) < START + 30)
-        assert main.playing
+        assert main.moments.playing
         await screen.until(lambda: (main.moments.at or 0) > START + 22)
         await screen.press("space", "space")
         await looks_at(screen, 8_000)
@@ -308,7 +308,7 @@ async def test_damage_is_a_gap_and_a_warning() -> None:
         await screen.press("left_square_bracket")
         await looks_at(screen, 49)
         await screen.until(lambda: DAMAGED not in screen.text())
-        assert any(note.startswith("damaged: a window from") for note in screen.app.main.notes)
+        assert any(note.startswith("damaged: a window from") for note in screen.app.main.drawing.notes)
         await screen.press("a")
         await screen.sees("damaged: a window from")
 
@@ -350,7 +350,7 @@ async def test_a_saved_window_has_no_such_keys() -> None:
         for name in ("left_parenthesis", "right_parenthesis", "T", "P", "L"):
             await screen.press(name)
             await screen.sees("a saved window is one moment")
-            screen.app.main.say("")
+            screen.app.main.speech.say("")
 
 
 @pytest.mark.parametrize("size", [(40, 8), (60, 15), (80, 24), (200, 60)])

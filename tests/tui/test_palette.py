@@ -8,10 +8,10 @@ from dataclasses import replace
 from textual.command import CommandList
 from textual.widgets import Input
 
-from stalltop.tui.app import RunOptions
 from stalltop.tui.keys import ACTIONS, printed
-from stalltop.tui.main.actions_time import ONE_MOMENT
+from stalltop.tui.main.time_keys import ONE_MOMENT
 from stalltop.tui.palette import WITHOUT_KEYS, Palette, doable
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.settings import Settings
 from tests.tui.screen import running
 from tests.tui.sources import numbered
@@ -48,7 +48,7 @@ async def test_the_palette_finds_actions_by_any_word_and_does_them() -> None:
             await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: "runtime" in screen.names())
         await screen.sees("done: Freeze")
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.sees("Space Live")
 
 
@@ -88,10 +88,10 @@ async def test_enter_right_after_typing_does_what_was_typed() -> None:
         line = screen.app.screen.query_one(Input)
         with screen.app.screen.prevent(Input.Changed):
             line.value = "zzz"
-        said = screen.app.main.said
+        said = screen.app.main.speech.count
         await screen.press("enter", "escape", "escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
-        assert screen.app.main.said == said
+        assert screen.app.main.speech.count == said
 
 
 async def test_themes_and_lengths_of_the_window_are_found_by_name() -> None:
@@ -118,7 +118,7 @@ async def test_a_saved_window_says_why_nothing_is_held() -> None:
         await screen.named(["serve", "train"])
         await screen.press("space")
         await screen.sees(ONE_MOMENT)
-        assert not screen.app.main.frozen
+        assert not screen.app.main.moments.frozen
 
 
 async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.tui.app import RunOptions
 from stalltop.tui.main.layout import Enlarged, layout, why_not
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.settings import PANELS
 from stalltop.tui.settings.theme import NAMES
 from stalltop.widgets.footer import KeyLine
@@ -68,14 +68,14 @@ async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
             if name == "table":
                 continue
             await screen.press(key)
-            screen.app.main.hush()
+            screen.app.main.speech.hush()
             await screen.until(lambda name=name: shown(screen) == set(PANELS) - {name})  # type: ignore[misc]
             assert name not in screen.app.main.choices()["panels"]  # type: ignore[operator]
             await screen.press(key)
-            screen.app.main.hush()
+            screen.app.main.speech.hush()
             await screen.until(lambda: shown(screen) == set(PANELS))
         await screen.press("4")
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.until(lambda: shown(screen) == set(PANELS) - {"table", "second"})
         await screen.until(lambda: screen.app.main.panel.has_focus)
         await screen.press("3")
@@ -83,7 +83,7 @@ async def test_keys_show_and_hide_panels_and_choices_say_so() -> None:
         await screen.press("escape")
         await screen.sees("4 shows them")
         await screen.press("4")
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.until(lambda: shown(screen) == set(PANELS))
         await screen.press("escape")
         await screen.until(lambda: screen.app.main.tables.main.has_focus)

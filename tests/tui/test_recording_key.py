@@ -15,8 +15,9 @@ from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.recordings.write.recorder import RecorderState
 from stalltop.recordings.write.recording import Recording
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.status import LATE_WINDOWS, recording_text
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import Screen, running
 from tests.tui.sources import Fed, numbered
 

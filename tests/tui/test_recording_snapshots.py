@@ -48,7 +48,7 @@ def windows() -> list[Window]:
 @pytest.fixture(autouse=True)
 def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", STATE)
-    monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 1_000.0)
+    monkeypatch.setattr("stalltop.tui.main.speech.SAID_SECONDS", 1_000.0)
     monkeypatch.setattr("stalltop.tui.pages.live.SAID_SECONDS", 1_000.0)
     monkeypatch.setattr("stalltop.tui.main.tour.FILE_SECONDS", 1_000.0)
     with monkeypatch.context() as patch:

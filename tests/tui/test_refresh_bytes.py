@@ -10,7 +10,8 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen as TextualScreen
 
 from bench.shown import Prepared
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.terminal.lean import Lean
 from stalltop.widgets.strips import changed_span, strip_of
 from tests.tui.screen import Screen, running

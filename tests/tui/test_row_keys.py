@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from stalltop.tui.app import RunOptions
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.tables.column_screen import ColumnScreen
 from stalltop.tui.tables.compare_screen import CompareScreen
 from stalltop.tui.tables.view import View
@@ -105,7 +105,7 @@ async def test_two_rows_side_by_side() -> None:
         await screen.sees("P50 B")
         await screen.press("space", "v")
         await screen.until(lambda: screen.app.screen is screen.app.main)
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.sees("Space Live")
         # A row of another kind begins anew; the same row again takes it back.
         await screen.press("v", "o", "v")
@@ -125,7 +125,7 @@ async def test_a_picked_row_is_let_go_at_the_top_and_kept_on_the_way_there() -> 
         await screen.press("escape")
         await screen.until(lambda: "containers › " not in screen.text())
         assert screen.app.main.tables._picked is first
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.sees("Esc Unpick")
         await screen.press("v")
         await screen.sees("is picked, not ")
@@ -221,7 +221,7 @@ async def test_pivots_by_namespace_and_host_within_a_row() -> None:
 async def test_a_wide_table_shows_trends_once_there_is_a_past() -> None:
     windows = [replace(full_window(), start=1_000.0 + number, seconds=1.0) for number in range(6)]
     async with running(*windows, size=(200, 30)) as screen:
-        screen.app.main.action_enlarge()
+        screen.app.main.panels.enlarge()
         await screen.sees("P99 TREND")
         await screen.sees("▁▁▁▁▁▁")
         await screen.sees("P99/MED")

@@ -15,9 +15,9 @@ from textual.widgets import Input
 from stalltop.formats.html.page import html_page
 from stalltop.model.tenant import Tenant
 from stalltop.recordings.read.reading import load
-from stalltop.tui.app import RunOptions
 from stalltop.tui.saving.formats import FORMATS, Kind, problem
 from stalltop.tui.saving.screen import SaveScreen
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import Screen, running
 from tests.tui.sources import many, numbered

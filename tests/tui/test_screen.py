@@ -16,7 +16,8 @@ from stalltop.model.devices.device import Devices
 from stalltop.model.errors import CannotTrace
 from stalltop.model.source import Source
 from stalltop.model.window import Missing
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.theme import NAMES
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.palette import palette
@@ -177,7 +178,7 @@ async def test_a_saved_window_has_one_length_and_is_saved(monkeypatch: pytest.Mo
     async with running(numbered(0), size=(120, 24), options=options) as screen:
         await screen.press("plus")
         await screen.sees("one length")
-        monkeypatch.setattr("stalltop.tui.main.main_view.SAID_SECONDS", 0.2)
+        monkeypatch.setattr("stalltop.tui.main.speech.SAID_SECONDS", 0.2)
         await screen.press("plus")
         await screen.until(lambda: "one length" not in screen.text())
         await screen.sees("CPU taken by another tenant")
@@ -242,7 +243,7 @@ async def test_the_mouse_does_what_the_line_of_keys_says_and_moves_the_cursor() 
     async with running(many(60), size=(100, 24)) as screen:
         await screen.pilot.click("#keys", offset=(screen.line(23).index("Pivot"), 0))
         await screen.press("o")
-        screen.app.main.hush()
+        screen.app.main.speech.hush()
         await screen.until(lambda: "Freeze" in screen.line(23))
         await screen.pilot.click("#keys", offset=(screen.line(23).index("Freeze"), 0))
         await screen.sees("FROZEN")
@@ -359,10 +360,10 @@ async def test_a_window_that_comes_while_the_program_ends_is_not_drawn() -> None
         main = screen.app.main
         newest = main.moments.newest
         assert newest is not None
-        main.say("something", "good", 60.0)
+        main.speech.say("something", "good", 60.0)
         await main.query("#alerts, #keys").remove()  # as it is taken apart, from the last part on
         main.take(newest)
-        main._refresh_time()
+        main.drawing.time()
         main._every_second()
         main._tables_looked()
-        main.hush()
+        main.speech.hush()

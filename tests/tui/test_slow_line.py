@@ -7,8 +7,9 @@ import time
 import pytest
 
 from bench.shown import Prepared
-from stalltop.tui.app import RunOptions, StalltopApp
+from stalltop.tui.app import StalltopApp
 from stalltop.tui.main.slow_line import LOW_SECONDS, WITHIN_SECONDS, SlowLine, offer
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import running
 
 
@@ -61,7 +62,7 @@ async def test_the_key_draws_less_and_all_of_it_again() -> None:
         assert not any(sign in screen.text() for sign in BARS)
         assert screen.app.theme == "terminal"
         # It is not chosen for good.
-        assert screen.app.theme_choice == "dark"
+        assert screen.app.colours.choice == "dark"
         assert "cudaOperation0000" in screen.text()
         await screen.press("b")
         await screen.sees("SPLIT")
@@ -74,7 +75,7 @@ async def test_new_data_waits_for_its_turn_and_keys_do_not() -> None:
     async with running(source.read(), options=options(low_bandwidth=True)) as screen:
         clock = Clock()
         clock.now = time.monotonic()
-        screen.app.main.slow_line._clock = clock
+        screen.app.slow_line._clock = clock
         await screen.press("o")
         clock.now += LOW_SECONDS
         await screen.feed(source.read())

@@ -19,7 +19,7 @@ from rich.color import Color
 from rich.style import Style
 
 from stalltop.recordings.read.reading import load
-from stalltop.tui.app import RunOptions
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.theme import NAMES
 from tests.tui.screen import Screen, running
 

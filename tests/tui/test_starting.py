@@ -8,8 +8,8 @@ import pytest
 
 from stalltop.cli.later import Ahead
 from stalltop.model.progress import Progress, Step
-from stalltop.tui.app import RunOptions
 from stalltop.tui.main.status import starting_text
+from stalltop.tui.screen_app import RunOptions
 from tests.tui.screen import running
 from tests.tui.sources import numbered
 

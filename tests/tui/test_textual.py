@@ -20,9 +20,11 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 
-from stalltop import serving, tui, widgets
+from stalltop import cli, serving, tui, widgets
 
-PACKAGES = (tui, widgets, serving)
+PACKAGES = (tui, widgets, serving, cli)
+ROOT = Path(tui.__file__).resolve().parents[1]
+TAKEN_BY = "tui/terminal/textual_internals.py"
 
 TAKEN: dict[str, type] = {
     "_app": Driver,
@@ -56,21 +58,41 @@ def test_what_is_called_is_there() -> None:
     assert "_queue" in WriterThread.write.__code__.co_names, "what is written waits in another queue"
 
 
-def test_no_more_is_taken() -> None:
-    used, ours, named = set(), set(), set()
+def test_no_more_is_taken_and_by_one_file_only() -> None:
+    taken = {name for path, names in _taken().items() for name in names - OTHERS}
+    assert taken | OVERRIDDEN == TAKEN.keys()
+    assert [path for path, names in _taken().items() if names - OTHERS] == [TAKEN_BY]
+    importing = {
+        path.relative_to(ROOT).as_posix()
+        for path in _files()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and "textual._" in (node.module or "")
+    }
+    assert importing == {TAKEN_BY}
+
+
+def _taken() -> dict[str, set[str]]:
+    """By file: names with an underscore that it takes from what is not ours."""
+    used, ours, stored = dict[str, set[str]](), set[str](), dict[str, set[str]]()
     for path in _files():
+        name_of_file = path.relative_to(ROOT).as_posix()
+        here, own = used.setdefault(name_of_file, set()), stored.setdefault(name_of_file, set())
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     ours.add(name)
                 case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
                     ours.add(name)
+                    own.add(name)
                 case ast.Attribute(attr=name) if _private(name):
-                    used.add(name)
+                    here.add(name)
                 case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
                     if _private(name):
-                        named.add(name)
-    assert (used - ours) | named | OVERRIDDEN == TAKEN.keys() | OTHERS
+                        here.add(name)
+    return {
+        path: names - (stored[path] if path != TAKEN_BY else set()) - (ours - TAKEN.keys())
+        for path, names in used.items()
+    }
 
 
 def test_nothing_of_ours_gets_in_the_way_of_textual_by_chance() -> None:
@@ -93,7 +115,7 @@ def test_nothing_of_ours_gets_in_the_way_of_textual_by_chance() -> None:
 def _files() -> Iterator[Path]:
     for package in PACKAGES:
         for folder in package.__path__:
-            yield from Path(folder).rglob("*.py")
+            yield from Path(folder).resolve().rglob("*.py")
 
 
 def _private(name: str) -> bool:

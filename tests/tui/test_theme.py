@@ -6,7 +6,7 @@ import pytest
 from rich.color import Color
 from textual.theme import Theme
 
-from stalltop.tui.app import RunOptions
+from stalltop.tui.screen_app import RunOptions
 from stalltop.tui.settings.settings import THEMES as NAMED
 from stalltop.tui.settings.theme import LETTERED, NAMES, THEMES, chosen, many_colours
 from stalltop.widgets.palette import PREFIX, ROLES, parse

@@ -11,7 +11,7 @@ import pytest
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
 from stalltop.recordings.past.kept import window_at
-from stalltop.tui.app import RunOptions
+from stalltop.tui.screen_app import RunOptions
 from stalltop.widgets.timeline import Timeline
 from tests.tui.faults import LATE, STARVED, faulty
 from tests.tui.screen import DEADLINE, Screen, running
@@ -111,7 +111,7 @@ async def test_a_held_key_moves_at_once_and_only_where_it_ends_is_made(
     async with running(*(numbered(i) for i in range(60))) as screen:
         main = screen.app.main
         for _ in range(50):
-            main.action_step(-1)
+            main.time.step(-1)
         assert main.moments.at == numbered(9).end
         await screen.sees("-50s…")
         free.set()
@@ -132,7 +132,7 @@ async def test_a_past_moment_has_its_own_chains_and_takes_other_lengths() -> Non
         await screen.press("plus")
         await screen.until(lambda: screen.app.main.shown is not None and screen.app.main.shown.seconds == 2)
         await screen.sees("last 2s of 10s")
-        screen.app.main.say("")
+        screen.app.main.speech.say("")
         await screen.sees("title of loader_disk")
 
 
@@ -269,7 +269,7 @@ async def test_a_saved_window_is_one_moment() -> None:
         for name in ("left_square_bracket", "right_square_bracket", "left_curly_bracket", "m", "x"):
             await screen.press(name)
             await screen.sees("a saved window is one moment")
-            screen.app.main.say("")
+            screen.app.main.speech.say("")
         assert not screen.app.main.query_one(Timeline).display
 
 

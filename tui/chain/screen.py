@@ -8,7 +8,7 @@ from textual.binding import Binding
 
 from stalltop.model.chain import Chain
 from stalltop.tui.chain.page import chain_page
-from stalltop.tui.keys import bindings, key
+from stalltop.tui.keys import key, own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.widgets.page import Page
 
@@ -18,7 +18,7 @@ class ChainScreen(LiveScreen):
 
     TITLE_TEXT = "Why"
     BINDINGS = [
-        *bindings("screen", "chains", "silence"),
+        *own_bindings(chains="chains", silence="silence"),
         Binding("a", "close", show=False),
         Binding("left", "turn(-1)", show=False, priority=True),
         Binding("right", "turn(1)", show=False, priority=True),
@@ -36,14 +36,14 @@ class ChainScreen(LiveScreen):
 
     def show_page(self) -> None:
         """Draw the chain as it is in the window of now."""
-        window = self.stalltop.main.shown
+        window = self.main.shown
         if window is None or not self.whole:
             return
         self._drawn_of = window
         known = {chain.id: chain for chain in window.chains}
         self._chains = [known.get(chain.id, chain) for chain in self._chains]
         number = f"{self._at + 1} of {len(self._chains)}  Left Right  " if len(self._chains) > 1 else ""
-        silenced = "  (silenced)" if self.chain.id in self.stalltop.main.panel.silenced else ""
+        silenced = "  (silenced)" if self.chain.id in self.main.panel.silenced else ""
         self.query_one("#page", Page).show(
             chain_page(self.chain, window, unicode=self.stalltop.unicode, letters=self.app.no_color),
             title=f"{self.TITLE_TEXT}{silenced}",
@@ -62,14 +62,13 @@ class ChainScreen(LiveScreen):
     def action_chains(self) -> None:
         """To the row that the chain speaks of."""
         self.to_main()
-        self.stalltop.main.to_row(self.chain)
+        self.main.problems.to_row(self.chain)
 
-    def action_copy_fix(self) -> None:
+    def action_copy(self) -> None:
         """Copy the command that helps; just after a file was saved, its path."""
-        if self.stalltop.main.copy_path():
-            return
-        self.say(self.stalltop.copy_fix(self.chain))
+        if not self.main.files.copy_path():
+            self.main.problems.copy_fix_of(self.chain)
 
     def action_silence(self) -> None:
         """Hide the chain on the main screen, or show it again."""
-        self.say(self.stalltop.main.silence(self.chain))
+        self.main.problems.silence_chain(self.chain)

@@ -20,7 +20,7 @@ class WarningsScreen(LiveScreen):
         """Draw the window of now."""
         if not self.whole:
             return
-        window = self._drawn_of = self.stalltop.main.shown
-        text = warnings_page(window, self.stalltop.main.notes, unicode=self.stalltop.unicode)
+        window = self._drawn_of = self.main.shown
+        text = warnings_page(window, self.main.drawing.notes, unicode=self.stalltop.unicode)
         self._plain = plain(text)
         self.query_one("#page", Page).show(text, title=self.TITLE_TEXT, said=self._text)

@@ -99,7 +99,7 @@ class DevicesScreen(TableScreen):
 
     def on_mount(self) -> None:
         """Put the cursor where it was asked for."""
-        window = self.stalltop.main.shown
+        window = self.main.shown
         for device in window.devices.devices if window is not None else ():
             if device.index in self._on[:1]:
                 self.table.put_cursor((device.uuid, device.index))
@@ -121,7 +121,7 @@ class DevicesScreen(TableScreen):
     def data(self, window: Window) -> TableData:
         """The devices of ``window``."""
         frame = Frame(self.app.size.width, self.app.size.height, self.stalltop.unicode)
-        past, devices = past_of(self.stalltop.main, window), window.devices.devices
+        past, devices = past_of(self.main, window), window.devices.devices
         charts = self.query_one("#charts", Charts)
         charts.display = bool(devices) and frame.height >= CHARTS_FROM
         data = table(window, past, frame, charted=charts.display)

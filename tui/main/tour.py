@@ -1,9 +1,10 @@
-"""The line that names the first few keys. Pure functions."""
+"""The line that names the first few keys: at the first start, and whenever a recording is opened."""
 
 from __future__ import annotations
 
 from stalltop.model.window_times import WindowTimes
 from stalltop.tui.keys import key
+from stalltop.tui.main.speech import Speech
 from stalltop.tui.main.status import ago_text
 from stalltop.widgets.timeline import span_text
 
@@ -42,3 +43,33 @@ def of_file(past: WindowTimes, width: int) -> str:
         f"recorded {length}: {steps} step  {faults} faults  {when} go to  {play} play  {all_keys} all keys"
     )
     return long if width > len(long) + 2 else short
+
+
+class Tour:
+    """Shows that line once, until a key is pressed."""
+
+    def __init__(self, speech: Speech, *, file: bool) -> None:
+        self._speech = speech
+        self._file = file
+        self.shown = False
+        """The line was shown, or is no longer wanted."""
+        self._message: int | None = None
+        """The number of the message that is the line."""
+
+    def begin(self, past: WindowTimes, width: int, *, newcomer: bool) -> None:
+        """Show the line on ``width`` cells: of a recording of ``past``, or for a ``newcomer``."""
+        if self.shown or not (self._file or newcomer):
+            return
+        self.shown = True
+        if self._file:
+            self._speech.say(of_file(past, width), "accent", FILE_SECONDS)
+        else:
+            self._speech.say(for_newcomers(width), "accent", NEWCOMER_SECONDS)
+        self._message = self._speech.count
+
+    def end(self) -> None:
+        """Take the line away, unless another message has: whoever presses keys can do without."""
+        self.shown |= self._file  # too late for the line of a file
+        if self._message == self._speech.count:
+            self._speech.say("")
+        self._message = None

@@ -12,8 +12,8 @@ from textual.timer import Timer
 
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
-from stalltop.tui.keys import bindings, key
-from stalltop.tui.main.main_view import MainView
+from stalltop.tui.keys import bindings, key, own_bindings
+from stalltop.tui.main.view import MainView
 from stalltop.tui.pages.screens import PageScreen
 from stalltop.tui.pages.sections import Frame, Places, Section, plain
 from stalltop.widgets.page import Page, PageLine
@@ -42,8 +42,9 @@ class LiveScreen(PageScreen):
     """A screen upon the main one that is drawn again for each window that this shows."""
 
     BINDINGS = [
-        *bindings("screen", "copy_fix", "save", "freeze", "window", "step", "minutes"),
-        *bindings("screen", "fault", "when", "play"),
+        *own_bindings(copy="copy", save="save"),
+        *bindings("screen", "playing.freeze", "playing.play"),
+        *bindings("screen", "time.window", "time.step", "time.minutes", "time.fault", "time.when"),
         Binding("escape,q", "close", show=False),
     ]
 
@@ -69,16 +70,16 @@ class LiveScreen(PageScreen):
         self.call_after_refresh(self.show_page)
 
     def _look(self) -> None:
-        if self.stalltop.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
+        if self.main.shown is not self._drawn_of and not self.stalltop.line_is_behind:
             self.show_page()
 
     @property
     def keys_hint(self) -> str:
         """The keys of every page; Space by what it does now."""
-        main, freeze = self.stalltop.main, key("freeze")
-        if main.playing:
+        main, freeze = self.main, key("freeze")
+        if main.moments.playing:
             held = f"{freeze} pauses  "
-        elif main.frozen:
+        elif main.moments.frozen:
             held = f"{freeze} newest  " if main.file else f"{freeze} live  "
         else:
             held = "" if main.file or self.stalltop.options.still else f"{freeze} freeze  "
@@ -94,44 +95,17 @@ class LiveScreen(PageScreen):
 
     # ---- keys
 
-    def action_copy_fix(self) -> None:
+    def action_copy(self) -> None:
         """Copy the page as text, or the path of a file that was saved just now, to the clipboard (OSC 52)."""
-        if self.stalltop.main.copy_path():
+        if self.main.files.copy_path():
             return
         self.app.copy_to_clipboard(self._plain)
         self.say(f"copied: {len(self._plain.splitlines())} lines")
 
-    def action_freeze(self) -> None:
-        """Hold the picture, or let it go."""
-        self.say(self.stalltop.main.action_freeze())
-
-    def action_window(self, step: int) -> None:
-        """A longer (1) or shorter (-1) window."""
-        self.stalltop.main.action_window(step)
+    def action_do(self, what: str, *parameters: object) -> None:
+        """Do on the main screen what a key stands for there, and show what became of it."""
+        self.main.action_do(what, *parameters)
         self.show_page()
-
-    def action_step(self, steps: int) -> None:
-        """Look at the window before (-1) or after (1) the one that is shown."""
-        self.stalltop.main.action_step(steps)
-        self.show_page()
-
-    def action_minutes(self, minutes: int) -> None:
-        """Look at what was so many minutes after, or if negative before."""
-        self.stalltop.main.action_minutes(minutes)
-        self.show_page()
-
-    def action_fault(self, step: int) -> None:
-        """Look at the next (1) or previous (-1) moment at which a chain began."""
-        self.stalltop.main.action_fault(step)
-        self.show_page()
-
-    def action_when(self) -> None:
-        """Ask for a moment, and look at it."""
-        self.stalltop.main.action_when()
-
-    def action_play(self) -> None:
-        """Let the past pass; again: faster."""
-        self.stalltop.main.action_play()
 
 
 class LivePage(LiveScreen):
@@ -151,7 +125,7 @@ class LivePage(LiveScreen):
 
     def show_page(self) -> None:
         """Draw the page of the window of now."""
-        main = self.stalltop.main
+        main = self.main
         window = main.shown
         if window is None or not self.whole:
             return

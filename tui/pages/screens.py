@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 
 from stalltop.tui.keys import bindings
 from stalltop.tui.main.layout import LEAST_HEIGHT
+from stalltop.tui.main.screen import MainScreen
 from stalltop.tui.pages.texts import help_page
+from stalltop.tui.screen_app import AppScreen
 from stalltop.widgets.header import Header
 from stalltop.widgets.lines import Lines
 from stalltop.widgets.page import Page
-
-if TYPE_CHECKING:
-    from stalltop.tui.app import StalltopApp
-
 
 HEADER_SECONDS = 0.5
 """How often the first line is drawn anew; only what differs is sent."""
@@ -30,20 +27,20 @@ class KeyedPage(Page, can_focus=True):
     BINDINGS = bindings("table", "move", "page", "end")
 
 
-class PageScreen(Screen[None]):
+class PageScreen(AppScreen):
     """One page; Esc, q and the key that opened it close it."""
 
     ALLOW_SELECT = False
     TITLE_TEXT = ""
 
     @property
-    def stalltop(self) -> StalltopApp:
-        """The app, by its own type."""
-        return cast("StalltopApp", self.app)
+    def main(self) -> MainScreen:
+        """The main screen, which all others lie on."""
+        return cast("MainScreen", self.app.screen_stack[0])
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is there to be drawn, as ``MainView.whole``."""
+        """Whether all of it is there to be drawn, as ``Drawing.whole``."""
         return self.is_mounted and self.display
 
     def compose(self) -> ComposeResult:
@@ -69,7 +66,7 @@ class PageScreen(Screen[None]):
         # Also while it is being mounted: the first picture has the line, too.
         there = self.display and bool(self.query("#header"))
         if there and self.app.screen is self and not self.stalltop.line_is_behind:
-            self.query_one("#header", Header).show(self.stalltop.main.header_now())
+            self.query_one("#header", Header).show(self.main.drawing.header_now())
 
     def action_close(self) -> None:
         """Back to what it lies on."""
@@ -77,14 +74,14 @@ class PageScreen(Screen[None]):
 
     def action_save(self) -> None:
         """Save what is shown: the picture is of this page."""
-        self.stalltop.main.action_save()
+        self.main.files.save()
 
     def say(self, text: str) -> None:
         """Say what a key has done, where there is a line for that."""
 
     def to_main(self) -> None:
         """Back to the main screen, whatever lies on it."""
-        while self.app.screen is not self.stalltop.main:
+        while self.app.screen is not self.main:
             self.app.pop_screen()
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from stalltop.model.window import Window
-from stalltop.tui.keys import bindings
+from stalltop.tui.keys import own_bindings
 from stalltop.tui.pages.live import LiveScreen
 from stalltop.tui.saving.copying import line_text
 from stalltop.widgets.table import Table
@@ -16,7 +16,7 @@ from stalltop.widgets.table_data import TableData
 class TableScreen(LiveScreen):
     """One table that fills the screen; it can be saved, copied and stepped through time as the main one."""
 
-    BINDINGS = bindings("screen", "copy_row")
+    BINDINGS = own_bindings(copy_row="copy_row")
 
     @property
     @abstractmethod
@@ -41,7 +41,7 @@ class TableScreen(LiveScreen):
 
     def show_page(self) -> None:
         """Draw the window of now, with what a key has done in place of the title."""
-        window = self.stalltop.main.shown
+        window = self.main.shown
         if window is None or not self.whole:
             return
         self._drawn_of = window
@@ -59,7 +59,7 @@ class TableScreen(LiveScreen):
         self.app.copy_to_clipboard(text)
         self.say(f"copied: {' '.join(text.splitlines()[-1].split())}")
 
-    def action_copy_fix(self) -> None:
+    def action_copy(self) -> None:
         """Copy the path of a file that was saved just now, else the row."""
-        if not self.stalltop.main.copy_path():
+        if not self.main.files.copy_path():
             self.action_copy_row()

@@ -66,6 +66,8 @@ class Moments:
         """What other moments are compared with."""
         self.comparing = False
         """The difference to the mark is shown."""
+        self.playing = 0.0
+        """Seconds of the past that pass in one; 0: it stands still."""
         self.span: float | None = None
         """Seconds of the line of time; None: the usual ones."""
         self._held: Picture | None = None

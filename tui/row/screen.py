@@ -9,7 +9,7 @@ from textual.binding import Binding
 from stalltop.model.merge.packing import Packed
 from stalltop.model.window import Window
 from stalltop.tui.chain.screen import ChainScreen
-from stalltop.tui.keys import bindings
+from stalltop.tui.keys import own_bindings
 from stalltop.tui.pages.live import Drawn, LivePage
 from stalltop.tui.pages.sections import Frame
 from stalltop.tui.row import calls as row_calls
@@ -32,7 +32,7 @@ class RowScreen(LivePage):
     """Shows all that is known of the row at ``path``."""
 
     BINDINGS = [
-        *bindings("screen", "chains", "devices"),
+        *own_bindings(chains="chains", devices="devices"),
         Binding("enter", "chains", show=False),
         Binding("I", "close", show=False),
     ]
@@ -91,4 +91,4 @@ class RowScreen(LivePage):
 
     def action_devices(self) -> None:
         """The devices, upon this page."""
-        self.stalltop.main.action_devices()
+        self.main.rows.devices()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -15,10 +16,8 @@ from textual.widgets import Input, Label
 
 from stalltop.model.text import figures
 from stalltop.tui.saving.formats import FORMATS, Format, Place, Shown, place, problem, with_format
+from stalltop.tui.screen_app import ScreenApp
 from stalltop.widgets.choices import Choice, Choices, Note
-
-if TYPE_CHECKING:
-    from stalltop.tui.app import StalltopApp
 
 FRAME_LINES = 14
 """Rows of the terminal from which the dialogue has a frame."""
@@ -52,8 +51,10 @@ class SaveScreen(ModalScreen[None]):
         *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(FORMATS)),
     ]
 
-    def __init__(self, shown: Shown, *, still: bool) -> None:
+    def __init__(self, shown: Shown, tell: Callable[[str, str, float], None], *, still: bool) -> None:
+        """``tell`` gets what is said on the main screen, its role and for how many seconds."""
         super().__init__()
+        self._tell = tell
         self._shown = shown
         self._still = still
         # A window that came from a file is there already: somebody wants it in another format.
@@ -65,9 +66,9 @@ class SaveScreen(ModalScreen[None]):
         """What the file system is being asked about."""
 
     @property
-    def stalltop(self) -> StalltopApp:
+    def stalltop(self) -> ScreenApp:
         """The app, by its own type."""
-        return cast("StalltopApp", self.app)
+        return cast("ScreenApp", self.app)
 
     @property
     def chosen(self) -> Format:
@@ -190,5 +191,5 @@ class SaveScreen(ModalScreen[None]):
             return
         typed = self._typed if self._ready else ""
         self.stalltop.saving.start(self._shown, self.chosen, typed)
-        self.stalltop.main.say(f"saving as {self.chosen.label}", "label", SAVING_SECONDS)
+        self._tell(f"saving as {self.chosen.label}", "label", SAVING_SECONDS)
         self.dismiss()

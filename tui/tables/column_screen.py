@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 from textual.widgets import Label
 
 from stalltop.model.rows.pivot import Dimension
 from stalltop.tui.keys import bindings
+from stalltop.tui.screen_app import AppScreen
 from stalltop.tui.tables.columns.choice import BY_ID
 from stalltop.tui.tables.columns.chooser import chooser, listed, moved, possible, toggled
 from stalltop.tui.tables.view import PLURAL
 from stalltop.widgets.table import Table
-
-if TYPE_CHECKING:
-    from stalltop.tui.app import StalltopApp
 
 
 class ColumnList(Table, can_focus=True):
@@ -28,7 +24,7 @@ class ColumnList(Table, can_focus=True):
     BINDINGS = bindings("table", "move", "page", "end", "choose")
 
 
-class ColumnScreen(Screen[None]):
+class ColumnScreen(AppScreen):
     """All columns; each choice is handed on at once."""
 
     ALLOW_SELECT = False
@@ -54,11 +50,6 @@ class ColumnScreen(Screen[None]):
         self._chosen = tuple(chosen) or self._usual
         self._order = listed(self._chosen, possible(by))
         self._tell = tell
-
-    @property
-    def stalltop(self) -> StalltopApp:
-        """The app, by its own type."""
-        return cast("StalltopApp", self.app)
 
     @property
     def list(self) -> ColumnList:

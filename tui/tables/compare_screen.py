@@ -6,7 +6,7 @@ from textual import on
 from textual.binding import Binding
 
 from stalltop.model.window import Window
-from stalltop.tui.keys import bindings
+from stalltop.tui.keys import bindings, own_bindings
 from stalltop.tui.pages.table_screen import TableScreen
 from stalltop.tui.tables.columns.pair import SORTS
 from stalltop.tui.tables.compare import Pair, pair_table
@@ -23,7 +23,10 @@ class PairTable(Table, can_focus=True):
 class CompareScreen(TableScreen):
     """Two rows of the window that the main screen shows."""
 
-    BINDINGS = [*bindings("screen", "sort", "reverse"), Binding("v", "close", show=False)]
+    BINDINGS = [
+        *own_bindings(sort="sort(1)", sort_back="sort(-1)", reverse="reverse"),
+        Binding("v", "close", show=False),
+    ]
 
     def __init__(self, pair: Pair) -> None:
         super().__init__()
@@ -58,7 +61,7 @@ class CompareScreen(TableScreen):
         self._sort_by(SORTS[(SORTS.index(self._sort) + step) % len(SORTS)])
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order of the rows."""
         self._descending = not self._descending
         self.show_page()
 

@@ -1,7 +1,7 @@
 """Turns bytes from a keyboard into Textual's events. No bytes make it fail, and none make it deaf.
 
-All that is taken from inside Textual to read keys is taken here. Its own input threads decode strictly, end
-with the first sequence that their parser cannot take, and wait for ever for the end of a paste.
+Textual's own input threads decode strictly, end with the first sequence that their parser cannot take, and
+wait for ever for the end of a paste.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import concurrent.futures
 import os
 import select
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
 from textual import events
-from textual._parser import Peek1, Read1, TokenCallback
-from textual._xterm_parser import BRACKETED_PASTE_END, XTermParser
 from textual.app import App
 from textual.message import Message
 from textual.messages import InBandWindowResize
 
 from stalltop.model.errors import Told, described
 from stalltop.tui.collector import Failed
+from stalltop.tui.terminal.textual_internals import BRACKETED_PASTE_END, Parser
 
 READ_BYTES = 1024
 """Most that is read at once: an event takes a thousand times the memory of its byte until it is handled."""
@@ -58,7 +57,7 @@ class Keyboard:
         self._unhandled = 0
         """Bytes since the app was last waited for."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._parser = _Parser()
+        self._parser = Parser()
         self._since: float | None = None
         """When the last bytes came; None: a paste cannot be open."""
 
@@ -117,15 +116,3 @@ async def _handled(app: App[Any]) -> None:
         for pump in (app, *app.screen.walk_children(with_self=True))
     ):
         await asyncio.sleep(0.01)
-
-
-class _Parser(XTermParser):
-    """Leaves out sequences that no terminal sends; what follows them counts."""
-
-    def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
-        while True:
-            try:
-                yield from super().parse(token_callback)
-            except Exception:  # numbers that are none, characters beyond Unicode: begin anew behind them
-                continue
-            return

@@ -5,25 +5,23 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from stalltop.model.errors import Told, described
+from stalltop.model.window import Window
 from stalltop.tui.terminal.streams import drop_output
 from stalltop.widgets.strips import printable
 
-if TYPE_CHECKING:
-    from stalltop.tui.app import StalltopApp
 
-
-def print_last(app: StalltopApp) -> None:
+def print_last(window: Window | None, *, colour: bool, unicode: bool) -> None:
     """Leave the last table on the terminal, below what was there before."""
-    window = app.main.shown
-    if window is None or not app.options.print_last:
+    if window is None:
         return
     from stalltop.formats.text.window import table
 
-    colour = sys.stdout.isatty() and not app.no_color
-    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=app.unicode)
+    colour = colour and sys.stdout.isatty()
+    text = table(window, width=shutil.get_terminal_size().columns, colour=colour, unicode=unicode)
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
@@ -31,9 +29,9 @@ def print_last(app: StalltopApp) -> None:
         drop_output()  # the terminal went away
 
 
-def print_saved(app: StalltopApp) -> None:
+def print_saved(paths: Iterable[Path]) -> None:
     """Say on stderr what was saved: the screen that said so is gone."""
-    for path in app.saving.paths:
+    for path in paths:
         with contextlib.suppress(OSError):
             print(f"stalltop: saved {printable(str(path))}", file=sys.stderr)  # noqa: T201
 

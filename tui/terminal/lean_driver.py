@@ -1,18 +1,15 @@
-"""Textual's driver for terminals, with less to send."""
+"""The driver of the screen: Textual's, with less to send and keys read by ``keyboard``."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-
-from textual.drivers.linux_driver import LinuxDriver
 
 from stalltop.tui.terminal.keyboard import Keyboard, lost
 from stalltop.tui.terminal.lean import Lean
+from stalltop.tui.terminal.textual_internals import StoppingDriver
 
 
-class LeanDriver(LinuxDriver):
+class LeanDriver(StoppingDriver):
     """Shows what Textual's own driver would, in a fraction of the bytes."""
 
     _lean: Lean | None = None
@@ -24,30 +21,15 @@ class LeanDriver(LinuxDriver):
         if self._lean is not None:
             self._lean.forget()
 
-    def _sigtstp_application(self, *_: object) -> None:
-        """Leave the terminal as it was, then stop with all that stands between the shell and this program.
-
-        A shell waits for the process that it started, which may be ``timeout``, ``flock`` or a script: while
-        that one runs the terminal stays with the job. The others stop after the terminal is restored, as the
-        shell takes it over at once.
-        """
-        if self._auto_restart:
-            self.suspend_application_mode()
-            self._must_signal_resume = True
-        before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        os.kill(0, signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, before)
-        os.kill(os.getpid(), signal.SIGSTOP)
-
     def run_input_thread(self) -> None:
         """Pass on what is typed until the app ends; tell the app where that is not possible."""
-        keyboard = Keyboard(self._app, self._loop, self.exit_event)
+        keyboard = Keyboard(*self.app_and_loop, self.exit_event)
         try:
             for data in keyboard.read(self.fileno):
                 for message in keyboard.feed(data):
                     self.process_message(message)
         except Exception as error:  # nobody else would end the screen
-            self._app.post_message(lost(error))
+            self.app_and_loop[0].post_message(lost(error))
 
     def write(self, data: str) -> None:
         """Write ``data`` to the terminal."""

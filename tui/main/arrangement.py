@@ -1,0 +1,71 @@
+"""Which panels the main screen shows, and how much room each of them has."""
+
+from __future__ import annotations
+
+from textual.screen import Screen
+
+from stalltop.tui.filter_entry import ENDS_FROM
+from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout
+from stalltop.tui.settings.settings import PANELS
+from stalltop.tui.tables.row_tables import RowTables
+from stalltop.widgets.alerts import AlertList, AlertRow
+from stalltop.widgets.footer import KeyLine
+
+_WIDGETS = {"host": "#system", "devices": "#devices", "warnings": "#alerts", "table": "#tables"}
+"""The widgets of panels, by the names of ``settings.PANELS``."""
+
+
+class Arrangement:
+    """The panels of ``screen``: those that are wanted, and those that there is room for."""
+
+    def __init__(self, screen: Screen[None]) -> None:
+        self._screen = screen
+        self.panels: frozenset[str] = frozenset(PANELS)
+        """Those that are wanted, by the names of ``settings.PANELS``."""
+        self.share = 50
+        """Percent of the room that the first of two tables may take."""
+        self.enlarged: Enlarged = ""
+        self.layout = Layout()
+        """What there is room for."""
+
+    def fit(self) -> None:
+        """Show what the terminal of now has room for."""
+        screen = self._screen
+        width, height = screen.app.size
+        self.layout = layout(width, height, self.panels, self.enlarged)
+        small = self.layout.small
+        for name, selector in _WIDGETS.items():
+            screen.query_one(selector).display = name in self.layout.shown
+        screen.query_one("#ends").display = width >= ENDS_FROM
+        screen.query_one("#header").display = not small
+        self.show_keys()
+        warning = screen.query_one("#small", AlertList)
+        warning.display = small
+        text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
+        warning.show([AlertRow("small", " ", "warn", text)])
+        tables, panel = screen.query_one(RowTables), screen.query_one(AlertPanel)
+        tables.lay_out(self.layout, share=self.share)
+        panel.fit(self.layout.warnings)
+        if not tables.display and not small and not screen.query_one("#filter").display:
+            screen.set_focus(panel)
+        self.keep_focus()
+
+    def keep_focus(self) -> None:
+        """Give the keys to a table where nothing has them: a widget that is hidden loses them."""
+        tables = self._screen.query_one(RowTables)
+        if self._screen.focused is None and not self.layout.small and tables.display:
+            tables.focus_main()
+
+    def show_keys(self) -> None:
+        """Show the line of keys where it is wanted, or has something to say."""
+        keys = self._screen.query_one("#keys", KeyLine)
+        wanted = "keys" in self.layout.shown and not self._screen.query_one("#filter").display
+        keys.display = wanted or (bool(keys.said) and not self.layout.small)
+
+    def show_filter(self, shown: bool) -> None:
+        """Show the line for the filter in place of the line of keys, or the line of keys again."""
+        self._screen.query_one("#entry").display = shown
+        self._screen.query_one("#filter").display = shown
+        self.show_keys()
+        self._screen.query_one(RowTables).keys_elsewhere = shown

@@ -1,0 +1,156 @@
+"""Draws what the main screen knows of the moment that is shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+from stalltop.model.devices.device import Devices
+from stalltop.model.window import Window
+from stalltop.tui.keys import footer
+from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.main.arrangement import Arrangement
+from stalltop.tui.main.layout import time_shown
+from stalltop.tui.main.status import header_state, recording_text, silent_seconds, starting_text
+from stalltop.tui.past.moments import Moments
+from stalltop.tui.past.recall import timespan
+from stalltop.tui.screen_app import AppScreen
+from stalltop.tui.tables.row_tables import RowTables
+from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.devices import PAST_CELLS, DeviceRows
+from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.header import Header, HeaderState
+from stalltop.widgets.timeline import Timeline
+
+
+class Drawing:
+    """Fills the widgets of ``screen`` from ``moments``."""
+
+    def __init__(self, screen: AppScreen, moments: Moments, arrangement: Arrangement, *, file: bool) -> None:
+        """``file``: what is shown comes from a recording."""
+        self._screen = screen
+        self._moments = moments
+        self._arrangement = arrangement
+        self._file = file
+        self._alerts_of: Window | None = None
+        """What the list of what is wrong was made of last."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all widgets are there: not while the screen is made, nor while it is taken apart, when
+        another window may still come."""
+        screen = self._screen
+        return screen.is_mounted and screen.display and bool(screen.query("#keys"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the program has to say beyond the window, one line each."""
+        newest = self._moments.newest
+        return self._screen.stalltop.options.notes + (() if newest is None else newest.kept.notes)
+
+    @property
+    def _panel(self) -> AlertPanel:
+        return self._screen.query_one("#alerts", AlertPanel)
+
+    @property
+    def _tables(self) -> RowTables:
+        return self._screen.query_one("#tables", RowTables)
+
+    def everything(self) -> None:
+        """Draw the moment that is shown everywhere, unless a page lies on the screen."""
+        app = self._screen.stalltop
+        if not self.whole or app.screen is not self._screen:
+            return
+        self.alerts()
+        self.time()
+        self.keys()
+        moments, window = self._moments, self._moments.window
+        if window is None:
+            return
+        app.slow_line.drawn()
+        self._screen.query_one("#system", SystemBars).show(window.system)
+        lines = self._arrangement.layout.devices
+        self._screen.query_one("#devices", DeviceRows).show(
+            window.devices, lines, self._devices_before(window)
+        )
+        past = () if app.options.still else moments.past
+        normals = moments.newest.newest.normals if moments.newest is not None else {}
+        self._tables.show(window, self._panel.found.open, moments.against, past, normals)
+
+    def _devices_before(self, window: Window) -> list[Devices]:
+        """The devices in what is kept up to the end of ``window``, oldest first, where that is drawn."""
+        if not (self._arrangement.layout.history and self._screen.stalltop.pictures):
+            return []
+        past = reversed(self._moments.past)
+        before = (part.window for part in past if part.window.end <= window.end + 1e-3)
+        return [one.devices for one in islice(before, PAST_CELLS)][::-1]
+
+    def keys(self) -> None:
+        """Draw the keys that are of use now."""
+        moments, tables = self._moments, self._tables
+        shown = footer(
+            warnings=self._panel.has_focus,
+            frozen=moments.frozen,
+            still=self._screen.stalltop.options.still,
+            file=self._file,
+            out="Back" if moments.comparing else tables.way_out,
+            enlarged=bool(self._arrangement.enlarged),
+        )
+        self._screen.query_one("#keys", KeyLine).show(shown)
+
+    def alerts(self) -> None:
+        """Draw the list of what is wrong; before there is data, what is done until then."""
+        window = self._alerts_of = self._moments.window
+        app = self._screen.stalltop
+        progress = app.options.progress
+        step = progress.step if progress is not None and window is None else None
+        self._panel.update_from(window, self.notes, starting_text(step, unicode=app.unicode))
+        self._panel.fit(self._arrangement.layout.warnings)
+
+    def header_now(self) -> HeaderState:
+        """What the first line says now, here and on the pages that lie on this screen."""
+        moments, window = self._moments, self._moments.window
+        if self._alerts_of is not window:
+            self.alerts()  # nothing else does while a page lies on this screen
+        app = self._screen.stalltop
+        options, newest = app.options, moments.newest
+        silent = silent_seconds(newest, app.began, options.interval)
+        if window is None and options.progress is not None and options.progress.step is not None:
+            silent = 0.0  # the first line of what is wrong says what it waits for
+        state = header_state(
+            window,
+            moments.length,
+            frozen_at=moments.at,
+            age=moments.age,
+            pending=moments.wanted is not None,
+            began=newest.began if newest is not None else None,
+            silent=0.0 if options.still or self._file else silent,
+            still=options.still,
+            file=self._file,
+            grows=newest is not None and newest.grows,
+            playing=moments.playing,
+            demo=options.demo,
+            chains=self._panel.found.open,
+            unicode=app.unicode,
+        )
+        if options.recorded is None:
+            return state
+        return replace(state, recording=recording_text(options.recorded.state, unicode=app.unicode))
+
+    def header(self) -> None:
+        """Draw the first line."""
+        self._screen.query_one("#header", Header).show(self.header_now())
+
+    def time(self) -> None:
+        """Draw where the moment shown is in time; that changes also while the picture does not."""
+        if not self.whole:
+            return
+        self.header()
+        line = self._screen.query_one("#timeline", Timeline)
+        moments, newest = self._moments, self._moments.newest
+        wanted = moments.frozen or moments.comparing or self._file
+        shown = time_shown(self._arrangement.layout, wanted=wanted)
+        line.display = shown and not self._screen.stalltop.options.still and newest is not None
+        if line.display and newest is not None:
+            mark = moments.mark.at if moments.mark is not None else None
+            line.show(timespan(newest.kept.stretch, moments.at, mark, moments.span, all_of_it=self._file))

@@ -1,0 +1,85 @@
+"""The past as it passes: the keys that play it and pause."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.timer import Timer
+
+from stalltop.tui.keys import key
+from stalltop.tui.main.time_keys import TimeKeys
+from stalltop.tui.main.view import MainView
+from stalltop.tui.past.when import when
+
+SPEEDS: Final = (1.0, 10.0, 60.0, 600.0)
+"""Recorded seconds that pass in one, in the order in which the key goes through them."""
+FRAME_SECONDS: Final = 0.5
+"""How often there is another picture, at most, while the past plays."""
+
+
+class Playing:
+    """Plays the past on ``main``."""
+
+    def __init__(self, main: MainView, time: TimeKeys) -> None:
+        self._main = main
+        self._say = main.speech.say
+        self._moments = main.moments
+        self._time = time
+        self._timer: Timer | None = None
+        self._clock = 0.0
+        """The moment that is played, Unix time: pictures change where a window ends."""
+        self._shown_at: float | None = None
+        """The moment that playing has shown last."""
+
+    def play(self) -> None:
+        """Let the past pass from the moment shown on; again: faster; after the fastest, as fast as it was."""
+        if not self._time.has_past():
+            return
+        if self._timer is None:
+            at = self._moments.at
+            if at is None:
+                self._say(f"{self._moments.words.here}: go back in time, then play", "label")
+                return
+            self._clock, self._shown_at = at, at
+            self._timer = self._main.set_interval(FRAME_SECONDS, self._play_on)
+            self._moments.playing = SPEEDS[0]
+        else:
+            at_speed = SPEEDS.index(self._moments.playing) if self._moments.playing in SPEEDS else 0
+            self._moments.playing = SPEEDS[(at_speed + 1) % len(SPEEDS)]
+        faster, pauses = key("play"), key("freeze")
+        self._say(f"playing, {self._moments.playing:g}x; {faster} faster, {pauses} pauses", "label")
+        self._main.show_moment()
+
+    def freeze(self) -> None:
+        """Hold the picture, or let it go; while the past plays: pause."""
+        if not self._moments.playing:
+            self._time.freeze()
+            return
+        self._pause()
+        self._main.show_moment()
+        self._main.speech.say_above("paused")
+
+    def _pause(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer, self._moments.playing = None, 0.0
+
+    def _play_on(self) -> None:
+        moments = self._moments
+        if moments.at is None:  # a key went back to now
+            self._pause()
+            self._main.show_moment()
+            return
+        if moments.wanted is not None or self._main.stalltop.line_is_behind:
+            return  # no faster than it can be shown
+        if moments.at != self._shown_at:
+            self._clock = moments.at  # a key went elsewhere: on from there
+        clock = moments.play(self._clock + self._moments.playing * FRAME_SECONDS)
+        self._shown_at = moments.at
+        if clock is None:
+            self._pause()
+            self._say(moments.words.now, "label")
+        elif clock > self._clock + self._moments.playing * FRAME_SECONDS:
+            self._say(f"nothing is kept before {when(clock, clock)}", "dim")
+        self._clock = clock or 0.0
+        self._main.show_moment()

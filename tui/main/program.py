@@ -1,0 +1,50 @@
+"""Keys of the main screen for the program itself: colours, slow lines, the end."""
+
+from __future__ import annotations
+
+from stalltop.tui.keys import key
+from stalltop.tui.main.slow_line import LOW_SECONDS
+from stalltop.tui.main.view import MainView
+
+
+class ProgramKeys:
+    """Changes how ``main`` is drawn, and leaves."""
+
+    def __init__(self, main: MainView) -> None:
+        self._main = main
+        self._say = main.speech.say
+
+    def theme(self) -> None:
+        """The next colours."""
+        if not self._without_colours():
+            self._say(f"colours: {self._main.stalltop.colours.next()}", "label")
+
+    def choose_theme(self, name: str) -> None:
+        """The colours of this name."""
+        if not self._without_colours():
+            self._main.stalltop.colours.choose(name)
+            self._say(f"colours: {name}", "label")
+
+    def _without_colours(self) -> bool:
+        if self._main.app.no_color:
+            self._say("NO_COLOR is set: there are no other colours to change to", "warn")
+        return self._main.app.no_color
+
+    def draw_less(self) -> None:
+        """Draw less, or all of it again."""
+        app = self._main.stalltop
+        low = app.slow_line.low = not app.slow_line.low
+        app.colours.few(low)
+        self._main.drawing.everything()
+        if low:
+            usual = key("less")
+            self._say(
+                f"low bandwidth: a picture every {LOW_SECONDS:.0f}s, no bars, 16 colours; {usual}: all",
+                "label",
+            )
+        else:
+            self._say("everything is drawn again", "label")
+
+    def leave(self) -> None:
+        """Leave."""
+        self._main.stalltop.exit()

@@ -1,0 +1,57 @@
+"""What the main screen says about a key that was pressed, over the line of keys."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from textual.screen import Screen
+from textual.timer import Timer
+
+from stalltop.tui.main.arrangement import Arrangement
+from stalltop.widgets.footer import KeyLine
+
+SAID_SECONDS = 2.0
+"""How long a message stays."""
+
+
+@runtime_checkable
+class Says(Protocol):
+    """A page that has a line for messages of its own."""
+
+    def say(self, text: str) -> None:
+        """Show ``text`` there."""
+
+
+class Speech:
+    """Messages of ``screen``, each shown for some seconds."""
+
+    def __init__(self, screen: Screen[None], arrangement: Arrangement) -> None:
+        self._screen = screen
+        self._arrangement = arrangement
+        self._timer: Timer | None = None
+        self.count = 0
+        """Messages so far: tells whether there was one since."""
+
+    def say(self, text: str, role: str = "good", seconds: float | None = None) -> None:
+        """Show ``text`` here, and on the page that lies on this screen."""
+        self.say_above(text)
+        self.count += 1
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._screen.set_timer(SAID_SECONDS if seconds is None else seconds, self.hush)
+        self._show(text, role)
+
+    def say_above(self, text: str) -> None:
+        """Show ``text`` only on a page that lies on this screen."""
+        shown: object = self._screen.app.screen
+        if shown is not self._screen and isinstance(shown, Says):
+            shown.say(text)
+
+    def hush(self) -> None:
+        """Show the keys again."""
+        self._show("", "good")
+
+    def _show(self, text: str, role: str) -> None:
+        if self._screen.is_mounted and self._screen.query("#keys"):
+            self._screen.query_one("#keys", KeyLine).say(text, role)
+            self._arrangement.show_keys()

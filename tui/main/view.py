@@ -1,0 +1,224 @@
+"""The main screen without its keys: what it consists of, and what becomes of new data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Label
+
+from stalltop.model.merge.packing import Packed
+from stalltop.model.window import Window
+from stalltop.tui.collector import Snapshot
+from stalltop.tui.filter_entry import ENDS, FilterEntry
+from stalltop.tui.main.alert_panel import AlertPanel
+from stalltop.tui.main.arrangement import Arrangement
+from stalltop.tui.main.drawing import Drawing
+from stalltop.tui.main.slow_line import offer
+from stalltop.tui.main.speech import Speech
+from stalltop.tui.main.tour import Tour
+from stalltop.tui.past.moments import LIVE, OF_FILE, Moments, Picture
+from stalltop.tui.screen_app import AppScreen
+from stalltop.tui.settings.settings import PANELS
+from stalltop.tui.tables.row_tables import RowTables
+from stalltop.tui.tables.tables import Tables
+from stalltop.widgets.alerts import AlertList
+from stalltop.widgets.bars import SystemBars
+from stalltop.widgets.devices import DeviceRows
+from stalltop.widgets.footer import KeyLine
+from stalltop.widgets.header import Header
+from stalltop.widgets.timeline import Timeline
+
+OFFER_SECONDS = 8.0
+"""How long the screen offers to draw less; a slow line shows it late."""
+NEWS_SECONDS = 6.0
+"""The same, of what happened to a recording."""
+STARTING_SECONDS = 0.25
+"""How often the screen says what is done, until there is data."""
+
+
+class MainView(AppScreen):
+    """Header, host, devices, what is wrong, one to three tables, keys."""
+
+    AUTO_FOCUS = "#main"
+    # What a mouse selects in full-screen programs is the terminal's business (with Shift held).
+    ALLOW_SELECT = False
+
+    def __init__(self, length: float | None, *, file: bool = False) -> None:
+        """``length``: seconds of a window, None: since the start; ``file``: a recording is shown."""
+        super().__init__()
+        self.moments = Moments(length, OF_FILE if file else LIVE)
+        """Which moment is looked at."""
+        self.file = file
+        self.arrangement = Arrangement(self)
+        self.speech = Speech(self, self.arrangement)
+        self.tour = Tour(self.speech, file=file)
+        self.drawing = Drawing(self, self.moments, self.arrangement, file=file)
+        self._late = False
+        """There is newer data than is shown: the line was too slow for it."""
+
+    @property
+    def tables(self) -> RowTables:
+        """The tables."""
+        return self.query_one("#tables", RowTables)
+
+    @property
+    def panel(self) -> AlertPanel:
+        """The list of what is wrong."""
+        return self.query_one("#alerts", AlertPanel)
+
+    def compose(self) -> ComposeResult:
+        """Widgets from top to bottom."""
+        unicode = self.stalltop.unicode
+        yield Header("header", unicode=unicode)
+        yield SystemBars("system", unicode=unicode)
+        yield DeviceRows("devices", unicode=unicode)
+        yield AlertPanel("alerts", unicode=unicode)
+        yield RowTables("tables", unicode=unicode)
+        # At the bottom: what lies above does not move when it comes and goes.
+        yield Timeline("timeline", unicode=unicode)
+        with Horizontal(id="entry"):
+            yield Label("/", id="prompt")
+            yield FilterEntry("filter")
+            yield Label(ENDS, id="ends")
+        yield KeyLine("keys", unicode=unicode)
+        yield AlertList("small", unicode=unicode)
+
+    def on_mount(self) -> None:
+        """Start the clock that notices silence; hide what is not asked for."""
+        self.query_one("#small").can_focus = False
+        self.arrangement.show_filter(False)
+        self.set_interval(1.0, self._every_second)
+        self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
+        options = self.stalltop.options
+        self.arrangement.panels, self.arrangement.share = frozenset(options.panels), options.share
+        self.tables.chosen_columns = options.columns
+        self.tables.put_order(options.sort, options.descending)
+        self.arrangement.fit()
+        self.drawing.everything()
+        self.call_after_refresh(self._begin_tour)  # the first data may be there already
+
+    # ---- data
+
+    @property
+    def shown(self) -> Window | None:
+        """The window on the screen: the frozen one or the newest."""
+        return self.moments.window
+
+    @property
+    def past(self) -> Sequence[Packed]:
+        """The windows that are at hand, oldest first; frozen, also those after the one that is shown."""
+        return self.moments.past
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Show new data, unless the picture is frozen."""
+        first = self.moments.newest is None
+        self.moments.newest = snapshot
+        if first:
+            self._begin()
+        behind, slow = self.stalltop.line_is_behind, self.stalltop.slow_line
+        if behind and slow.left_out():
+            self.speech.say(offer(), "warn", OFFER_SECONDS)
+        self._late = behind or not slow.due
+        if self._late:
+            return
+        if self.moments.frozen:
+            self.drawing.time()
+        else:
+            self.drawing.everything()
+        self._begin_tour()
+
+    def _begin(self) -> None:
+        """The first data: go to the moment that was asked for, with the length that is wanted."""
+        at = self.stalltop.options.at
+        if at is not None:
+            self.moments.go_to(at)
+        if self.moments.wanted is not None:
+            self.show_moment()
+
+    def _begin_tour(self) -> None:
+        options, newest = self.stalltop.options, self.moments.newest
+        if newest is not None and self.drawing.whole:
+            newcomer = options.tour and options.keep is not None
+            self.tour.begin(newest.kept.stretch, self.app.size.width, newcomer=newcomer)
+
+    def made(self, turn: int, picture: Picture) -> None:
+        """A picture that was asked for is there: show it if it is still of use."""
+        if self.moments.made(turn, picture):
+            self.drawing.everything()
+
+    def show_moment(self) -> None:
+        """Show the moment that was chosen; where its picture is still to be made, it follows."""
+        asked = self.moments.ask()
+        if asked is not None:
+            self.stalltop.make(asked)
+        self.drawing.everything()
+
+    def choices(self) -> dict[str, object]:
+        """The settings that keys can change, as they are now."""
+        if not self.is_mounted or not self.query("#tables"):
+            return {}  # the screen is not whole yet, or no longer
+        sort, descending = self.tables.order
+        return {
+            "window": self.moments.length,
+            "theme": self.stalltop.colours.choice,
+            "panels": tuple(name for name in PANELS if name in self.arrangement.panels),
+            "share": self.arrangement.share,
+            "sort": sort,
+            "descending": descending,
+            "columns": self.tables.chosen_columns,
+            "tour": self.stalltop.options.tour and (self.file or not self.tour.shown),
+        }
+
+    # ---- events
+
+    @on(Tables.Looked)
+    def _tables_looked(self) -> None:
+        if self.drawing.whole:
+            self.drawing.keys()
+
+    @on(Tables.Said)
+    def _tables_said(self, message: Tables.Said) -> None:
+        self.speech.say(message.text, "dim")
+
+    def _while_starting(self) -> None:
+        if self.shown is not None:
+            self._starting.stop()
+        elif self.drawing.whole:
+            self.drawing.alerts()
+
+    def _every_second(self) -> None:
+        if not self.drawing.whole:
+            return
+        recorded = self.stalltop.options.recorded
+        news = recorded.news() if recorded is not None else []
+        if news:
+            self.speech.say("; ".join(news), "label", NEWS_SECONDS)
+        if self.stalltop.line_is_behind:
+            return
+        if self._late and self.stalltop.slow_line.due:
+            self._late = False
+            self.drawing.everything()
+        else:
+            self.drawing.header()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show what the new size has room for."""
+        self.panel.forget_height()
+        self.arrangement.fit()
+        self.call_after_refresh(self.drawing.everything)
+
+    def on_screen_resume(self) -> None:
+        """Another screen lay on this one: catch up."""
+        self.drawing.everything()
+
+    def on_descendant_blur(self) -> None:
+        """What had the keys may have been hidden."""
+        self.arrangement.keep_focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The list of warnings is longer while it has the keys."""
+        self.panel.fit(self.arrangement.layout.warnings)
+        self.drawing.keys()
