@@ -69,7 +69,8 @@ async def test_the_device_of_a_row_is_told_in_a_column() -> None:
     async with running(two_devices(), size=(200, 50)) as screen:
         await screen.named(["train", "serve", "cgroup:9"])
         tables = screen.app.main.tables
-        tables.choose_columns("container", ("calls", "device"))
+        tables.looks.choose_columns("container", ("calls", "device"))
+        tables.redraw()
         cells = [row.cells[-1].text for row in tables.main.data.rows]
         assert cells == ["0-1", "1", "–"]
 

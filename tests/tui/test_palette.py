@@ -126,7 +126,8 @@ async def test_the_layout_is_reset_from_the_palette_where_it_has_no_key() -> Non
     async with running(numbered(0), size=(120, 42), options=options) as screen:
         await screen.named(["serve", "train"])
         tables = screen.app.main.tables
-        tables.choose_columns("container", ("n",))
+        tables.looks.choose_columns("container", ("n",))
+        tables.redraw()
         await screen.press("ctrl+p")
         await screen.until(lambda: isinstance(screen.app.screen, Palette))
         await screen.press(*"reset")

@@ -121,16 +121,16 @@ async def test_a_picked_row_is_let_go_at_the_top_and_kept_on_the_way_there() -> 
         await screen.until(lambda: "containers › " in screen.text())
         await screen.press("v")
         await screen.sees("is picked: v on another one of the operations")
-        first = screen.app.main.tables._picked
+        first = screen.app.main.tables.picking.picked
         await screen.press("escape")
         await screen.until(lambda: "containers › " not in screen.text())
-        assert screen.app.main.tables._picked is first
+        assert screen.app.main.tables.picking.picked is first
         screen.app.main.speech.hush()
         await screen.sees("Esc Unpick")
         await screen.press("v")
         await screen.sees("is picked, not ")
         await screen.press("escape")
-        await screen.until(lambda: screen.app.main.tables._picked is None)
+        await screen.until(lambda: screen.app.main.tables.picking.picked is None)
         assert screen.app.main.tables.way_out == ""
 
 
@@ -183,7 +183,7 @@ async def test_columns_are_chosen_and_sorted_by() -> None:
         await screen.press("c", "C", "u", "escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
         await screen.until(lambda: main(screen).data.columns[1].id == "calls")
-        assert screen.app.main.tables.columns == {}
+        assert screen.app.main.tables.looks.columns == {}
 
 
 async def test_columns_begin_as_they_were_left_and_are_handed_on() -> None:
@@ -199,10 +199,11 @@ async def test_columns_begin_as_they_were_left_and_are_handed_on() -> None:
 async def test_the_last_column_cannot_be_hidden() -> None:
     async with running(numbered(0), size=(80, 24)) as screen:
         await start(screen)
-        screen.app.main.tables.choose_columns("container", ("p99",))
+        screen.app.main.tables.looks.choose_columns("container", ("p99",))
+        screen.app.main.tables.redraw()
         await screen.press("C", "space", "escape")
         await screen.until(lambda: screen.app.screen is screen.app.main)
-        assert screen.app.main.tables.columns["container"] == ("p99",)
+        assert screen.app.main.tables.looks.columns["container"] == ("p99",)
 
 
 async def test_pivots_by_namespace_and_host_within_a_row() -> None:
@@ -264,4 +265,4 @@ async def test_the_list_of_columns_says_in_full_what_each_shows_and_that_a_hidde
         await screen.sees("Space shows it, as the last one)")
         await screen.press("space")
         await screen.until(lambda: "(hidden" not in screen.text())
-        await screen.until(lambda: screen.app.main.tables.columns["container"][-1] == "device")
+        await screen.until(lambda: screen.app.main.tables.looks.columns["container"][-1] == "device")

@@ -8,7 +8,7 @@ from stalltop.tui.filter_entry import ENDS_FROM
 from stalltop.tui.main.alert_panel import AlertPanel
 from stalltop.tui.main.layout import LEAST_HEIGHT, LEAST_WIDTH, Enlarged, Layout, layout
 from stalltop.tui.settings.settings import PANELS
-from stalltop.tui.tables.row_tables import RowTables
+from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList, AlertRow
 from stalltop.widgets.footer import KeyLine
 
@@ -44,7 +44,7 @@ class Arrangement:
         warning.display = small
         text = f"{width}x{height} is too small: {LEAST_WIDTH}x{LEAST_HEIGHT} is the least"
         warning.show([AlertRow("small", " ", "warn", text)])
-        tables, panel = screen.query_one(RowTables), screen.query_one(AlertPanel)
+        tables, panel = screen.query_one(Tables), screen.query_one(AlertPanel)
         tables.lay_out(self.layout, share=self.share)
         panel.fit(self.layout.warnings)
         if not tables.display and not small and not screen.query_one("#filter").display:
@@ -53,7 +53,7 @@ class Arrangement:
 
     def keep_focus(self) -> None:
         """Give the keys to a table where nothing has them: a widget that is hidden loses them."""
-        tables = self._screen.query_one(RowTables)
+        tables = self._screen.query_one(Tables)
         if self._screen.focused is None and not self.layout.small and tables.display:
             tables.focus_main()
 
@@ -68,4 +68,4 @@ class Arrangement:
         self._screen.query_one("#entry").display = shown
         self._screen.query_one("#filter").display = shown
         self.show_keys()
-        self._screen.query_one(RowTables).keys_elsewhere = shown
+        self._screen.query_one(Tables).keys_elsewhere = shown

@@ -15,7 +15,7 @@ from stalltop.tui.main.status import header_state, recording_text, silent_second
 from stalltop.tui.past.moments import Moments
 from stalltop.tui.past.recall import timespan
 from stalltop.tui.screen_app import AppScreen
-from stalltop.tui.tables.row_tables import RowTables
+from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.bars import SystemBars
 from stalltop.widgets.devices import PAST_CELLS, DeviceRows
 from stalltop.widgets.footer import KeyLine
@@ -53,8 +53,8 @@ class Drawing:
         return self._screen.query_one("#alerts", AlertPanel)
 
     @property
-    def _tables(self) -> RowTables:
-        return self._screen.query_one("#tables", RowTables)
+    def _tables(self) -> Tables:
+        return self._screen.query_one("#tables", Tables)
 
     def everything(self) -> None:
         """Draw the moment that is shown everywhere, unless a page lies on the screen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from stalltop.model.chain import Chain
+from stalltop.tui.chain.chains import chains_of
 from stalltop.tui.main.files import READ_SECONDS, FileKeys
 from stalltop.tui.main.panels import PanelKeys
 from stalltop.tui.main.view import MainView
@@ -105,4 +106,9 @@ class ProblemKeys:
 
     def _row_chains(self) -> list[Chain]:
         """The chains of the row under the cursor: the one that led to it, then the worst one first."""
-        return sorted(self._main.tables.chains_here(), key=lambda chain: chain.id != self._came_from)
+        window = self._main.shown
+        if window is None:
+            return []
+        widget, view = self._main.tables.here
+        found = chains_of(widget.cursor_key, self._main.panel.found.open, window, view)
+        return sorted(found, key=lambda chain: chain.id != self._came_from)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from stalltop.model.devices.labels import gpus_of
+from stalltop.model.devices.placing import placement
 from stalltop.model.rows.pivot import Dimension
+from stalltop.model.window import Window
 from stalltop.tui.main.panels import PanelKeys
 from stalltop.tui.main.time_keys import TimeKeys
 from stalltop.tui.main.view import MainView
+from stalltop.tui.tables.columns.choice import defaults, sorts
+from stalltop.tui.tables.groups import below
+from stalltop.tui.tables.table import available
 
 
 class RowKeys:
@@ -31,27 +39,47 @@ class RowKeys:
 
     def sort(self, step: int) -> None:
         """Sort by the next (1) or previous (-1) column."""
-        self._main.tables.sort(step)
+        among = sorts(self._main.tables.here[0].data.columns)
+        self._main.tables.change(lambda view: view.next_sort(step, among))
 
     def reverse(self) -> None:
         """Reverse the order of the rows."""
-        self._main.tables.reverse()
+        self._main.tables.change(lambda view: replace(view, descending=not view.descending))
 
     def other(self) -> None:
         """The keys go to the other table."""
         self._main.tables.other()
 
     def unfold(self) -> None:
-        """What is below the row under the cursor, in place; again: folded."""
-        self._main.tables.unfold()
+        """Show what is below the row under the cursor in place, or hide it again."""
+        widget, view = self._main.tables.here
+        key = widget.cursor_key
+        if not isinstance(key, tuple):
+            return
+        changed = view.toggled(key)
+        if changed is view:
+            self._say("there is nothing below this row", "dim")
+            return
+        self._main.tables.change(lambda _: changed, widget)
 
     def unfold_all(self) -> None:
-        """What is below all rows, in place; again: folded."""
-        self._main.tables.unfold_all()
+        """Unfold all rows by one level, or fold all if any is unfolded."""
+        widget, view = self._main.tables.here
+        changed = view.all_toggled()
+        if changed is view:
+            self._say("there is nothing below these rows", "dim")
+            return
+        key = widget.cursor_key
+        if isinstance(key, tuple) and not changed.is_tree:
+            # The row that the cursor was on is gone: it stays on the one that holds it.
+            widget.put_cursor(key[: len(view.levels()[0].by)])
+        self._main.tables.change(lambda _: changed, widget)
 
     def only(self) -> None:
         """Leave out idle rows; again: all but those that something is wrong with; again: none."""
-        self._say(f"rows: {self._main.tables.next_only()}", "label")
+        left = self._main.tables.looks.next_only()
+        self._main.tables.redraw()
+        self._say(f"rows: {left}", "label")
 
     def versus(self) -> None:
         """Pick the row under the cursor; on a second row: both side by side."""
@@ -61,10 +89,17 @@ class RowKeys:
 
     def columns(self) -> None:
         """Choose the columns of the table that has the keys."""
-        tables, by = self._main.tables, self._main.tables.by_here
-        self._main.stalltop.opens.columns(
-            by, tables.columns.get(by, ()), tables.usual_columns(), lambda ids: tables.choose_columns(by, ids)
-        )
+        tables = self._main.tables
+        widget, view = tables.here
+        window, past = self._main.shown, tables.past
+        there = set() if window is None else available(window, past=past)
+
+        def choose(ids: tuple[str, ...]) -> None:
+            tables.looks.choose_columns(view.by, ids)
+            tables.redraw()
+
+        usual = defaults(view.by, tables.cells_of(widget), there)
+        self._main.stalltop.opens.columns(view.by, tables.looks.columns.get(view.by, ()), usual, choose)
 
     def details(self) -> None:
         """The page of the row under the cursor."""
@@ -81,10 +116,18 @@ class RowKeys:
             self._say("no device was looked for yet", "dim")
             return
         numbers = [device.index for device in window.devices.devices]
-        on = self._main.tables.devices_here()
+        on = self._gpus_here(window)
         if len(numbers) < 2:
             opens.device()
-        elif self._main.tables.by_here == "device" and len(on) == 1 and on[0] in numbers:
+        elif self._main.tables.here[1].by == "device" and len(on) == 1 and on[0] in numbers:
             opens.device(numbers.index(on[0]))
         else:
             opens.devices(on)
+
+    def _gpus_here(self, window: Window) -> tuple[int, ...]:
+        """Numbers of the GPUs that the row under the cursor is on, as far as known."""
+        path = self._main.tables.path_here()
+        if not path:
+            return ()
+        inside, devices = below(path, window), placement(window).devices
+        return gpus_of(on for key in window.rows.keys if inside(key) for on in devices(key))

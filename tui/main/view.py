@@ -22,7 +22,6 @@ from stalltop.tui.main.tour import Tour
 from stalltop.tui.past.moments import LIVE, OF_FILE, Moments, Picture
 from stalltop.tui.screen_app import AppScreen
 from stalltop.tui.settings.settings import PANELS
-from stalltop.tui.tables.row_tables import RowTables
 from stalltop.tui.tables.tables import Tables
 from stalltop.widgets.alerts import AlertList
 from stalltop.widgets.bars import SystemBars
@@ -60,9 +59,9 @@ class MainView(AppScreen):
         """There is newer data than is shown: the line was too slow for it."""
 
     @property
-    def tables(self) -> RowTables:
+    def tables(self) -> Tables:
         """The tables."""
-        return self.query_one("#tables", RowTables)
+        return self.query_one("#tables", Tables)
 
     @property
     def panel(self) -> AlertPanel:
@@ -76,7 +75,7 @@ class MainView(AppScreen):
         yield SystemBars("system", unicode=unicode)
         yield DeviceRows("devices", unicode=unicode)
         yield AlertPanel("alerts", unicode=unicode)
-        yield RowTables("tables", unicode=unicode)
+        yield Tables("tables", unicode=unicode)
         # At the bottom: what lies above does not move when it comes and goes.
         yield Timeline("timeline", unicode=unicode)
         with Horizontal(id="entry"):
@@ -94,7 +93,7 @@ class MainView(AppScreen):
         self._starting = self.set_interval(STARTING_SECONDS, self._while_starting)
         options = self.stalltop.options
         self.arrangement.panels, self.arrangement.share = frozenset(options.panels), options.share
-        self.tables.chosen_columns = options.columns
+        self.tables.looks.chosen_columns = options.columns
         self.tables.put_order(options.sort, options.descending)
         self.arrangement.fit()
         self.drawing.everything()
@@ -160,7 +159,7 @@ class MainView(AppScreen):
         """The settings that keys can change, as they are now."""
         if not self.is_mounted or not self.query("#tables"):
             return {}  # the screen is not whole yet, or no longer
-        sort, descending = self.tables.order
+        sort, descending = self.tables.looks.order
         return {
             "window": self.moments.length,
             "theme": self.stalltop.colours.choice,
@@ -168,7 +167,7 @@ class MainView(AppScreen):
             "share": self.arrangement.share,
             "sort": sort,
             "descending": descending,
-            "columns": self.tables.chosen_columns,
+            "columns": self.tables.looks.chosen_columns,
             "tour": self.stalltop.options.tour and (self.file or not self.tour.shown),
         }
 

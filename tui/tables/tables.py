@@ -13,17 +13,20 @@ from stalltop.model.chain import Chain
 from stalltop.model.merge.packing import Packed
 from stalltop.model.rows.pivot import Dimension
 from stalltop.model.window import RowKey, Window
-from stalltop.tui.chain.chains import chains_of, keys_of, marks
+from stalltop.tui.chain.chains import keys_of, marks
 from stalltop.tui.main.layout import Layout
 from stalltop.tui.main.status import changes_text
 from stalltop.tui.past.moments import Picture
-from stalltop.tui.tables.columns.choice import sort_of, sorts
+from stalltop.tui.tables.columns.choice import sort_of
+from stalltop.tui.tables.compare import Pair
 from stalltop.tui.tables.groups import Key, Step
+from stalltop.tui.tables.looks import Looks
 from stalltop.tui.tables.past import NO_PAST, Past
+from stalltop.tui.tables.picking import Picking
 from stalltop.tui.tables.room import GroupTable, TableRoom
 from stalltop.tui.tables.table import steps_to, table
 from stalltop.tui.tables.view import View
-from stalltop.tui.tables.way_back import Place, Places
+from stalltop.tui.tables.way_back import TablesBefore, WayBack
 from stalltop.widgets.table import Cell, Table, TableData
 
 _NO_NORMALS: Mapping[RowKey, tuple[int, int]] = {}
@@ -48,19 +51,14 @@ class Tables(TableRoom):
         super().__init__(widget_id, unicode=unicode)
         self.keys_elsewhere = False
         """Keys go to a line that is being typed, and stay there."""
-        self._view = View()
-        self._other_views = [View(), View()]
-        """How the second and the third table are sorted and unfolded; for the rest they go by the first."""
-        self._places = Places()
+        self.looks = Looks()
+        self.picking = Picking()
+        self._way_back = WayBack()
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
         self._past = Past()
         self._looks_back = False
-        self.columns: dict[Dimension, tuple[str, ...]] = {}
-        """Ids of the columns that were chosen, by what a table shows; the usual ones where there are none."""
         self._against: Picture | None = None
-        self._against_sort = ("lost", True)
-        """How tables of what changed are sorted."""
         self._behind: tuple[View, Hashable, int] | None = None
         """The first table, and its cursor, while another one is enlarged in its place; and which of them."""
 
@@ -85,6 +83,7 @@ class Tables(TableRoom):
         if window is not None and not window.normals:
             window = replace(window, normals=normals)
         self._window, self._chains, self._against = window, tuple(chains), against
+        self.looks.comparing = against is not None
         self._looks_back = bool(past)
         if window is not None:
             self._past.follow(past, window.end)
@@ -102,11 +101,11 @@ class Tables(TableRoom):
         at = next((at for at, widget in enumerate(self.others) if widget.has_focus), None)
         if not two and at is not None:
             if at < len(besides) and layout.enlarged == "tables":
-                self._behind = (self._view, self.main.chosen_key, at)
-                self._view = self._other(at, besides[at])
+                self._behind = (self.looks.first, self.main.chosen_key, at)
+                self.looks.first = self.looks.of_other(at, besides[at])
                 self.main.put_cursor(self.others[at].chosen_key)
             self.main.focus()
-        self._layout, self._share, self._gives = layout, share, self._view.by != "operation"
+        self._layout, self._share, self._gives = layout, share, self.looks.first.by != "operation"
         self.second.display = two
         self._stand_tables()
         if back is not None and self.others[back].display:
@@ -118,11 +117,11 @@ class Tables(TableRoom):
         if self._behind is None:
             return None
         (view, cursor, at), self._behind = self._behind, None
-        if self._view.path != view.path or self._view.by not in self._besides(view)[at : at + 1]:
+        if self.looks.first.path != view.path or self.looks.first.by not in self._besides(view)[at : at + 1]:
             return None
-        self._other_views[at] = self._view
+        self.looks.others[at] = self.looks.first
         self.others[at].put_cursor(self.main.chosen_key)
-        self._view = replace(view, filter=self._view.filter, only=self._view.only)
+        self.looks.first = replace(view, filter=self.looks.first.filter, only=self.looks.first.only)
         self.main.put_cursor(cursor)
         return at
 
@@ -130,7 +129,7 @@ class Tables(TableRoom):
         """What other tables show next to the first one."""
         devices = self._window.devices.devices if self._window is not None else ()
         known = any(device.processes for device in devices)
-        return (view or self._view).besides(devices=known)
+        return (view or self.looks.first).besides(devices=known)
 
     def _stand_tables(self) -> None:
         """Give each table its room; a third one comes and goes with what there is of it."""
@@ -138,7 +137,7 @@ class Tables(TableRoom):
         was = third.display
         self.share_room(third=len(besides) > 1)
         if third.display and not was and self._window is not None:
-            third.show(self._data(third, self._other(1, besides[1])))
+            third.show(self._data(third, self.looks.of_other(1, besides[1])))
         elif not third.display and third.has_focus:
             self.main.focus()
 
@@ -153,7 +152,7 @@ class Tables(TableRoom):
 
     def _data(self, widget: GroupTable, view: View) -> TableData:
         assert self._window is not None
-        against, view = self._against, self._sorted(view)
+        against, view = self._against, self.looks.in_order(view)
         data = table(
             self._window,
             view,
@@ -164,7 +163,7 @@ class Tables(TableRoom):
             marks=self.marks(view),
             legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
-            chosen=self.columns.get(view.by, ()),
+            chosen=self.looks.columns.get(view.by, ()),
             past=self._past if self._looks_back else NO_PAST,
         )
         if against is None:
@@ -172,61 +171,39 @@ class Tables(TableRoom):
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
 
     def marks(self, view: View) -> dict[Key, Cell]:
-        """The marks of the rows of the table of ``view``."""
-        return {} if self._window is None else marks(self._chains, self._window, view)
+        """The marks of the rows of the table of ``view``: that of a picked row hides others."""
+        found = {} if self._window is None else marks(self._chains, self._window, view)
+        return found | self.picking.marks(view)
+
+    @property
+    def past(self) -> Past:
+        """What the rows were before, as it is known now; ``NO_PAST`` where nobody looks back."""
+        return self._past.copy() if self._looks_back else NO_PAST
 
     @property
     def against(self) -> Picture | None:
         """What rows are compared with, if they are."""
         return self._against
 
-    def _sorted(self, view: View) -> View:
-        """``view`` in the order of tables of what changed, where it is one."""
-        if self._against is None:
-            return view
-        sort, descending = self._against_sort
-        return replace(view, sort=sort, descending=descending)
-
     def _views(self) -> list[tuple[GroupTable, View]]:
         """The tables on the screen and how each looks at the window."""
-        pairs = [(self.main, self._view)]
+        pairs = [(self.main, self.looks.first)]
         for at, by in enumerate(self._besides()):
             if self.others[at].display:
-                pairs.append((self.others[at], self._other(at, by)))
+                pairs.append((self.others[at], self.looks.of_other(at, by)))
         return pairs
-
-    def _other(self, at: int, by: Dimension) -> View:
-        """How the second (0) or third (1) table looks at the window."""
-        view = self._view
-        return replace(self._other_views[at], by=by, path=view.path, filter=view.filter, only=view.only)
 
     # ---- what is looked at
 
     @property
-    def order(self) -> tuple[str, bool]:
-        """Id of the column that the first table is sorted by, and whether the largest come first."""
-        return self._view.sort, self._view.descending
-
-    def put_order(self, sort: str, descending: bool) -> None:
-        """Sort by the column ``sort``."""
-        self._view = replace(self._view, sort=sort, descending=descending)
-        self.redraw()
-
-    @property
-    def filter(self) -> str:
-        """The filter of the rows."""
-        return self._view.filter
-
-    def put_filter(self, text: str) -> None:
-        """Show rows that match ``text`` only."""
-        self._view = replace(self._view, filter=text)
-        self.redraw()
-
-    @property
     def way_out(self) -> str:
         """What ``out`` does, in a word; empty: nothing."""
-        view = self._view
-        return "Back" if view.path else "Clear" if view.filter else "All rows" if view.only else ""
+        return "Unpick" if self.picking.unpicks(self.looks.first) else self.looks.way_out
+
+    def put_order(self, sort: str, descending: bool) -> None:
+        """Sort the first table by the column ``sort``."""
+        self.looks.first = replace(self.looks.first, sort=sort, descending=descending)
+        self.redraw()
 
     def focus_main(self) -> None:
         """Keys go to the first table, unless a line is being typed."""
@@ -235,7 +212,7 @@ class Tables(TableRoom):
 
     def _look(self, view: View, *, cursor: object = None, top: bool = False) -> None:
         """Look through ``view`` from now on; put the cursor on ``cursor``, or on the first row if ``top``."""
-        self._view = view
+        self.looks.first = view
         self.post_message(self.Looked())
         self.lay_out(self._layout, share=self._share)
         self.forget_lines()
@@ -248,13 +225,13 @@ class Tables(TableRoom):
     def pivot(self, by: Dimension) -> None:
         """Group by ``by``."""
         self.focus_main()
-        self._fold_others()
-        self._look(self._view.pivoted(by), top=self._view.by != by)
+        self.looks.fold_others()
+        self._look(self.looks.first.pivoted(by), top=self.looks.first.by != by)
 
     @on(Table.Chosen)
     def _chosen(self, message: Table.Chosen) -> None:
         """Go into a row."""
-        view = next((view for widget, view in self._views() if widget is message.table), self._view)
+        view = next((view for widget, view in self._views() if widget is message.table), self.looks.first)
         data = message.table.data
         if data.find(message.key) is None or not isinstance(message.key, tuple):
             return
@@ -267,53 +244,48 @@ class Tables(TableRoom):
         message.table.put_cursor(message.key)
         self._remember(inside.path, message.table)
         self.focus_main()
-        self._look(replace(inside, sort=self._view.sort, descending=self._view.descending), top=True)
+        self._look(
+            replace(inside, sort=self.looks.first.sort, descending=self.looks.first.descending), top=True
+        )
 
     def _remember(self, inside: tuple[Step, ...], focused: Widget | None) -> None:
         """Keep the tables as they are before a step that leads ``inside``; the keys go to ``focused``."""
         widgets = (self.main, *self.others)
         first, second, third = (widget.chosen_key for widget in widgets)
-        views = (self._other_views[0], self._other_views[1])
+        views = (self.looks.others[0], self.looks.others[1])
         focus = next((number for number, widget in enumerate(widgets) if widget is focused), 0)
-        self._places.remember(Place(inside, self._view, views, (first, second, third), focus))
-        self._fold_others()
-
-    def _fold_others(self) -> None:
-        self._other_views = [view.folded() for view in self._other_views]
+        self._way_back.remember(TablesBefore(inside, self.looks.first, views, (first, second, third), focus))
+        self.looks.fold_others()
 
     def out(self) -> None:
-        """One step back, to the tables as they were; at the top, clear the filter."""
-        path = self._view.path
-        place = self._places.before(path)
+        """Step back to the tables as they were; at the top let go of a picked row, or clear the filter."""
+        if self.picking.unpicks(self.looks.first):
+            self.picking.let_go()
+            self.post_message(self.Looked())
+            self.redraw()
+            return
+        path = self.looks.first.path
+        place = self._way_back.before(path)
         if place is not None:
-            self._other_views = list(place.other_views)
-            view = replace(place.view, filter=self._view.filter, only=self._view.only)
+            self.looks.others = list(place.other_views)
+            view = replace(place.view, filter=self.looks.first.filter, only=self.looks.first.only)
             self._look(view, cursor=place.cursors[0], top=True)
             for widget, cursor in zip(self.others, place.cursors[1:], strict=True):
                 widget.put_cursor(cursor)
             focused = (self.main, *self.others)[place.focus]
             (focused if focused.display else self.main).focus()
         elif path:
-            step = self._view.path[-1]
-            view = self._view.left()
+            step = self.looks.first.path[-1]
+            view = self.looks.first.left()
             found: object = None
             if self._window is not None:
                 keys = [row.key for row in self._data(self.main, view).rows]
                 found = next((key for key in keys if _part(key) == step.key), None)
             self._look(view, cursor=found, top=found is None)
-        elif self._view.filter:
-            self._look(replace(self._view, filter=""))
-        elif self._view.only:
-            self._look(replace(self._view, only=""))
-
-    def sort(self, step: int) -> None:
-        """Sort the table that has the keys by the next or previous column."""
-        focused = self.here[0]
-        self.change(lambda view: view.next_sort(step, sorts(focused.data.columns)))
-
-    def reverse(self) -> None:
-        """Turn its order round."""
-        self.change(lambda view: replace(view, descending=not view.descending))
+        elif self.looks.first.filter:
+            self._look(replace(self.looks.first, filter=""))
+        elif self.looks.first.only:
+            self._look(replace(self.looks.first, only=""))
 
     @on(Table.HeadClicked)
     def _head_clicked(self, message: Table.HeadClicked) -> None:
@@ -323,22 +295,12 @@ class Tables(TableRoom):
 
     def change(self, change: Callable[[View], View], widget: Widget | None = None) -> None:
         """Look through another view in ``widget``, or in the table that has the keys."""
-        views = self._views()
         wanted = widget or self.screen.focused
+        views = enumerate(self._views())
         at, before = next(
-            ((at, view) for at, (shown, view) in enumerate(views) if shown is wanted), (0, self._view)
+            ((at, view) for at, (shown, view) in views if shown is wanted), (0, self.looks.first)
         )
-        if self._against is None:
-            view = change(before)
-        else:
-            sort, descending = self._against_sort
-            view = change(replace(before, sort=sort, descending=descending))
-            self._against_sort = (view.sort, view.descending)
-            view = replace(view, sort=before.sort, descending=before.descending)
-        if at:
-            self._other_views[at - 1] = view
-        else:
-            self._view = view
+        self.looks.change(at, before, change)
         self.redraw()
 
     def other(self) -> None:
@@ -367,15 +329,20 @@ class Tables(TableRoom):
         """The table that has the keys, else the first one, and how it looks at the window."""
         views = self._views()
         widget, view = next((pair for pair in views if pair[0].has_focus), views[0])
-        return widget, self._sorted(view)
+        return widget, self.looks.in_order(view)
 
-    def chains_here(self) -> list[Chain]:
-        """The chains that speak of the row under the cursor, the worst first."""
-        window = self._window
-        if window is None:
-            return []
+    def pick(self) -> Pair | None:
+        """Pick the row under the cursor to compare it; gives both once a second one of its kind is picked."""
         widget, view = self.here
-        return chains_of(widget.cursor_key, self._chains, window, view)
+        key = widget.cursor_key
+        if not isinstance(key, tuple):
+            return None
+        found = self.picking.pick(steps_to(widget.data, view, key), view, key)
+        if isinstance(found, str) and found:
+            self.post_message(self.Said(found))
+        self.post_message(self.Looked())
+        self.redraw()
+        return None if isinstance(found, str) else found
 
     def look_at(self, chain: Chain) -> None:
         """Put the cursor on the row that ``chain`` loses its time in; Esc goes back to the tables of now."""
@@ -384,12 +351,12 @@ class Tables(TableRoom):
             return
         key = keys_of(chain, window)[0]
         find = window.tenants.get(key.tenant)
-        view = View(sort=self._view.sort, descending=self._view.descending)
+        view = View(sort=self.looks.first.sort, descending=self.looks.first.descending)
         cursor: Hashable = (key.tenant,)
         if key.operation and key.tenant:
             step = Step("container", key.tenant, find.name if find else key.tenant)
             view, cursor = replace(view, by="operation", path=(step,)), (key.operation, key.layer)
-        if view.path != self._view.path:
+        if view.path != self.looks.first.path:
             self._remember(view.path, self.here[0])
         self.focus_main()
         self._look(view, cursor=cursor)

@@ -10,7 +10,7 @@ from stalltop.tui.tables.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablesBefore:
     """The tables as they were before a step down."""
 
     inside: tuple[Step, ...]
@@ -24,19 +24,19 @@ class Place:
     """Number of the table that the keys went to, from 0."""
 
 
-class Places:
-    """The places that steps down were taken from."""
+class WayBack:
+    """The tables before each step down, the last step last."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._steps: list[TablesBefore] = []
 
-    def remember(self, place: Place) -> None:
-        """A step down was taken from ``place``."""
-        self._places.append(place)
+    def remember(self, tables: TablesBefore) -> None:
+        """Keep the tables that a step down was taken from."""
+        self._steps.append(tables)
 
-    def before(self, path: Sequence[Step]) -> Place | None:
-        """Where the last step of ``path`` was taken, which is forgotten then; None where none led there."""
+    def before(self, path: Sequence[Step]) -> TablesBefore | None:
+        """Return and forget the tables from before the last step of ``path``; None if no step led there."""
         path = tuple(path)
-        while self._places and self._places[-1].inside != path[: len(self._places[-1].inside)]:
-            self._places.pop()  # a pivot took that step back
-        return self._places.pop() if self._places and self._places[-1].inside == path else None
+        while self._steps and self._steps[-1].inside != path[: len(self._steps[-1].inside)]:
+            self._steps.pop()  # a pivot took that step back
+        return self._steps.pop() if self._steps and self._steps[-1].inside == path else None
