@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from stalltop.model.errors import Told, described
 from stalltop.model.source import Source
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Failed, Tick
 from stalltop.tui.keys import bindings, choose, keymap
 from stalltop.tui.main.screen import MainScreen
@@ -42,14 +42,14 @@ class StalltopApp(ScreenApp):
     TITLE = "stalltop"
     ALLOW_SELECT = False
 
-    def __init__(self, source: Source | Recording, options: RunOptions) -> None:
+    def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         choose(options.keys)
         super().__init__(source, options)
         self.animation_level = "none"
         self.opens = PagesOf(self)
         self.choices: Mapping[str, object] = {}
         """The settings as they were on leaving."""
-        self.main = MainScreen(options.window, file=isinstance(source, Recording))
+        self.main = MainScreen(options.window, file=isinstance(source, OpenedRecording))
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
@@ -120,7 +120,7 @@ class StalltopApp(ScreenApp):
         self.saving.join(until)
 
 
-def run(source: Source | Recording, options: RunOptions | None = None) -> int:
+def run(source: Source | OpenedRecording, options: RunOptions | None = None) -> int:
     """Show ``source`` until it is left and return the exit code; the source is closed.
 
     Raises BadUsage where the terminal cannot show a screen.

@@ -15,7 +15,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.progress import Progress
 from stalltop.model.rows.pivot import Dimension
 from stalltop.model.source import Source
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.write.recorded_source import RecordedSource
 from stalltop.tui.collector import Collector, Reader
 from stalltop.tui.latest import Latest
@@ -112,7 +112,7 @@ class ScreenApp(TerminalApp):
 
     opens: Opens
 
-    def __init__(self, source: Source | Recording, options: RunOptions) -> None:
+    def __init__(self, source: Source | OpenedRecording, options: RunOptions) -> None:
         if not os.environ.get("NO_COLOR", "x"):
             del os.environ["NO_COLOR"]  # set but empty means nothing; Textual takes it for a yes
         # Asked for no colours, Textual leaves those out that a theme in the terminal's own colours has.
@@ -162,9 +162,11 @@ class AppScreen(Screen[None]):
         return cast("ScreenApp", self.app)
 
 
-def _reader(source: Source | Recording, post: Callable[[Message], object], options: RunOptions) -> Reader:
+def _reader(
+    source: Source | OpenedRecording, post: Callable[[Message], object], options: RunOptions
+) -> Reader:
     """What reads ``source`` beside the screen."""
     interval, length = options.interval, options.window
-    if isinstance(source, Recording):
+    if isinstance(source, OpenedRecording):
         return Follower(source, post, interval=interval, length=length)
     return Collector(source, post, interval=interval, length=length, still=options.still)

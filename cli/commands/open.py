@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the file, or print a moment of it where stdout is not a terminal."""
-    from stalltop.recordings.past.opened import Recording
+    from stalltop.recordings.past.opened import OpenedRecording
     from stalltop.recordings.read.reading import open_file
 
     file = open_file(options.file)
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
             return run(Still(window), run_options(options, still=True))
         print_window(window, as_json=options.json)
         return 0
-    recording = Recording(file)
+    recording = OpenedRecording(file)
     try:
         kept = recording.look()
         at = _moment(options.at, kept)

@@ -20,7 +20,7 @@ from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR, Stale, never
 from stalltop.recordings.read.reading import Gone
 
 if TYPE_CHECKING:
-    from stalltop.recordings.past.opened import Recording
+    from stalltop.recordings.past.opened import OpenedRecording
 
 BEFORE = 120
 """Windows that are fetched of what led to a moment: as many as any page draws."""
@@ -57,7 +57,7 @@ class InFile:
     """The past that a file holds: ``recordings.past.kept.Kept``."""
 
     def __init__(
-        self, recording: Recording, index: Index, parts: Sequence[Packed] = (), *, trouble: str = ""
+        self, recording: OpenedRecording, index: Index, parts: Sequence[Packed] = (), *, trouble: str = ""
     ) -> None:
         """``trouble``: why it is no longer looked at, if so."""
         self._recording = recording

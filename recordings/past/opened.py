@@ -54,7 +54,7 @@ class File(Protocol):
         ...
 
 
-class Recording:
+class OpenedRecording:
     """A recording that is looked at."""
 
     def __init__(self, file: File, *, most_bytes: int = DEFAULT_BYTES) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from stalltop.model.errors import Told
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.read.reading import Gone, Moments
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.screen_app import RunOptions
@@ -81,7 +81,7 @@ async def opened(
     file: MemoryFile, size: tuple[int, int] = (120, 40), options: RunOptions = OPTIONS
 ) -> AsyncIterator[Screen]:
     """The screen on ``file``, with the newest moment on it."""
-    app = StalltopApp(Recording(file), options)
+    app = StalltopApp(OpenedRecording(file), options)
     app.unicode = not options.ascii
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, pilot, Fed())

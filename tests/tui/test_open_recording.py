@@ -12,7 +12,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.errors import Told
 from stalltop.model.window import Window
 from stalltop.recordings.past.in_file import DAMAGED
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write import recording as recorder
 from stalltop.recordings.write.thinning import Tier
@@ -371,7 +371,7 @@ async def test_a_file_that_a_recorder_writes_is_followed(tmp_path: Path) -> None
     try:
         for number in range(30):
             recording.add(second(number, 5))
-        app = StalltopApp(Recording(open_file(tmp_path / "live.stalltop")), OPTIONS)
+        app = StalltopApp(OpenedRecording(open_file(tmp_path / "live.stalltop")), OPTIONS)
         async with app.run_test(size=(120, 40)) as pilot:
             screen = Screen(app, pilot, Fed())
             await looks_at(screen, 30)

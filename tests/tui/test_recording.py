@@ -13,7 +13,7 @@ from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
 from stalltop.recordings.past.in_file import BEFORE, DAMAGED, InFile
 from stalltop.recordings.past.kept import InMemory
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from tests.tui.faults import STARVED, faulty
 from tests.tui.recorded import MemoryFile
 from tests.tui.sources import numbered
@@ -21,7 +21,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def kept(file: MemoryFile) -> InFile:
-    return Recording(file).look()
+    return OpenedRecording(file).look()
 
 
 def second(number: float, host: str = "gpu7", *, seconds: float = 1.0) -> Window:
@@ -72,7 +72,7 @@ def test_what_led_to_a_moment_is_read_once_and_the_newest_first() -> None:
 def test_memory_of_what_was_read_is_bounded() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
     size = pack(second(0)).bytes
-    recording = Recording(file, most_bytes=20 * size)
+    recording = OpenedRecording(file, most_bytes=20 * size)
     found = recording.look()
     found.before(found.end)
     assert 10 <= len(found.at_hand(found.end)) <= 20
@@ -136,7 +136,7 @@ def test_what_is_damaged_is_left_out_and_told() -> None:
 
 def test_windows_that_were_put_together_meanwhile_are_found() -> None:
     file = MemoryFile.of(second(number) for number in range(20))
-    recording = Recording(file)
+    recording = OpenedRecording(file)
     found = recording.look()
     assert recording.look().is_as(found)
     file.windows = {1: second(0, seconds=10.0), **{n: file.windows[n] for n in range(11, 21)}}
@@ -162,7 +162,7 @@ def test_an_empty_recording_and_a_closed_one_are_told() -> None:
     with pytest.raises(Told, match="no window yet"):
         kept(MemoryFile())
     file = MemoryFile.of([second(0)])
-    recording = Recording(file)
+    recording = OpenedRecording(file)
     recording.close()
     recording.close()
     with pytest.raises(Told, match="closed"):
@@ -172,7 +172,7 @@ def test_an_empty_recording_and_a_closed_one_are_told() -> None:
 
 def test_two_threads_may_read() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
-    found = Recording(file, most_bytes=20 * pack(second(0)).bytes).look()
+    found = OpenedRecording(file, most_bytes=20 * pack(second(0)).bytes).look()
     failed: list[BaseException] = []
 
     def look(step: int) -> None:

@@ -11,8 +11,8 @@ import pytest
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.window import Missing, OpenCall, Window
 from stalltop.tui.tables.groups import Key
-from stalltop.tui.tables.past import AT_ONCE, ROWS_AT_ONCE, WINDOWS, Past
 from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.trends import AT_ONCE, ROWS_AT_ONCE, WINDOWS, RowTrends
 from stalltop.tui.tables.view import ONLY, View
 from stalltop.widgets.table import Cell, TableData
 from tests.unit.full_window import full_window
@@ -217,7 +217,7 @@ def parts(windows: Sequence[Window]) -> list[Packed]:
 def test_the_past_of_rows_is_that_of_the_windows_before_and_is_kept() -> None:
     view, by = View(by="operation"), ("operation", "layer")
     windows = [second(number, 10_000 * (number + 1)) for number in range(AT_ONCE + 2)]
-    past = Past()
+    past = RowTrends()
     for number in range(AT_ONCE, len(windows) + 1):
         past.follow(parts(windows[:number]), windows[number - 1].end)
         found = past.p99_ns(view, by, [("operation000", "runtime"), ("gone", "runtime")])  # type: ignore[arg-type]
@@ -234,14 +234,14 @@ def test_the_past_of_rows_is_that_of_the_windows_before_and_is_kept() -> None:
 def test_a_long_past_is_worked_out_over_several_pictures_and_has_an_end() -> None:
     rows = ROWS_AT_ONCE // 3
     windows = [second(number, 10_000, rows) for number in range(6)]
-    past, view = Past(), View(by="operation")
+    past, view = RowTrends(), View(by="operation")
     widths = []
     for _ in range(4):
         past.follow(parts(windows), windows[-1].end)
         widths.append(past.p99_ns(view, ("operation", "layer"), [("operation000", "runtime")]).shape[1])
     assert widths == [4, 6, 6, 6]
     many = [second(number, 10_000) for number in range(WINDOWS + 20)]
-    past = Past()
+    past = RowTrends()
     for number in range(1, len(many) + 1):
         past.follow(parts(many[max(number - 3, 0) : number]), many[number - 1].end)
         past.p99_ns(view, ("operation", "layer"), [])
@@ -250,7 +250,7 @@ def test_a_long_past_is_worked_out_over_several_pictures_and_has_an_end() -> Non
 
 def test_a_wide_table_shows_how_p99_goes_and_what_it_is_against_its_own_median() -> None:
     windows = [second(number, 80_000 if number == 9 else 10_000) for number in range(10)]
-    past = Past()
+    past = RowTrends()
     past.follow(parts(windows), windows[-1].end)
     data = look(windows[-1], View(by="operation"), 200, past=past)
     cells = {column.id: cell.text for column, cell in zip(data.columns, data.rows[0].cells, strict=True)}

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from stalltop.recordings.past.in_file import InFile
 from stalltop.recordings.past.kept import Stale
-from stalltop.recordings.past.opened import Recording
+from stalltop.recordings.past.opened import OpenedRecording
 from stalltop.tui.collector import Reader, Snapshot, Tick
 
 _SHARE = 50
@@ -25,7 +25,7 @@ class Follower(Reader):
 
     def __init__(
         self,
-        recording: Recording,
+        recording: OpenedRecording,
         post: Callable[[Message], object],
         *,
         interval: float = 1.0,

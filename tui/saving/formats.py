@@ -16,7 +16,7 @@ from stalltop.model.chain import Chain
 from stalltop.model.text.figures import moment
 from stalltop.model.window import Window
 from stalltop.tui.past.moments import Picture
-from stalltop.tui.tables.past import Past
+from stalltop.tui.tables.trends import RowTrends
 from stalltop.tui.tables.view import View
 
 Kind = Literal["window", "text", "html", "csv", "svg", "png"]
@@ -55,7 +55,7 @@ class Shown:
     """Of the table that had the keys."""
     against: Picture | None
     """What the table compares with, where it does."""
-    past: Past
+    past: RowTrends
     """What its rows were before; used by one thread at a time."""
     chains: tuple[Chain, ...]
     """Those that mark rows."""

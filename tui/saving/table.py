@@ -13,8 +13,8 @@ from stalltop.tui.chain.chains import marks
 from stalltop.tui.main.status import changes_text
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.groups import Grouped
-from stalltop.tui.tables.past import NO_PAST, Past
 from stalltop.tui.tables.table import Line, lines_of
+from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import View, title
 
 
@@ -23,7 +23,7 @@ def sheet_of(
     view: View,
     chains: Sequence[Chain],
     against: Picture | None = None,
-    past: Past = NO_PAST,
+    past: RowTrends = NO_TRENDS,
     *,
     unicode: bool = True,
 ) -> Sheet:
@@ -45,12 +45,12 @@ def sheet_of(
 def row_at(window: Window, view: View, chains: Sequence[Chain], key: Hashable) -> SheetRow | None:
     """The row ``key`` of the same table; None where it has none."""
     return next(
-        (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_PAST) if line.key == key), None
+        (_row(line, 0, 0) for line in _lines(window, view, chains, None, NO_TRENDS) if line.key == key), None
     )
 
 
 def _lines(
-    window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: Past
+    window: Window, view: View, chains: Sequence[Chain], against: Picture | None, past: RowTrends
 ) -> list[Line]:
     before = None if against is None else against.window
     return lines_of(window, view, parse(view.filter), before, past, marks(chains, window, view))

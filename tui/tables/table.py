@@ -17,8 +17,8 @@ from stalltop.model.window import Window
 from stalltop.tui.tables.columns.choice import BY_ID, columns
 from stalltop.tui.tables.columns.kind import Kind, Look, Need, Values, cell
 from stalltop.tui.tables.groups import LONG_OPEN_NS, Grouped, Key, Step, decided, grouped, outermost_ns, scope
-from stalltop.tui.tables.past import NO_PAST, Past
 from stalltop.tui.tables.split import legend
+from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import Level, View, empty, title
 from stalltop.widgets.table import Cell, Column, Rows, TableData, TableRow
 
@@ -58,7 +58,7 @@ def table(
     legend_shown: bool = False,
     against: Window | None = None,
     chosen: Sequence[str] = (),
-    past: Past = NO_PAST,
+    past: RowTrends = NO_TRENDS,
     pictures: bool = True,
 ) -> TableData:
     """``window`` as ``view`` wants it, for a table of ``width`` cells.
@@ -74,7 +74,7 @@ def table(
     sort = BY_ID.get(view.sort, BY_ID["total"])
     uses_past = any(kind.needs == "past" for kind in (*kinds, sort))
     found = parse(view.filter)
-    lines = lines_of(window, view, found, against, past if uses_past else NO_PAST, marks)
+    lines = lines_of(window, view, found, against, past if uses_past else NO_TRENDS, marks)
     return TableData(
         title(view, unicode=unicode),
         shown,
@@ -96,12 +96,12 @@ def _in_view(column: str, shown: Sequence[Column], width: int) -> bool:
     return False
 
 
-def available(window: Window, against: Window | None = None, past: Past = NO_PAST) -> set[Need]:
+def available(window: Window, against: Window | None = None, past: RowTrends = NO_TRENDS) -> set[Need]:
     """What columns may need and is there."""
     have: set[Need] = set()
     if window.rows.split_ns is not None:
         have.add("split")
-    if past is not NO_PAST:
+    if past is not NO_TRENDS:
         have.add("past")
     if window.normals:
         have.add("normals")
@@ -154,7 +154,7 @@ def lines_of(
     view: View,
     found: Filter,
     against: Window | None,
-    past: Past,
+    past: RowTrends,
     marks: Mapping[Key, Cell],
 ) -> list[Line]:
     """All rows in the order of ``view``, those of a tree below their parents. ``found`` is its filter; of
@@ -170,7 +170,7 @@ def lines_of(
         if number and not any(view.is_unfolded(line.key, number - 1) for line in lines[-1]):
             break
         rows = grouped(narrowed, level.by, all_rows=decided(view.path), whole_ns=whole_ns, against=before)
-        if past is not NO_PAST:
+        if past is not NO_TRENDS:
             rows = replace(rows, p99_past_ns=past.p99_ns(view, level.by, rows.keys))
         order = sorted_by(rows, values_of, view.descending, level.own)
         if view.sort in OF_CALLS:

@@ -21,10 +21,10 @@ from stalltop.tui.tables.columns.choice import sort_of
 from stalltop.tui.tables.compare import Pair
 from stalltop.tui.tables.groups import Key, Step
 from stalltop.tui.tables.looks import Looks
-from stalltop.tui.tables.past import NO_PAST, Past
 from stalltop.tui.tables.picking import Picking
 from stalltop.tui.tables.room import GroupTable, TableRoom
 from stalltop.tui.tables.table import steps_to, table
+from stalltop.tui.tables.trends import NO_TRENDS, RowTrends
 from stalltop.tui.tables.view import View
 from stalltop.tui.tables.way_back import TablesBefore, WayBack
 from stalltop.widgets.table import Cell, Table, TableData
@@ -56,7 +56,7 @@ class Tables(TableRoom):
         self._way_back = WayBack()
         self._window: Window | None = None
         self._chains: tuple[Chain, ...] = ()
-        self._past = Past()
+        self._past = RowTrends()
         self._looks_back = False
         self._against: Picture | None = None
         self._behind: tuple[View, Hashable, int] | None = None
@@ -164,7 +164,7 @@ class Tables(TableRoom):
             legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
             chosen=self.looks.columns.get(view.by, ()),
-            past=self._past if self._looks_back else NO_PAST,
+            past=self._past if self._looks_back else NO_TRENDS,
         )
         if against is None:
             return data
@@ -176,9 +176,9 @@ class Tables(TableRoom):
         return found | self.picking.marks(view)
 
     @property
-    def past(self) -> Past:
-        """What the rows were before, as it is known now; ``NO_PAST`` where nobody looks back."""
-        return self._past.copy() if self._looks_back else NO_PAST
+    def past(self) -> RowTrends:
+        """What the rows were before, as it is known now; ``NO_TRENDS`` where nobody looks back."""
+        return self._past.copy() if self._looks_back else NO_TRENDS
 
     @property
     def against(self) -> Picture | None:

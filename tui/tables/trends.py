@@ -64,7 +64,7 @@ class _Known:
         return found[at]
 
 
-class Past:
+class RowTrends:
     """p99 of rows in the latest windows, for any table; kept while the table is shown."""
 
     def __init__(self) -> None:
@@ -101,13 +101,13 @@ class Past:
             known.add(part.window.end, pivot(window, by, all_rows=decided(view.path)))
         return known.p99_ns(keys)
 
-    def copy(self) -> Past:
+    def copy(self) -> RowTrends:
         """What is known now, for another thread: it stays as it is."""
-        kept = Past()
+        kept = RowTrends()
         kept._parts, kept._rows_left = self._parts, self._rows_left
         kept._known = {one: known.copy() for one, known in self._known.items()}
         return kept
 
 
-NO_PAST = Past()
+NO_TRENDS = RowTrends()
 """Of tables that never look back."""
