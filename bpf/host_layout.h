@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What host.c and the monitor share: probes/host/layout.py declares the same structs. No struct has padding. */
+/* What host.c and the monitor share. scripts/write_layout.py writes probes/host/layout.py from this header. */
 #ifndef STALLTOP_HOST_LAYOUT_H
 #define STALLTOP_HOST_LAYOUT_H
 
@@ -7,6 +7,7 @@
 
 #define HOST_ENTRIES 8192   /* of each hash */
 
+/* Whose requests, to which disk, which way. */
 struct io_key {
 	__u64 cgroup_id;
 	__u32 tgid;             /* 0: a kernel thread submitted it; cgroup_id is that of the block controller */
@@ -15,6 +16,7 @@ struct io_key {
 	__u32 reserved;
 };
 
+/* Requests that were done. */
 struct io {
 	__u64 requests;
 	__u64 bytes;
@@ -24,12 +26,14 @@ struct io {
 	__u64 idle_ns;          /* of those of kernel threads: time in which the cgroup had none under way */
 };
 
+/* A process in a cgroup. */
 struct user {
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 reserved;
 };
 
+/* What it did, and what was done to it. */
 struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
@@ -38,17 +42,20 @@ struct use {
 	__u64 exits;
 };
 
+/* A socket. */
 struct socket_key {
 	__u64 inode;            /* 0: no process has it any more */
 	__u32 family;           /* 4 or 6, by what is on the wire */
 	__u32 reserved;
 };
 
+/* A process that was killed for lack of memory. */
 struct victim_key {
 	__u32 pid;
 	__u32 reserved;
 };
 
+/* What is known of it. */
 struct victim {
 	__u64 time_ns;          /* CLOCK_MONOTONIC */
 	__u64 cgroup_id;        /* v2 */

@@ -10,8 +10,8 @@
 #define BUCKET_SHIFT 5
 #define NAME_BYTES 256      /* kept of a kernel's name, with its end; a multiple of 8 */
 #define LIKELY_KERNELS 4096 /* launches told apart before the hash is asked; a power of two */
-#define REGISTERED 131072   /* functions of programs whose kernels' names are known; the oldest make room */
-#define LOOKED_UP 16384     /* the same of modules */
+#define REGISTERED_FUNCTIONS 131072 /* functions of programs whose kernels' names are known; the oldest make room */
+#define LOOKED_UP_FUNCTIONS 16384 /* the same of modules */
 #define REUSED 4096         /* functions whose address had been another one's */
 #define LOOKUPS 4096        /* calls that look up functions, at once */
 #define READ_NAMES 1024     /* of these, how many are over and read the name, at once */
@@ -70,6 +70,7 @@ struct lookup_key {
 	__u64 cookie;
 };
 
+/* What such a call was given. */
 struct lookup {
 	__u64 result_at;        /* where the function will be put */
 	__u64 given;            /* where the name is, or the other function */

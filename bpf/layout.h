@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What the programs and the monitor share through mapped memory. probes/layout.py declares the same structs
- * for numpy; a test holds both against the compiler.
+ * What the programs and the monitor share through mapped memory. scripts/write_layout.py writes probes/layout.py
+ * from this header: structs have no padding, and what a comment says is said there too.
  */
 #ifndef STALLTOP_LAYOUT_H
 #define STALLTOP_LAYOUT_H
@@ -15,7 +15,7 @@
 #define CACHED 16           /* slots that a thread remembers; a power of two */
 #define ARGUMENTS 8         /* argument registers kept at entry; a power of two */
 #define TOLD 6              /* of these, kept until the call returns */
-#define LIKELY 4096         /* thread ids told apart before the hash is asked; a power of two */
+#define LIKELY_THREADS 4096 /* thread ids told apart before the hash is asked; a power of two */
 #define FUNCTIONS 2048      /* attach cookies */
 #define KINDS 5             /* values of cudaMemcpyKind, 0 to 4 */
 #define CHARGES 8192        /* sums of time that another process is the cause of */
@@ -67,7 +67,7 @@ struct owner {
 	__u32 operation;        /* with NESTED; 0 says that the slot is free; written last */
 };
 
-/* The same three, as the key by which a slot is found: no padding. */
+/* Whose counts a slot holds, as the key by which it is found. */
 struct slot_key {
 	__u64 cgroup_id;
 	__u32 tgid;
@@ -86,6 +86,7 @@ struct frame {
 	__u64 arguments[TOLD];
 };
 
+/* Where the calls of one operation are counted. */
 struct cached_slot {
 	__u32 operation;        /* with NESTED; 0 where there is none */
 	__u32 slot;
@@ -162,6 +163,7 @@ struct choice_key {
 	__u64 cookie;
 };
 
+/* What such a call was given. */
 struct choice {
 	__u64 first;            /* the first argument: a context, where one is put, or an ordinal */
 	__u64 device;           /* the ordinal, of a call that makes a context or tells a UUID */
@@ -201,6 +203,7 @@ struct charge_key {
 	__u32 part;             /* enum part */
 };
 
+/* A sum of that time. */
 struct charge {
 	struct charge_key key;
 	__u64 ns;
@@ -231,7 +234,7 @@ struct likely {
 	__u32 records;          /* threads with these digits that have one: mostly 0, and the search is over */
 };
 
-/* How to read a call of one function; the values of the enums are those of probes/operations.py. */
+/* How to read a call of one function. */
 struct function {
 	__u32 operation;        /* 0 says that the cookie is not in use */
 	__u32 pending;          /* a return value besides 0 that is no error; 0 where there is none */
@@ -248,21 +251,26 @@ struct function {
 	__u8 reserved[6];
 };
 
+/* How the bytes of a call are found. A shift multiplies elements by their size, 2 to its power. */
 enum size {
-	SIZE_NONE = 0,
-	SIZE_ARGUMENT = 1,
-	SIZE_PRODUCT = 2,
-	SIZE_NCCL = 3,
-	SIZE_STRUCT = 4,
-	SIZE_ARGUMENT32 = 5,
-	SIZE_PRODUCT32 = 6,
-	SIZE_PRODUCT3 = 7,
+	SIZE_NONE = 0,              /* the call moves no bytes, or no argument says how many */
+	SIZE_ARGUMENT = 1,          /* argument a, shifted left by c */
+	SIZE_PRODUCT = 2,           /* argument a x argument b, shifted left by c: width and height */
+	SIZE_NCCL = 3,              /* argument a, a count, x the size of the ncclDataType_t in argument b */
+	SIZE_STRUCT = 4,            /* c factors, 2 or 3 u64 in a row, at byte b of what argument a points to */
+	SIZE_ARGUMENT32 = 5,        /* the low 32 bits of argument a, shifted left by c: of unsigned int arguments */
+	SIZE_PRODUCT32 = 6,         /* the product of the low 32 bits of arguments a and b, shifted left by c */
+	SIZE_PRODUCT3 = 7,          /* arguments a x b x c: a cudaExtent on the stack of x86-64 */
 };
 
+/*
+ * Where the direction of a copy stands. Where it can be read and is one of the KINDS, the call is counted as operation
+ * + 1 + the value of cudaMemcpyKind; else as the operation itself.
+ */
 enum direction {
 	DIRECTION_NONE = 0,
-	DIRECTION_KIND = 1,
-	DIRECTION_STRUCT_KIND = 2,
+	DIRECTION_KIND = 1,         /* the cudaMemcpyKind (u32) is argument d */
+	DIRECTION_STRUCT_KIND = 2,  /* the cudaMemcpyKind (u32) lies at byte 8 x d of what argument a points to */
 };
 
 /* What a call does to a thing that outlives it, and what argument object_at is then. */
@@ -324,6 +332,7 @@ struct handle {
 	__u64 tgid;
 };
 
+/* What a record of a rank stands for. */
 enum member_state {
 	MEMBER_FREE = 0,
 	MEMBER_BEGINS = 1,          /* its call has not returned */
@@ -368,6 +377,7 @@ struct losses {
 	__u64 no_activity;
 };
 
+/* Why a call is captured. */
 enum why {
 	WHY_SLOW = 0,
 	WHY_SAMPLE = 1,

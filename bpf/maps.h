@@ -25,7 +25,7 @@ BPF_QUEUE(free_slots, u32, SLOTS);
 /* Threads that have made a traced call. The queue holds the free records. */
 BPF_F_TABLE("array", u32, struct thread, threads, THREADS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", u32, u32, thread_of, THREADS, 0);
-BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY, 0);
+BPF_F_TABLE("array", u32, struct likely, likely_thread_of, LIKELY_THREADS, 0);
 BPF_QUEUE(free_threads, u32, THREADS);
 #ifdef WITH_SPLITS
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, 0);

@@ -11,8 +11,8 @@
 #include "maps.h"
 
 BPF_F_TABLE("lru_hash", u32, struct told_program, told_programs, TOLD_PROGRAMS, 0);
-BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGISTERED, 0);
-BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP, 0);
+BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGISTERED_FUNCTIONS, 0);
+BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP_FUNCTIONS, 0);
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
 /* Names while they are read, by whoever reads them: too large for the stack. The second map holds an empty one. */

@@ -26,7 +26,7 @@ INLINE u32 forgotten(struct thread *thread, u32 value)
 
 INLINE struct likely *likely_thread(u32 tid)
 {
-	u64 place = tid & (LIKELY - 1);
+	u64 place = tid & (LIKELY_THREADS - 1);
 
 	return likely_thread_of.lookup(KEY(place));
 }

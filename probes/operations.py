@@ -15,71 +15,18 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Final
 
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from stalltop.probes import layout
+from stalltop.probes.layout import Direction, Object, Size
 
-
-class Size(IntEnum):
-    """How the bytes of a call are found. A ``shift`` multiplies elements by their size (2 to its power)."""
-
-    NONE = 0
-    """The call moves no bytes, or no argument says how many."""
-    ARGUMENT = 1
-    """Argument a, shifted left by c."""
-    PRODUCT = 2
-    """Argument a x argument b, shifted left by c: width and height."""
-    NCCL = 3
-    """Argument a (a count) x the size of the ``ncclDataType_t`` in argument b: see ``NCCL_TYPE_BYTES``."""
-    STRUCT = 4
-    """Two (c = 2) or three (c = 3) u64 factors that lie one after the other at byte b of what argument a
-    points to: ``WidthInBytes``, ``Height``, ``Depth``."""
-    ARGUMENT32 = 5
-    """The low 32 bits of argument a, shifted left by c: the first CUDA's functions took ``unsigned int``."""
-    PRODUCT32 = 6
-    """The product of the low 32 bits of arguments a and b, shifted left by c."""
-    PRODUCT3 = 7
-    """Argument a x argument b x argument c: a ``cudaExtent`` on the stack of x86-64."""
-
-
-class Direction(IntEnum):
-    """Where the direction of a copy stands. Where it can be read and is one of ``KINDS``, what is counted is
-    operation id + 1 + the value of ``cudaMemcpyKind``; else the operation itself."""
-
-    NONE = 0
-    KIND = 1
-    """The ``cudaMemcpyKind`` (u32) is argument d."""
-    STRUCT_KIND = 2
-    """The ``cudaMemcpyKind`` (u32) lies at byte 8 x d of what argument a points to."""
-
-
-class Object(IntEnum):
-    """What a call does to a thing that outlives it; argument ``object_at`` tells which one."""
-
-    NONE = 0
-    ALLOCATES = 1
-    """Device memory of as many bytes as the call's size says: where its address or handle is put."""
-    FREES = 2
-    """Device memory: its address or handle."""
-    JOINS = 3
-    """A communicator, by the unique id that is the third argument: where the handle is put."""
-    JOINS_BY_MANY = 4
-    """The same, with an array of unique ids."""
-    JOINS_ALL = 5
-    """All ranks of a communicator: where their handles are put."""
-    SPLITS = 6
-    """The communicator that is the first argument: where the handle of this rank's part is put."""
-    LEAVES = 7
-    """A communicator: its handle."""
-    ENTERS = 8
-    """A collective: the handle of its communicator."""
-    LAUNCHES = 9
-    """A kernel: its function or handle."""
-    USES = 10
-    """A communicator, not for a collective: its handle."""
-
+NAMINGS: Final = layout.NAMING_MASK + 1
+"""Attach cookies of a function that names CUDA kernels: one for each ``layout.Naming``, and unused ones."""
+CHOOSINGS: Final = layout.CHOOSING_MASK + 1
+"""The same of a function that chooses a device: one for each ``layout.Choosing``."""
+FIRST_CHOOSING: Final = 2 * layout.FUNCTIONS
+"""The lowest cookie of these."""
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
 """Names of ``cudaMemcpyKind`` 0 to 4; ``default`` lets the addresses decide."""
@@ -118,7 +65,7 @@ class Function:
 
     id: int
     """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels, and
-    from ``layout.FIRST_CHOOSING`` on where it chooses a device."""
+    from ``FIRST_CHOOSING`` on where it chooses a device."""
     symbol: str
     """The name without its variant."""
     operation: int
@@ -397,12 +344,12 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
     for layer, naming, symbols in _NAMING:
         for symbol in symbols.split():
             index[symbol, False] = Function(cookie + naming, symbol, 0, layer)
-            cookie += layout.NAMINGS
-    cookie = layout.FIRST_CHOOSING
+            cookie += NAMINGS
+    cookie = FIRST_CHOOSING
     for layer, choosing, symbols in _CHOOSING:
         for symbol in symbols.split():
             index[symbol, False] = Function(cookie + choosing, symbol, 0, layer)
-            cookie += layout.CHOOSINGS
+            cookie += CHOOSINGS
     return tuple(operations), tuple(functions), index
 
 
@@ -440,6 +387,6 @@ def match(symbol: str, layer: str) -> Function | None:
         return None
     base, version = found.groups()
     function = _INDEX.get((base, version is None and base in _OLD))
-    if function is None or function.id >= layout.FIRST_CHOOSING:
+    if function is None or function.id >= FIRST_CHOOSING:
         function = _INDEX.get((base + (version or ""), False))
     return function if function is not None and function.layer == layer else None

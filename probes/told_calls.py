@@ -8,9 +8,10 @@ from typing import Final
 from stalltop.model.calls import Calls, KeptCall, bounded
 from stalltop.model.window import RowKey
 from stalltop.probes.call_arguments import argument_text
+from stalltop.probes.layout import Object
 from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.maps.slots import SlotKey
-from stalltop.probes.operations import FUNCTIONS, Object
+from stalltop.probes.operations import FUNCTIONS
 
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES

@@ -1,4 +1,7 @@
-"""The structs of ``bpf/host_layout.h`` for numpy."""
+"""Structs, enums and constants of ``bpf/host_layout.h``, for numpy.
+
+``scripts/write_layout.py`` writes this file: change the header, not this.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,19 @@ from typing import Final
 
 import numpy as np
 
+HOST_ENTRIES: Final = 8192
+"""Of each hash."""
+
 IO_KEY: Final = np.dtype(
-    [("cgroup_id", "u8"), ("tgid", "u4"), ("device", "u4"), ("write", "u4"), ("reserved", "u4")]
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("device", "u4"),
+        ("write", "u4"),
+        ("reserved", "u4"),
+    ]
 )
-"""``struct io_key``: whose requests, to which disk, which way."""
+"""``struct io_key``: Whose requests, to which disk, which way."""
 
 IO: Final = np.dtype(
     [
@@ -21,24 +33,50 @@ IO: Final = np.dtype(
         ("idle_ns", "u8"),
     ]
 )
-"""``struct io``."""
+"""``struct io``: Requests that were done."""
 
-USER: Final = np.dtype([("cgroup_id", "u8"), ("tgid", "u4"), ("reserved", "u4")])
-"""``struct user``: a process in a cgroup."""
+USER: Final = np.dtype(
+    [
+        ("cgroup_id", "u8"),
+        ("tgid", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+"""``struct user``: A process in a cgroup."""
 
 USE: Final = np.dtype(
-    [("reclaims", "u8"), ("reclaim_ns", "u8"), ("forks", "u8"), ("execs", "u8"), ("exits", "u8")]
+    [
+        ("reclaims", "u8"),
+        ("reclaim_ns", "u8"),
+        ("forks", "u8"),
+        ("execs", "u8"),
+        ("exits", "u8"),
+    ]
 )
-"""``struct use``."""
+"""``struct use``: What it did, and what was done to it."""
 
-SOCKET_KEY: Final = np.dtype([("inode", "u8"), ("family", "u4"), ("reserved", "u4")])
-"""``struct socket_key``."""
+SOCKET_KEY: Final = np.dtype(
+    [
+        ("inode", "u8"),
+        ("family", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+"""``struct socket_key``: A socket."""
 
-COUNT: Final = np.dtype([("count", "u8")])
-"""A counter by itself."""
+VICTIM_KEY: Final = np.dtype(
+    [
+        ("pid", "u4"),
+        ("reserved", "u4"),
+    ]
+)
+"""``struct victim_key``: A process that was killed for lack of memory."""
 
-VICTIM_KEY: Final = np.dtype([("pid", "u4"), ("reserved", "u4")])
-"""``struct victim_key``."""
-
-VICTIM: Final = np.dtype([("time_ns", "u8"), ("cgroup_id", "u8"), ("name", "S16")])
-"""``struct victim``."""
+VICTIM: Final = np.dtype(
+    [
+        ("time_ns", "u8"),
+        ("cgroup_id", "u8"),
+        ("name", "S16"),
+    ]
+)
+"""``struct victim``: What is known of it."""

@@ -27,6 +27,8 @@ class Part:
     """Its hashes that are read, with what keys and values are."""
 
 
+COUNT: Final = np.dtype([("count", "u8")])
+"""A counter by itself."""
 _USES: Final = {"use_of": (host_layout.USER, host_layout.USE)}
 _TO_CGROUP_ID: Final = {"cgroup": ("kn",), "kernfs_node": ("id",)}
 
@@ -75,7 +77,7 @@ PARTS: Final = (
             "inode": ("i_ino",),
         },
         {"segment_sent_again": ("tcp_retransmit_skb",)},
-        {"retransmits_of": (host_layout.SOCKET_KEY, host_layout.COUNT)},
+        {"retransmits_of": (host_layout.SOCKET_KEY, COUNT)},
     ),
     Part(
         "beginnings and ends of processes",

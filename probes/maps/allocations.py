@@ -7,11 +7,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stalltop.probes.layout import HEAPS, PIECE, PIECE_BYTES
+from stalltop.probes.layout import HEAPS, PIECE
 from stalltop.probes.maps.raw import RawHeld
 from stalltop.probes.programs.bpf_calls import delete, fill_queue, look_at_all
 from stalltop.probes.programs.loading import Programs
 
+PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
+"""What is known of a piece of device memory."""
 _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 
 

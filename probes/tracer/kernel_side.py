@@ -28,7 +28,7 @@ from stalltop.probes.maps.launches import Kernels, RawKernel, inherited_name, ru
 from stalltop.probes.maps.open_calls import OpenCalls, RawOpenCall
 from stalltop.probes.maps.raw import RawActivities, RawCharge, RawHeld, RawKeptCall, RawRank
 from stalltop.probes.maps.slots import Counts, SlotKey, Slots
-from stalltop.probes.operations import DRIVER, FUNCTIONS, RUNTIME, Function
+from stalltop.probes.operations import CHOOSINGS, DRIVER, FIRST_CHOOSING, FUNCTIONS, RUNTIME, Function
 from stalltop.probes.programs.bpf_calls import attach_raw_tracepoint, missed_runs, put
 from stalltop.probes.programs.loading import RING_BYTES, Programs, check_host, explained, load
 from stalltop.probes.programs.task_offsets import NoTypes, TaskOffsets, knows_uprobe_multi, task_offsets
@@ -300,8 +300,8 @@ class KernelSide:
             places = {point.offset: point for point in reversed(points)}
             chosen = [*reversed(places.values())]
             counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
-            choosing = [point for point in chosen if point.cookie >= layout.FIRST_CHOOSING]
-            naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < layout.FIRST_CHOOSING]
+            choosing = [point for point in chosen if point.cookie >= FIRST_CHOOSING]
+            naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < FIRST_CHOOSING]
             # Names and devices first: a kernel that is launched from now on has one.
             attachment = self._naming.attach(path, naming)
             attachment = self._attach_choosing(path, choosing).joined(attachment)
@@ -310,7 +310,7 @@ class KernelSide:
             return attachment
 
     def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
-        begins = any(point.cookie % layout.CHOOSINGS == layout.Choosing.BEGINS for point in points)
+        begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)
         # Who has the driver by now may have made CUDA ready, and chosen devices, before.
         older = users_of_driver() if begins else set()
         tell_older(self._programs.older_programs, older)

@@ -10,6 +10,7 @@ import pytest
 from stalltop.demo.build import Built
 from stalltop.demo.latencies import Latency
 from stalltop.probes import layout
+from stalltop.probes.maps.allocations import PIECE_BYTES
 from stalltop.probes.maps.raw import RawHeld
 from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.programs.bpf_calls import look_at_all
@@ -40,7 +41,7 @@ def of(kernel: KernelSide, pid: int) -> tuple[int, ...]:
 
 def pieces(kernel: KernelSide) -> int:
     """Pieces of memory that the kernel's programs know of."""
-    keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, layout.PIECE_BYTES)
+    keys, _ = look_at_all(kernel._programs.pieces, layout.PIECE, PIECE_BYTES)
     return len(keys)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from stalltop.model.window import SPLITS
-from stalltop.probes.layout import KEPT_CALL
+from stalltop.probes.layout import KEPT_CALL, Size
 from stalltop.probes.maps import kept_calls
 from stalltop.probes.maps.raw import RawKeptCall
-from stalltop.probes.operations import Function, Size
+from stalltop.probes.operations import Function
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.traced_program import NATIVE, Program, points, wait_until
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from stalltop.probes import layout, operations
+from stalltop.probes.layout import Direction, Size
 from stalltop.probes.libraries import discovery as libraries
 from stalltop.probes.libraries.discovery import Libraries
 from stalltop.probes.libraries.elf import Image, read_image
 from stalltop.probes.libraries.placement import places
 from stalltop.probes.libraries.probed_file import Attach, Probes
-from stalltop.probes.operations import FUNCTIONS, Direction, Function, Size, match
+from stalltop.probes.operations import CHOOSINGS, FUNCTIONS, Function, match
 from stalltop.probes.tracer.attach import Point
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
@@ -143,7 +144,7 @@ def test_devices_and_contexts_stand_where_the_headers_say(headers: Path) -> None
     for symbol in ordinal_at.keys() & prototypes.keys():
         function = match(symbol, operations.DRIVER)
         assert function is not None
-        chosen = layout.Choosing(function.id % layout.CHOOSINGS)
+        chosen = layout.Choosing(function.id % CHOOSINGS)
         assert chosen.name == f"CREATES_{prototypes[symbol].index('dev')}"
         assert prototypes[symbol].index("dev") == ordinal_at[symbol]
     assert {symbol: prototypes[symbol] for symbol in CHOOSING} == CHOOSING

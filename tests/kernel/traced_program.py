@@ -15,7 +15,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from stalltop.demo.build import compiler
-from stalltop.probes.operations import Direction, Function, Object, Size, match
+from stalltop.probes.layout import Direction, Object, Size
+from stalltop.probes.operations import Function, match
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, Point, SlotKey
 
 NATIVE = Path(__file__).resolve().parent / "native"

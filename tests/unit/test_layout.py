@@ -1,4 +1,4 @@
-"""The structs that the kernel's programs and the monitor share are alike for the compiler and for numpy."""
+"""What the programs in the kernel and the monitor share is the same for both."""
 
 from __future__ import annotations
 
@@ -10,41 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from scripts import write_layout
 from stalltop.model import cuda_kernels as kernels
 from stalltop.model.evidence import LONGEST_GAP_NS
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS, index_of
 from stalltop.model.window import LOSSES, SPLITS
 from stalltop.probes import layout
-from stalltop.probes.layout import Choosing, MemberState, Naming, Watched, Why
-from stalltop.probes.operations import KINDS, NCCL_TYPE_BYTES, Direction, Object, Size
+from stalltop.probes.operations import KINDS, NCCL_TYPE_BYTES
 from stalltop.probes.programs.recipes import SOURCE, source_text
 
-STRUCTS = {
-    "slot": layout.SLOT,
-    "owner": layout.OWNER,
-    "slot_key": layout.OWNER,
-    "frame": layout.FRAME,
-    "thread": layout.THREAD,
-    "function": layout.FUNCTION,
-    "losses": layout.LOSSES,
-    "charge_key": layout.CHARGE_KEY,
-    "charge": layout.CHARGE,
-    "heap": layout.HEAP,
-    "piece": layout.PIECE,
-    "activity": layout.ACTIVITY,
-    "process_device": layout.PROCESS_DEVICE,
-    "handle": layout.HANDLE,
-    "member": layout.MEMBER,
-    "launched": layout.LAUNCHED,
-    "kernel": layout.KERNEL,
-    "told_program": layout.TOLD_PROGRAM,
-    "function_key": layout.FUNCTION_KEY,
-    "registered": layout.REGISTERED,
-    "looked_up": layout.LOOKED_UP,
-    "kept_call": layout.KEPT_CALL,
-    "keeping": layout.KEEPING,
-    "cuda_program": layout.CUDA_PROGRAM,
-}
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
@@ -59,74 +34,26 @@ def run_c(into: Path, includes: str, body: str, given: str = "") -> list[str]:
     return subprocess.run([program], input=given, text=True, capture_output=True, check=True).stdout.split()
 
 
-def test_structs_are_laid_out_alike(tmp_path: Path) -> None:
-    expected = []
-    lines = []
-    for name, dtype in STRUCTS.items():
-        lines.append(f'printf("%lu ", sizeof(struct {name}));')
-        expected.append(dtype.itemsize)
-        assert dtype.names is not None
-        for field in dtype.names:
-            if name == "slot_key" and field not in ("cgroup_id", "tgid", "operation"):
-                continue
-            kind, offset = dtype.fields[field][:2]  # type: ignore[index]
-            lines.append(f'printf("%lu %lu ", __builtin_offsetof(struct {name}, {field}), ')
-            lines.append(f"sizeof(((struct {name} *)0)->{field}));")
-            expected += [offset, kind.itemsize]
-    found = run_c(tmp_path, '#include "layout.h"', "\n".join(lines))
-    assert list(map(int, found)) == expected
+def test_what_is_written_for_python_is_what_the_headers_say() -> None:
+    written = {ROOT / path: write_layout.written(names) for path, names in write_layout.WRITTEN.items()}
+    assert [path for path, text in written.items() if path.read_text() != text] == []
+
+
+def test_a_struct_with_unused_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "layout.h").write_text("#include <linux/types.h>\nstruct one {\n\t__u32 a;\n\t__u64 b;\n};\n")
+    (tmp_path / "headers").symlink_to(SOURCE / "headers")
+    monkeypatch.setattr(write_layout, "BPF", tmp_path)
+    with pytest.raises(ValueError, match="struct one: 4 unused bytes before b"):
+        write_layout.written(("layout.h",))
+
+
+def test_facts_that_the_model_has_too_are_the_same() -> None:
     assert layout.SLOT.itemsize == 16384
+    assert layout.COUNTERS == COUNTERS
+    assert layout.LONGEST_GAP_NS == LONGEST_GAP_NS
+    assert len(KINDS) == layout.KINDS
     assert kernels.BUCKETS <= layout.BUCKETS
     assert len(SPLITS) == layout.SPLITS
-
-
-def test_constants_are_the_same(tmp_path: Path) -> None:
-    known = {
-        "COUNTERS": COUNTERS,
-        "SPLITS": layout.SPLITS,
-        "DEPTH": layout.DEPTH,
-        "CACHED": layout.CACHED,
-        "ARGUMENTS": layout.ARGUMENTS,
-        "TOLD": layout.TOLD,
-        "FUNCTIONS": layout.FUNCTIONS,
-        "NESTED": layout.NESTED,
-        "KINDS": len(KINDS),
-        "HOST_GAP": layout.HOST_GAP,
-        "HOST_WORK": layout.HOST_WORK,
-        "CHARGES": layout.CHARGES,
-        "HEAPS": layout.HEAPS,
-        "ALLOCATIONS": layout.ALLOCATIONS,
-        "MEMBERS": layout.MEMBERS,
-        "FILLED_AT_ONCE": layout.FILLED_AT_ONCE,
-        "ACTIVITIES": layout.ACTIVITIES,
-        "TICK_SHIFT": layout.TICK_SHIFT,
-        "TICKS": layout.TICKS,
-        "SPAN": layout.SPAN,
-        "LAP": layout.LAP,
-        "KERNELS": layout.KERNELS,
-        "BUCKETS": layout.BUCKETS,
-        "NAME_BYTES": layout.NAME_BYTES,
-        "ENTRIES": layout.ENTRIES,
-        "DEVICE_SHIFT": layout.DEVICE_SHIFT,
-        "UNKNOWN_DEVICE": layout.UNKNOWN_DEVICE,
-        "PROGRAM_DEVICES": layout.PROGRAM_DEVICES,
-        "CONTEXTS": layout.CONTEXTS,
-        "LONGEST_GAP_NS": LONGEST_GAP_NS,
-    }
-    kinds = {
-        "SIZE": Size,
-        "DIRECTION": Direction,
-        "OBJECT": Object,
-        "MEMBER": MemberState,
-        "WHY": Why,
-        "NAMING": Naming,
-        "CHOOSING": Choosing,
-        "WATCHED": Watched,
-    }
-    enums = [f"{prefix}_{value.name}" for prefix, kind in kinds.items() for value in kind]
-    values = [*known.values(), *(int(value) for kind in kinds.values() for value in kind)]
-    body = "\n".join(f'printf("%lld ", (long long){name});' for name in [*known, *enums])
-    assert list(map(int, run_c(tmp_path, '#include "layout.h"', body))) == values
     shifts = sum((size.bit_length() - 1) << (2 * number) for number, size in enumerate(NCCL_TYPE_BYTES))
     assert f"#define NCCL_SHIFTS 0x{shifts:08x}ULL" in source_text()
     assert f"#define NCCL_TYPES {len(NCCL_TYPE_BYTES)}\n" in source_text()

@@ -8,19 +8,18 @@ import pytest
 
 from stalltop.model.cuda_kernels import LAUNCHING
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
-from stalltop.probes import layout, operations
-from stalltop.probes.layout import Choosing
+from stalltop.probes import operations
+from stalltop.probes.layout import Choosing, Direction, Object, Size
 from stalltop.probes.operations import (
     BETWEEN_CALLS,
+    CHOOSINGS,
+    FIRST_CHOOSING,
     FUNCTIONS,
     KINDS,
     LAYERS,
     NCCL_IN_PROGRESS,
     OPERATIONS,
-    Direction,
     Function,
-    Object,
-    Size,
     match,
 )
 
@@ -260,5 +259,5 @@ def test_what_chooses_a_device(symbol: str, layer: str, choosing: Choosing | Non
         return
     assert function is not None
     assert function.operation == 0, "it is not counted"
-    assert function.id >= layout.FIRST_CHOOSING
-    assert function.id % layout.CHOOSINGS == choosing
+    assert function.id >= FIRST_CHOOSING
+    assert function.id % CHOOSINGS == choosing

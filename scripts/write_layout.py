@@ -1,0 +1,249 @@
+"""Writes Python's side of what programs in the kernel and the monitor share, from C (``bpf/*.h``).
+
+Structs, enums and constants are written once, in C. The compiler says how it lays them out (DWARF) and what
+constants are; comments in the headers become docstrings. With ``--check`` nothing is written: the exit code
+is 1 where a file is not what would be written. Needs gcc.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elftools.dwarf.die import DIE
+from elftools.elf.elffile import ELFFile
+
+ROOT = Path(__file__).resolve().parent.parent
+BPF = ROOT / "bpf"
+WRITTEN = {
+    "probes/layout.py": ("launches.h", "layout.h"),
+    "probes/host/layout.py": ("host_layout.h",),
+}
+"""Each file, and the headers that it is written from. What headers of a file include comes before them."""
+_NUMPY = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Field:
+    """One member of a struct."""
+
+    name: str
+    offset: int
+    size: int
+    dtype: str
+    """As it is written in Python."""
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Some headers, and what the compiler says of them."""
+
+    names: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Their text, one after another."""
+        return "\n".join((BPF / name).read_text(encoding="utf-8") for name in self.names)
+
+    def compiled(self, *options: str, more: str = "") -> bytes:
+        """What gcc makes of them, and of ``more``, with ``options``."""
+        include = "".join(f'#include "{name}"\n' for name in self.names)
+        with tempfile.NamedTemporaryFile() as made:
+            paths = [f"-I{BPF / 'headers/include'}", f"-I{BPF}"]
+            command = ["gcc", "-x", "c", *paths, *options, "-o", made.name, "-"]
+            subprocess.run(command, input=(include + more).encode(), check=True, timeout=60)
+            return Path(made.name).read_bytes()
+
+    def constants(self) -> dict[str, int]:
+        """Names that the headers define as integers, with their values."""
+        defined = re.findall(r"^#define ([A-Z][A-Z0-9_]*) (.+)$", self.text, re.M)
+        names = [name for name, value in defined if re.match(r"\(?[0-9]", value)]
+        values = ", ".join(f"{{{name}}}" for name in names)
+        content = self.compiled(
+            "-c", more=f"const struct {{ unsigned long long value; }} values[] = {{{values}}};\n"
+        )
+        section = ELFFile(io.BytesIO(content)).get_section_by_name(".rodata")
+        data = b"" if section is None else section.data()
+        return dict(zip(names, struct.unpack(f"<{len(names)}Q", data), strict=True))
+
+    def types(self) -> Iterator[DIE]:
+        """Structs and enums defined in the headers, in their order."""
+        content = self.compiled("-g", "-c", "-fno-eliminate-unused-debug-types")
+        elf = ELFFile(io.BytesIO(content))
+        (unit,) = elf.get_dwarf_info().iter_CUs()
+        for die in unit.get_top_DIE().iter_children():
+            kind = {"DW_TAG_structure_type": "struct", "DW_TAG_enumeration_type": "enum"}.get(str(die.tag))
+            if kind and "DW_AT_name" in die.attributes and f"\n{kind} {_name(die)} {{" in self.text:
+                yield die
+
+    def above(self, definition: str) -> str:
+        """The comment above ``definition``, which begins a line; empty without one."""
+        found = re.search(rf"^/\*((?:[^*]|\*(?!/))*)\*/\n{definition}\b", self.text, re.M)
+        return re.sub(r"\s*\n \*\s*|\s+", " ", found[1]).strip() if found else ""
+
+    def behind(self, definition: str) -> str:
+        """The comment at the end of the line that has ``definition``; empty without one."""
+        found = re.search(rf"\b{definition}[^\n/]*/\* (.*?) \*/", self.text)
+        return found[1] if found else ""
+
+
+def _name(die: DIE) -> str:
+    return str(die.attributes["DW_AT_name"].value.decode())
+
+
+def _attribute(die: DIE, name: str) -> int:
+    return int(die.attributes[name].value)
+
+
+def _type(die: DIE) -> DIE:
+    found = die.get_DIE_from_attribute("DW_AT_type")
+    while found.tag in ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type"):
+        found = found.get_DIE_from_attribute("DW_AT_type")
+    return found
+
+
+def _dtype(name: str, die: DIE) -> tuple[str, int]:
+    """(the field as numpy wants it, its size in bytes)"""
+    shape: list[int] = []
+    if die.tag == "DW_TAG_array_type":
+        shape = [
+            _attribute(each, "DW_AT_upper_bound") + 1
+            for each in die.iter_children()
+            if each.tag == "DW_TAG_subrange_type"
+        ]
+        die = _type(die)
+    if die.tag == "DW_TAG_structure_type":
+        kind, size = _name(die).upper(), _attribute(die, "DW_AT_byte_size")
+    elif die.tag == "DW_TAG_base_type" and _name(die) == "char" and len(shape) == 1:
+        (size,) = shape
+        return f'("{name}", "S{size}")', size
+    elif die.tag == "DW_TAG_base_type":
+        size = _attribute(die, "DW_AT_byte_size")
+        kind = f'"{_NUMPY[size]}"'
+    else:
+        raise ValueError(f"{name}: no numpy type for {die.tag}")
+    for count in shape:
+        size *= count
+    dimensions = f", {tuple(shape)}" if shape else ""
+    return f'("{name}", {kind}{dimensions})', size
+
+
+def _fields(die: DIE) -> Iterator[Field]:
+    for member in die.iter_children():
+        if member.tag == "DW_TAG_member":
+            dtype, size = _dtype(_name(member), _type(member))
+            yield Field(_name(member), _attribute(member, "DW_AT_data_member_location"), size, dtype)
+
+
+def _struct(die: DIE, headers: Headers) -> str:
+    """Raises ValueError where the compiler leaves bytes between fields: keys of maps must not have any."""
+    end, lines = 0, []
+    for field in _fields(die):
+        if field.offset != end:
+            raise ValueError(f"struct {_name(die)}: {field.offset - end} unused bytes before {field.name}")
+        end = field.offset + field.size
+        lines.append(f"        {field.dtype},\n")
+    if end != _attribute(die, "DW_AT_byte_size"):
+        raise ValueError(f"struct {_name(die)}: unused bytes at its end")
+    name = _name(die)
+    about = headers.above(f"struct {name}")
+    docstring = _docstring(f"``struct {name}``: {about}" if about else f"``struct {name}``.", "")
+    return f"{name.upper()}: Final = np.dtype(\n    [\n{''.join(lines)}    ]\n)\n{docstring}"
+
+
+def _enum(die: DIE, headers: Headers) -> str:
+    values = [
+        (_name(one), _attribute(one, "DW_AT_const_value"))
+        for one in die.iter_children()
+        if one.tag == "DW_TAG_enumerator"
+    ]
+    name = _name(die)
+    prefix = f"{name.upper().removesuffix('_STATE')}_"
+    about = headers.above(f"enum {name}")
+    title = "".join(part.capitalize() for part in name.split("_"))
+    lines = [f"class {title}(IntEnum):\n"]
+    lines += [_docstring(f"``enum {name}``: {about}" if about else f"``enum {name}``.", "    "), "\n"]
+    for each, value in values:
+        lines.append(f"    {each.removeprefix(prefix)} = {value}\n")
+        comment = headers.behind(f"{each} = ")
+        lines += [_docstring(comment, "    ")] if comment else []
+    return "".join(lines)
+
+
+def _docstring(text: str, indent: str) -> str:
+    text = text[:1].upper() + text[1:] if not text.startswith("``") else text
+    text = text if text.endswith((".", ":")) else f"{text}."
+    quoted = f'"""{text}"""'.replace("\\", "\\\\")
+    lines = textwrap.wrap(quoted, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def _constant(name: str, value: int, headers: Headers) -> str:
+    comment = headers.behind(f"define {name} ")
+    return f"{name}: Final = {value}\n" + (_docstring(comment, "") if comment else "")
+
+
+def written(names: tuple[str, ...]) -> str:
+    """Python's side of the headers of these names."""
+    headers = Headers(names)
+    which = " and ".join(f"``bpf/{name}``" for name in reversed(names))
+    types: list[Any] = list(headers.types())
+    enums = [_enum(die, headers) for die in types if die.tag == "DW_TAG_enumeration_type"]
+    structs = [_struct(die, headers) for die in types if die.tag == "DW_TAG_structure_type"]
+    twice = headers.constants().keys() & {_name(die).upper() for die in types}
+    if twice:
+        raise ValueError(f"constants named as structs: {', '.join(sorted(twice))}")
+    constants = [_constant(name, value, headers) for name, value in headers.constants().items()]
+    imports = (["from enum import IntEnum\n"] if enums else []) + ["from typing import Final\n"]
+    text = [
+        f'"""Structs, enums and constants of {which}, for numpy.\n\n',
+        "``scripts/write_layout.py`` writes this file: change the header, not this.\n",
+        '"""\n\nfrom __future__ import annotations\n\n',
+        *imports,
+        "\nimport numpy as np\n\n",
+        *constants,
+        "\n",
+        "\n".join(structs),
+        *(f"\n\n{enum}" for enum in enums),
+    ]
+    return formatted("".join(text))
+
+
+def formatted(text: str) -> str:
+    """``text`` as ``ruff format`` leaves it."""
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--stdin-filename",
+        str(ROOT / "probes/layout.py"),
+        "-",
+    ]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    """Write the files, or check them."""
+    differ = [path for path, names in WRITTEN.items() if (ROOT / path).read_text() != written(names)]
+    if "--check" in sys.argv[1:]:
+        for path in differ:
+            print(f"{path} is not what the headers say: python scripts/write_layout.py", file=sys.stderr)  # noqa: T201
+        return 1 if differ else 0
+    for path in differ:
+        (ROOT / path).write_text(written(WRITTEN[path]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
