@@ -1,7 +1,7 @@
 """Windows on their way to a screen in another process, through a socket.
 
 A frame is the length of what follows (4 bytes, big endian), then a window as
-``formats.documents.saved`` writes it. Frames go one way only: a screen has nothing to tell.
+``serving.wire`` writes it. Frames go one way only: a screen has nothing to tell.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import select
 import socket
 import struct
 
-from stalltop.formats.documents.saved import MOST_BYTES, dump, parse
 from stalltop.model.errors import Told
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
+from stalltop.serving.wire import MOST_BYTES, decode, encode
 
 _LENGTH = struct.Struct(">I")
 _AT_ONCE = 32
@@ -22,7 +22,7 @@ _AT_ONCE = 32
 
 def frame(window: Window) -> bytes:
     """``window`` as a frame. Raises Told where it is too large."""
-    content = dump(window)
+    content = encode(window)
     return _LENGTH.pack(len(content)) + content
 
 
@@ -57,7 +57,7 @@ class LinkSource:
         if length > MOST_BYTES:
             raise Told("what came from the server is no window")
         try:
-            return parse(self._exactly(length))
+            return decode(self._exactly(length))
         except ValueError as error:
             raise Told(f"what came from the server is no window: {error}") from error
 

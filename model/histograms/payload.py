@@ -7,8 +7,6 @@ stands for so many empty counters. What is decoded here may come from anywhere, 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
 import zlib
 from collections.abc import Sequence
@@ -31,23 +29,6 @@ _LONGEST = 9
 _MOST_BYTES = _HEADER.size + COUNTERS * _LONGEST
 _WINDOW_BITS = 12
 """4 KiB of zlib's memory are enough for a few hundred bytes, and set up in half the time."""
-
-
-def encode(index: NDArray[np.integer], count: NDArray[np.integer]) -> str:
-    """The payload, in base64, of one histogram: counters ``index`` (rising) hold ``count`` (below 2^63)."""
-    start = np.array([0, len(index)], np.int64)
-    (payload,) = payloads(Histograms(start, index.astype(np.uint16), count.astype(np.uint64)))
-    return base64.b64encode(payload).decode("ascii")
-
-
-def decode(payload: str) -> tuple[NDArray[np.uint16], NDArray[np.uint64]]:
-    """Counters and counts of one histogram. Raises ValueError where ``payload`` has another geometry."""
-    try:
-        data = base64.b64decode(payload, validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"no HdrHistogram payload: {error}") from None
-    found = histograms([data])
-    return found.index, found.count
 
 
 def payloads(many: Histograms) -> list[bytes]:

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from stalltop.formats.documents import saved
 from stalltop.model.errors import BadUsage, Told
 from stalltop.recordings.file import schema
-from stalltop.recordings.file.migrations import Layout, is_known, migrated, tables
-from stalltop.recordings.write.writing import Writer, create
+from stalltop.recordings.file.recognise import FIRST_BYTES, recognised
 
 HEAD_BYTES: Final = 100
 """Of SQLite's header."""
@@ -44,10 +42,6 @@ class Opened:
     def __init__(self, path: Path) -> None:
         """Raises BadUsage, with the reason, where ``path`` is no file of ours."""
         self.path = path
-        self.version = schema.VERSION
-        """Of the format that the file has."""
-        self.layout = Layout()
-        """What its checksums are made of."""
         self.warnings: list[str] = []
         """What could not be read, one line each."""
         self._until = 0.0
@@ -55,32 +49,20 @@ class Opened:
         head = _head(path)
         self._live = _is_written(path, head)
         if not head.startswith(_SQLITE):
-            self.connection, self.version, self._live = _first_version(path), 1, True
-            return
+            raise _refused(path, f"it is {recognised(head) or 'no SQLite file'}")
         if len(head) < HEAD_BYTES:
             raise _refused(path, "its end is missing")
         if not self._live:
             # Looked at here, so that nothing of another program's is opened.
-            _check_version(path, *struct.unpack_from(">I", head, 68), *struct.unpack_from(">I", head, 60))
+            _check_version(path, *struct.unpack_from(">i", head, 68), *struct.unpack_from(">i", head, 60))
         with self.reading("it"):
             self.connection = self._connected()
             try:
-                self.version = self.pragma("user_version")
-                _check_version(path, self.pragma("application_id"), self.version)
-                check_schema(self.connection, self.version)
-                if self.version != schema.VERSION:
-                    self._migrate()
+                _check_version(path, self.pragma("application_id"), self.pragma("user_version"))
+                check_schema(self.connection)
             except BaseException:
                 self.connection.close()
                 raise
-
-    def _migrate(self) -> None:
-        """Go on with a copy of the file that is of this version."""
-        earlier = self.connection
-        self.connection = self._guarded(migrated(earlier, self.version))
-        earlier.close()
-        self.layout = Layout(self.version)
-        self._live = True  # nothing of the file is needed any more
 
     def pragma(self, name: str) -> int:
         """A number that SQLite has of the file."""
@@ -131,24 +113,19 @@ class Opened:
         return self._prepared(f"{uri}&immutable=1")
 
     def _prepared(self, uri: str) -> sqlite3.Connection:
-        connection = self._guarded(
-            sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-        )
-        try:
-            _pragma(connection, "schema_version")  # the first look at the file
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
-
-    def _guarded(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """``connection``, which takes nothing without end, and runs nothing of a stranger's."""
+        """A connection that takes nothing without end, and runs nothing of a stranger's."""
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.set_progress_handler(lambda: int(time.monotonic() > self._until), _STEPS)
         # A stranger's schema can call no functions, and cells are checked before they are used.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
+        try:
+            _pragma(connection, "schema_version")  # the first look at the file
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
 
@@ -160,7 +137,7 @@ def _head(path: Path) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BadUsage(f"{path} is no regular file")
-            return os.read(descriptor, HEAD_BYTES)
+            return os.read(descriptor, FIRST_BYTES)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -203,21 +180,22 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _check_version(path: Path, application: int, version: int) -> None:
-    ours = application == schema.APPLICATION_ID
-    if not ours or (version < schema.VERSION and not is_known(version)):
+    if application != schema.APPLICATION_ID or version < schema.VERSION:
         raise _refused(path, "it is a database (SQLite) of another program")
     if version > schema.VERSION:
-        raise BadUsage(
-            f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})",
-            "update stalltop",
-        )
+        raise newer(path, version, "update stalltop")
 
 
-def check_schema(connection: sqlite3.Connection, version: int | None = None) -> None:
-    """Raise ValueError where the file has other tables than ours, or anything that could run; ``version``
-    is that of the file, of now where it is None."""
-    known = tables(schema.VERSION if version is None else version)
-    expected = {name: ("table", ddl) for name, ddl in known.items()}
+def newer(path: Path, version: int, remedy: str) -> BadUsage:
+    """The error that a file of a later version of the format is refused with."""
+    return BadUsage(
+        f"{path} was saved by a newer stalltop (version {version}, known up to {schema.VERSION})", remedy
+    )
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise ValueError where the file has other tables than ours, or anything that could run."""
+    expected = {table.name: ("table", table.ddl) for table in schema.TABLES}
     found = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
     others = [name for name, *_ in found if name not in expected]
     if others:
@@ -228,15 +206,6 @@ def check_schema(connection: sqlite3.Connection, version: int | None = None) -> 
     for name, kind, sql in found:
         if name in expected and (kind, sql) != expected[name]:
             raise ValueError(f"its {name!r} is another one")
-
-
-def _first_version(path: Path) -> sqlite3.Connection:
-    """A file of version 1, which was JSON, as one of now in memory."""
-    window = saved.load(path)
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    create(connection, "window")
-    Writer(connection).add(window)
-    return connection
 
 
 def _refused(path: Path, why: str) -> BadUsage:

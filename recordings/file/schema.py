@@ -37,9 +37,9 @@ __all__ = [
 
 APPLICATION_ID: Final = 0x53544C54
 """``STLT``: at byte 68 of every file, big endian."""
-VERSION: Final = 4
-"""Of the format, as the file's ``user_version``, at byte 60. Version 1 was gzip-compressed JSON. Tables and
-columns may be added to a version until it is released; ``recordings.file.versions`` has those that were."""
+VERSION: Final = 1
+"""Of the format, as the file's ``user_version``, at byte 60. Tables and columns may be added to a version
+until it is released. docs/file-format.md says how files of a version that was released are migrated."""
 
 
 ABOUT: Final = Table(

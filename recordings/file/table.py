@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 INTEGER, REAL, TEXT, BLOB = "INTEGER", "REAL", "TEXT", "BLOB"
-_EMPTY: Final = {INTEGER: "0", REAL: "0.0", TEXT: "''", BLOB: "x''"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +26,6 @@ class Column:
     def names(self) -> tuple[str, ...]:
         """Fields of the record that it stands for."""
         return self.fields or (self.name,)
-
-    @property
-    def declared(self) -> str:
-        """Its name and type, as they are declared."""
-        return f"{self.name} {self.type}"
-
-    @property
-    def added(self) -> str:
-        """What declares it in a table that has rows already: in these it is NULL where it may be, else 0, an
-        empty text or an empty list."""
-        if self.null:
-            return self.declared
-        empty = "'[]'" if self.about.startswith("JSON list") else _EMPTY[self.type]
-        return f"{self.declared} NOT NULL DEFAULT {empty}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +50,7 @@ class Table:
         """The statement that makes it."""
         lines = []
         for column in self.columns:
-            line = column.declared
+            line = f"{column.name} {column.type}"
             if self.key == (column.name,):
                 line += " PRIMARY KEY"
             elif not column.null:

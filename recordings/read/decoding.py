@@ -9,7 +9,6 @@ from typing import Any, Final, cast, get_type_hints
 import numpy as np
 
 from stalltop.formats.documents import plain
-from stalltop.formats.files import read_limits as bounds
 from stalltop.model.calls import Calls
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence
@@ -19,10 +18,10 @@ from stalltop.model.merge.packing import Peak
 from stalltop.model.tenant import Tenant
 from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
 from stalltop.recordings.file import schema
-from stalltop.recordings.file.migrations import Layout
 from stalltop.recordings.file.records import codecs
 from stalltop.recordings.file.values import Sql, checksum, read_flag, read_integer, reading
-from stalltop.recordings.write.writing import MOST_ROWS
+from stalltop.recordings.read import limits as bounds
+from stalltop.recordings.write.writing import MOST_ROWS, sealed
 
 _TABLES: Final = {table.name: table for table in schema.SHARED}
 _CODECS: Final = codecs(schema.RECORDS)
@@ -70,10 +69,8 @@ _COVERAGE: Final = {
 class Decoder:
     """Reads windows of one file by their numbers. What they share is read once, when it is needed."""
 
-    def __init__(self, connection: sqlite3.Connection, layout: Layout | None = None) -> None:
-        """``layout``: what its checksums are made of, where it is a copy of a file of an earlier version."""
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._layout = layout or Layout()
         self._known: dict[str, dict[Sql, Any]] = {table.name: {} for table in schema.SHARED}
         self._keys: dict[Sql, RowKey] = {}
 
@@ -96,7 +93,7 @@ class Decoder:
 
     def _check_row(self, table: str, row: Sequence[Sql]) -> None:
         """Raise ValueError where a shared row, with its number and checksum, is another than was saved."""
-        if checksum([self._layout.shared(table, row[:-1])]) != row[-1]:
+        if checksum([row[:-1]]) != row[-1]:
             raise ValueError(f"row {row[0]!r} of {table} is damaged")
 
     def _checked(self, number: int) -> tuple[Sequence[Sql], dict[str, list[Sequence[Sql]]]]:
@@ -110,7 +107,7 @@ class Decoder:
             rows = parts[name] = self._connection.execute(select, (number,)).fetchall()
             if len(rows) > MOST_ROWS:
                 raise ValueError(f"{name} has too many rows")
-        if self._layout.sealed(values, parts) != expected:
+        if sealed(values, parts) != expected:
             raise ValueError("its checksum is another one")
         return values, parts
 

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from stalltop.formats.files.read_limits import LATEST
 from stalltop.model.errors import Told
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Peak
@@ -20,6 +19,7 @@ from stalltop.model.text.figures import moment
 from stalltop.model.window import Missing, Window
 from stalltop.recordings.file.opening import Damaged, Opened
 from stalltop.recordings.read.decoding import Decoder
+from stalltop.recordings.read.limits import LATEST
 from stalltop.recordings.read.moments import Listing, Moments
 
 __all__ = ["Damaged", "Gone", "Host", "Moments", "Recorded", "load", "open_file", "read_peak"]
@@ -49,11 +49,9 @@ class Recorded:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self.path = opened.path
-        self.version = opened.version
-        """Of the format that the file has."""
         self.warnings = opened.warnings
         """What could not be read, one line each."""
-        self._decoder = Decoder(opened.connection, opened.layout)
+        self._decoder = Decoder(opened.connection)
         self._data_version = -1
         self.changed()
         self._moments: Moments | None = None
@@ -101,14 +99,14 @@ class Recorded:
                 self._moments = self._listing.read(self.connection)
             if self._listing.anew:
                 # What only they referred to may be gone as well, and its numbers may stand for others now.
-                self._decoder = Decoder(self.connection, self._opened.layout)
+                self._decoder = Decoder(self.connection)
         return self._moments
 
     def changed(self) -> bool:
         """Whether another program has written since this was asked last; ``moments`` is new then."""
         with self._opened.reading("it"):
             if self._opened.again():
-                self._decoder = Decoder(self.connection, self._opened.layout)
+                self._decoder = Decoder(self.connection)
                 self._data_version = -1
             before, self._data_version = self._data_version, self._opened.pragma("data_version")
         if before == self._data_version:
@@ -244,7 +242,7 @@ def load(path: Path) -> Window:
 
 
 def open_file(path: Path) -> Recorded:
-    """Open a saved window or a recording, of any version so far, to read. It is never changed.
+    """Open a saved window or a recording to read. It is never changed.
 
     Raises BadUsage, with the reason, where that is no such file.
     """

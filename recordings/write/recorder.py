@@ -16,7 +16,7 @@ from stalltop.model.window import Window
 from stalltop.recordings.file.trouble import Damaged, Unwritable, put_aside
 from stalltop.recordings.write.bounds import Bounds
 from stalltop.recordings.write.clock_watch import ClockWatch, length_text
-from stalltop.recordings.write.recording import Earlier, Recording
+from stalltop.recordings.write.recording import Recording
 from stalltop.recordings.write.thinning import with_events
 
 MOST_WAITING: Final = 60
@@ -216,9 +216,6 @@ class Recorder:
             return self._opening(self._path, self._bounds)
         except Damaged as error:
             self._put_aside(error)
-        except Earlier as error:
-            # Nobody may be there to name another file: a service that was updated records on.
-            self._put_aside(error, f"version-{error.version}")
         return self._opening(self._path, self._bounds)
 
     def _went_well(self, recording: Recording) -> None:
@@ -248,8 +245,7 @@ class Recorder:
         self._close_file()
 
     def _put_aside(self, error: Told, why: str = "damaged") -> None:
-        """Let a new file take the place of a damaged one, an earlier one, or one that is none of ours. Raises
-        Told."""
+        """Let a new file take the place of a damaged one, or of one that is none of ours. Raises Told."""
         self._close_file()
         if self._asides >= MOST_ASIDE:
             raise Unwritable(f"{error.reason}, as were {MOST_ASIDE} before it")

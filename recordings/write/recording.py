@@ -20,8 +20,7 @@ from stalltop.model.evidence import Event
 from stalltop.model.merge.packing import Peak
 from stalltop.model.window import Window
 from stalltop.recordings.file import schema
-from stalltop.recordings.file.migrations import is_known
-from stalltop.recordings.file.opening import HEAD_BYTES, check_schema, is_closed
+from stalltop.recordings.file.opening import HEAD_BYTES, check_schema, is_closed, newer
 from stalltop.recordings.file.trouble import Damaged, Unwritable, is_undecodable, lacks_space, told
 from stalltop.recordings.read.decoding import Decoder
 from stalltop.recordings.write.bounds import Bounds
@@ -54,20 +53,11 @@ _MAGIC: Final = b"SQLite format 3\0"
 _ANOTHER: Final = "name another file with --to"
 
 
-class Earlier(BadUsage):
-    """A recording of an earlier version of the format, which is not added to."""
-
-    def __init__(self, reason: str, version: int) -> None:
-        super().__init__(reason, _ANOTHER)
-        self.version = version
-
-
 class Recording:
     """The recording at ``path``, begun where there is none, else continued. Used by one thread at a time.
 
-    Raises InUse where another process records to it, Earlier where its version is, BadUsage where it is
-    something else, Damaged where it is broken, and Told where it cannot be written. After any other error
-    than BadUsage the file is to be closed.
+    Raises InUse where another process records to it, BadUsage where it is something else, Damaged where it is
+    broken, and Told where it cannot be written. After any other error than BadUsage the file is to be closed.
     """
 
     def __init__(self, path: Path, bounds: Bounds | None = None, tiers: Sequence[Tier] = TIERS) -> None:
@@ -229,14 +219,11 @@ class Recording:
         application, version = self._number("application_id"), self._number("user_version")
         if not application and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             return True  # or a recorder died before it had made the tables
-        if application != schema.APPLICATION_ID:
+        if application != schema.APPLICATION_ID or version < schema.VERSION:
             raise BadUsage(f"{self.path} is no recording of stalltop", _ANOTHER)
-        other = f"{self.path} is of another version of stalltop (format {version})"
-        if not is_known(version):
-            raise BadUsage(other, _ANOTHER)
+        if version > schema.VERSION:
+            raise newer(self.path, version, f"update stalltop, or {_ANOTHER}")
         found = self._db.execute("SELECT value FROM about WHERE name = 'kind'").fetchone()
-        if version != schema.VERSION:
-            raise Earlier(other, version) if found == ("recording",) else BadUsage(other, _ANOTHER)
         if found != ("recording",) or self._number("auto_vacuum") != 2:
             raise BadUsage(
                 f"{self.path} was saved or put together: it is no recording to go on with", _ANOTHER

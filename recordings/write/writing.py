@@ -104,15 +104,11 @@ class Writer:
         return number
 
 
-def sealed(
-    values: Sequence[Sql],
-    parts: Mapping[str, Sequence[Sequence[Sql]]],
-    tables: Iterable[schema.Table] = schema.PARTS,
-) -> int:
+def sealed(values: Sequence[Sql], parts: Mapping[str, Sequence[Sequence[Sql]]]) -> int:
     """The checksum of a window: of its row without number and checksum, and of all its ``parts`` without
-    their window's number, in the order of ``tables``. Of a payload it is that of its own bytes."""
+    their window's number, in the order of ``schema.PARTS``. Of a payload it is that of its own bytes."""
     sums = checksum([values])
-    for table in tables:
+    for table in schema.PARTS:
         rows = parts[table.name]
         if table is schema.HISTOGRAMS:
             rows = [(place, _bytes_sum(payload)) for place, payload in rows]

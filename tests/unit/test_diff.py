@@ -25,7 +25,7 @@ from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES
 from tests.unit.known_calls import random_calls, windows_of, write_file
-from tests.unit.recordings import make_earlier, record
+from tests.unit.recordings import record
 from tests.unit.windows import Calls, key, window
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "diff.md"
@@ -293,11 +293,14 @@ def test_rows_find_each_other_where_one_file_does_not_know_devices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = full_window()
-    then = record(tmp_path / "then.stalltop", [one])
-    make_earlier(then, 2)
-    devices = ("0", "0:1", "1")
-    keys = tuple(key_._replace(device=devices[at % len(devices)]) for at, key_ in enumerate(one.rows.keys))
-    now = record(tmp_path / "now.stalltop", [replace(one, rows=replace(one.rows, keys=keys))])
+
+    def on(path: Path, *devices: str) -> Path:
+        keys = tuple(
+            key_._replace(device=devices[at % len(devices)]) for at, key_ in enumerate(one.rows.keys)
+        )
+        return record(path, [replace(one, rows=replace(one.rows, keys=keys))])
+
+    then, now = on(tmp_path / "then.stalltop", ""), on(tmp_path / "now.stalltop", "0", "0:1", "1")
     assert cli.main(["diff", str(then), str(now), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["rows"]

@@ -1,4 +1,4 @@
-"""What holds of each format that a window is written in: what was in it comes back, cleaned where need be."""
+"""What holds of each form that a window is read back from: what was in it comes back, cleaned if need be."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from stalltop.formats.documents import saved
 from stalltop.model.devices.device import Device
 from stalltop.model.errors import BadUsage
 from stalltop.model.rows.pivot import PERCENTS
 from stalltop.model.window import Window
 from stalltop.recordings.read import reading
 from stalltop.recordings.write import saving
+from stalltop.serving import wire
 from tests.unit.full_window import full_window
 from tests.unit.random_windows import windows
 from tests.unit.windows import Calls, key, same_window, window
@@ -37,7 +37,9 @@ class Format:
 
 
 FORMATS = {
-    "JSON": Format(lambda one, path: path.write_bytes(saved.dump(one)), saved.load),
+    "wire": Format(
+        lambda one, path: path.write_bytes(wire.encode(one)), lambda path: wire.decode(path.read_bytes())
+    ),
     "SQLite": Format(lambda one, path: saving.save(one, path, overwrite=True), reading.load),
 }
 WINDOWS = {
@@ -107,11 +109,11 @@ def test_a_figure_that_is_no_number_is_saved_as_unknown(format_: Format, tmp_pat
     assert found.coverage.probe_ns == 0.0
 
 
-def test_what_cannot_be_read_says_why(format_: Format, tmp_path: Path) -> None:
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match="No such file"):
-        format_.load(tmp_path / "nothing")
+        reading.load(tmp_path / "nothing")
     with pytest.raises(BadUsage, match="no regular file"):
-        format_.load(tmp_path)
+        reading.load(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadUsage, match="no regular file"):
-        format_.load(tmp_path / "pipe")
+        reading.load(tmp_path / "pipe")

@@ -86,7 +86,7 @@ def test_nobody_is_said_not_to_be_given_what_nobody_was_asked_about() -> None:
     assert given(made.coverage) == [False, True]
     assert given(replace(made.coverage, scheduled=(TRAIN,))) == [None, True]
     assert given(replace(made.coverage, schedulable=("GPU-9",))) == [None, True]
-    assert given(Coverage()) == [None, True]  # such as in files of earlier versions
+    assert given(Coverage()) == [None, True]
     # Of one host's scheduler nothing follows for the next one.
     plain = replace(on(gpu(client(200, SERVE), index=1)), host="other", coverage=Coverage())
     assert [one.given for found in sharings(fleet([made, plain])) for one in found.sharers] == [

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.normals import KNOWN_WINDOWS
-from stalltop.formats.documents.saved import dump, parse
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import pack
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.window import Window
+from stalltop.serving.wire import decode, encode
 from tests.unit.windows import Calls, key, window
 
 ROW = key()
@@ -64,6 +64,6 @@ def test_hosts_side_by_side_keep_theirs_under_the_names_of_their_tenants() -> No
     assert set(fleet.normals) == set(fleet.rows.keys)
 
 
-def test_a_saved_window_says_it_too() -> None:
+def test_a_window_that_is_sent_says_it_too() -> None:
     one = replace(at(0, Calls(ROW, [5]), Calls(LATE, [7])), normals={LATE: (1_000, 2_000)})
-    assert parse(dump(one)).normals == one.normals
+    assert decode(encode(one)).normals == one.normals

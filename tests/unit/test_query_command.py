@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from stalltop.cli import main as cli
-from stalltop.formats.documents import saved
 from stalltop.recordings.query import ready
 from stalltop.recordings.query.printing import write
 from stalltop.recordings.query.views import VIEWS
@@ -79,13 +78,6 @@ def test_sql_in_a_pipe_or_a_file_needs_no_word_for_it(file: str, tmp_path: Path)
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 2
     assert "what is to be asked?" in ran.stderr
-
-
-def test_a_file_of_the_first_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "old.stalltop"
-    path.write_bytes(saved.dump(full_window()))
-    assert cli.main(["query", str(path), "SELECT COUNT(*) AS n FROM nccl_events", "--format", "jsonl"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"n": 2}
 
 
 @pytest.mark.parametrize("name", ready.queries())

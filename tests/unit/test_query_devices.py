@@ -15,7 +15,7 @@ from stalltop.recordings.query import ready
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file
 from tests.unit.full_window import full_window
-from tests.unit.recordings import following, make_earlier, record
+from tests.unit.recordings import following, record
 
 
 @pytest.fixture
@@ -109,10 +109,17 @@ def test_ready_queries_say_who_shares_a_gpu(name: str, file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READY)
-def test_a_file_from_before_answers_the_same_queries(name: str, tmp_path: Path) -> None:
-    path = record(tmp_path / "r.stalltop", [full_window()])
-    make_earlier(path, 2)
-    found = asked(path, ready.query(name))
+def test_a_file_in_which_nothing_of_devices_was_measured_answers_the_same_queries(
+    name: str, tmp_path: Path
+) -> None:
+    one = full_window()
+    unplaced = replace(
+        one,
+        rows=replace(one.rows, keys=tuple(key._replace(device="") for key in one.rows.keys)),
+        evidence=replace(one.evidence, activity=(), overlaps=()),
+        allocations=(),
+    )
+    found = asked(record(tmp_path / "r.stalltop", [unplaced]), ready.query(name))
     assert {row[0] for row in found} == ({"not measured"} if name == "gpu-tenants" else set())
 
 

@@ -260,7 +260,7 @@ def test_others_databases_saved_windows_and_other_versions_are_left_alone(path: 
     connection = sqlite3.connect(newer)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(BadUsage, match="another version"):
+    with pytest.raises(BadUsage, match="newer stalltop"):
         Recording(newer)
 
 

@@ -20,7 +20,7 @@ _BAR = 10
 
 def kept_calls(facts: RowFacts, frame: Frame) -> Section:
     """The slowest calls of the row, one line each; nothing for the time between calls, nor where the window
-    has no such calls at all, as those of older files."""
+    has no captured calls at all."""
     if facts.between or not facts.window.calls.kept:
         return Section("calls", ())
     calls = sorted(facts.kept, key=lambda call: (-call.duration_ns, call.start_ns, call.tid))

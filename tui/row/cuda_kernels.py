@@ -21,7 +21,7 @@ LONGEST_NAME = 200
 def kernels(facts: RowFacts, frame: Frame) -> Section:
     """What the row launches, most time in launching calls first.
 
-    Nothing where it launches none, nor where the window has no kernels at all, as those of older files.
+    Nothing where it launches none, nor where the window has no kernels at all.
     """
     launching = {
         key: (calls, ns)
