@@ -221,6 +221,7 @@ class Monitor:
                 kernel.look()
                 if libraries.library_rows():
                     self._evidence.begin()
+                    self._kernel_names.prepare()
             except Exception as error:
                 if not self._stop.is_set():
                     self._failure = error
@@ -236,9 +237,9 @@ class Monitor:
 
     def _launches(self, launches: Iterable[RawKernel]) -> tuple[KernelCount, ...]:
         found: dict[tuple[RowKey, str], KernelCount] = {}
-        for raw in launches:
+        launched = list(launches)
+        for raw, name in zip(launched, self._kernel_names.names(launched), strict=True):
             row = self._row_of(raw.key)
-            name = self._kernel_names.name(raw)
             count = KernelCount(
                 *(row.tenant, row.pid, row.process, row.layer, row.operation, row.nested, name),
                 *(raw.calls, raw.errors, raw.total_ns, raw.max_ns, raw.buckets, row.device),
@@ -287,6 +288,7 @@ class Monitor:
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
             *self._tenants.missing(),
+            *self._kernel_names.missing(),
             *((OTHER_NUMBERS,) if wrong else ()),
             *((Missing("compiled programs for the next start", not_kept),) if not_kept else ()),
         )

@@ -8,22 +8,28 @@ looked up in the symbols of the file that is mapped there, then in its code; a h
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from stalltop.model.text.clean import ELLIPSIS, clean
+from stalltop.model.window import Missing
 from stalltop.probes.maps.launches import RawKernel
 from stalltop.probes.operations import RUNTIME, operation
 from stalltop.probes.symbols.code_symbols import CodeSymbols
-from stalltop.probes.symbols.demangle import demangled
+from stalltop.probes.symbols.demangler import Demangler, is_mangled
 
 MOST_NAME_BYTES: Final = 4096
 """Read of a name, mangled; longer ones are cut."""
 MOST_NAME: Final = 1024
 """Characters shown of a name, demangled."""
+MOST_SHOWN: Final = 65536
+"""Names that are remembered as they are shown: four for each record of a kernel."""
+INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
 """How long one window may look for names in files and memory of processes; the next one does the rest."""
 TRIES: Final = 3
@@ -39,23 +45,38 @@ _Which = tuple[int, int, int, bytes]
 """A function, the program it is of, its generation there, and what was told of its name."""
 
 
+class _Name(NamedTuple):
+    """What is known of a name."""
+
+    text: bytes
+    """Perhaps mangled; empty where nobody knows it."""
+    cut: bool = False
+    """Whether ``text`` is only the beginning."""
+
+
+_UNKNOWN: Final = _Name(b"")
+
+
 class KernelNames:
-    """Names by process, program and function. Used from one thread."""
+    """Names by process, program and function. Used from one thread, but for ``prepare``."""
 
     def __init__(
         self,
         inherited: Inherited = lambda tgid, function: 0,
         runs: Runs = lambda tgid, born_ns: True,
+        demangler: Demangler | None = None,
     ) -> None:
         self._inherited = inherited
         self._runs = runs
         self._symbols = CodeSymbols()
-        self._names: dict[int, dict[_Which, str]] = {}
+        self._demangler = demangler or Demangler()
+        self._names: dict[int, dict[_Which, _Name]] = {}
         """By process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
         """By process, then program and function: the window of the last launches, and their kernel's name."""
         self._window = 0
-        self._demangled: dict[bytes, str] = {}
+        self._shown: dict[bytes, str] = {}
+        """Names as they are shown: processes of one program share their kernels' names."""
         self._spent = 0.0
         """Of the budget, s."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
@@ -64,6 +85,19 @@ class KernelNames:
     def close(self) -> None:
         """Look for nothing any more."""
         self._symbols.close()
+        self._demangler.close()
+
+    def prepare(self) -> None:
+        """A program is there that may launch kernels: names will have to be demangled soon."""
+        self._demangler.prepare()
+
+    def missing(self) -> tuple[Missing, ...]:
+        """Why names are shown as they are, mangled, where that is so."""
+        reason = self._demangler.unavailable
+        if not reason:
+            return ()
+        remedy = INSTALL_LIBRARY if self._demangler.no_library else ""
+        return (Missing("C++ names of CUDA kernels", f"shown mangled: {reason}", remedy),)
 
     def begin(self) -> None:
         """A new window: names may be looked for once more."""
@@ -71,9 +105,26 @@ class KernelNames:
         self._window += 1
         self._symbols.begin()
 
-    def name(self, raw: RawKernel) -> str:
-        """The name to show, demangled; empty where nobody knows it, or no time is left to look."""
-        name = self._name(raw)
+    def names(self, launches: Iterable[RawKernel]) -> list[str]:
+        """The name to show of each; empty where nobody knows it, or no time is left to look.
+
+        A name is shown mangled until it is demangled.
+        """
+        found = [(raw, self._name(raw)) for raw in launches]
+        for old in list(itertools.islice(self._shown, max(len(self._shown) - MOST_SHOWN, 0))):
+            del self._shown[old]
+        asked = [name.text for _, name in found if not name.cut and is_mangled(name.text)]
+        answers = self._demangler.ask(name for name in asked if name not in self._shown)
+        self._shown |= {name: for_display(answer) for name, answer in answers.items()}
+        return [self._noted(raw, name) for raw, name in found]
+
+    def _noted(self, raw: RawKernel, found: _Name) -> str:
+        name = self._shown.get(found.text)
+        if name is None:
+            name = for_display(found.text)
+            if not is_mangled(found.text):
+                self._shown[found.text] = name
+        name += ELLIPSIS if found.cut else ""
         launched = self._launched.setdefault(raw.key.tgid, {})
         window, before = launched.get((raw.born_ns, raw.function), (-1, ""))
         both = window == self._window and before != name
@@ -94,29 +145,28 @@ class KernelNames:
         for which in [which for which in self._tries if which[0] == tgid]:
             del self._tries[which]
 
-    def _name(self, raw: RawKernel) -> str:
+    def _name(self, raw: RawKernel) -> _Name:
         known = self._names.setdefault(raw.key.tgid, {})
         which = (raw.function, raw.born_ns, raw.generation, raw.name)
         name = known.get(which)
         if name is None:
             if (raw.cut or not raw.name) and self._spent > BUDGET_SECONDS:
-                return ""
+                return _UNKNOWN
             began = time.monotonic()
-            found = self._find(raw)
+            name = self._find(raw)
             self._spent += time.monotonic() - began
-            if found is None:
-                return ""
-            name = found
-            self._tries[raw.key.tgid, which] += not name
-            if not name and self._tries[raw.key.tgid, which] < TRIES:
-                return ""  # a program that has just begun, perhaps
+            if name is None:
+                return _UNKNOWN
+            self._tries[raw.key.tgid, which] += not name.text
+            if not name.text and self._tries[raw.key.tgid, which] < TRIES:
+                return _UNKNOWN  # a program that has just begun, perhaps
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
             if raw.name:  # for records of the same kernel that are older than what was told
                 known.setdefault((*which[:3], b""), name)
         return name
 
-    def _find(self, raw: RawKernel) -> str | None:
+    def _find(self, raw: RawKernel) -> _Name | None:
         """None: it is still looked for."""
         tgid = raw.key.tgid
         name, cut = raw.name, raw.cut
@@ -133,17 +183,13 @@ class KernelNames:
         if name != raw.name and not self._runs(tgid, raw.born_ns):
             # What was read is of the program that runs there now.
             name, cut = raw.name, raw.cut
-        return self._shown(name) + (ELLIPSIS if cut and name else "")
+        return _Name(_without_stub(name), cut and bool(name))
 
-    def _shown(self, name: bytes) -> str:
-        """Processes of one program share their kernels' names: each is worked out once."""
-        shown = self._demangled.get(name)
-        if shown is None:
-            if len(self._demangled) > 65536:
-                self._demangled.clear()
-            shown = self._demangled[name] = clean(demangled(_without_stub(name)), MOST_NAME)
-            shown = self._demangled[name] = shown.replace(_STUB, "")
-        return shown
+
+def for_display(name: bytes) -> str:
+    """A name, demangled or not, on one line and short enough, without what compilers put around it."""
+    # Older libraries put a blank between angle brackets that close.
+    return re.sub(r"> (?=>)", ">", clean(name, MOST_NAME)).replace(_STUB, "")
 
 
 def _without_stub(name: bytes) -> bytes:

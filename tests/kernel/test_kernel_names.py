@@ -16,6 +16,7 @@ from stalltop.demo.caller import Caller
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes import layout
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.symbols import demangler
 from stalltop.probes.tracer.kernel_side import KernelSide
 from tests.kernel.children import Child
 from tests.kernel.harness import Workplace, probe, wait_until
@@ -92,6 +93,12 @@ class Told:
             return self.rows[caller.pid, operation] >= calls
 
         wait_until(told, what=f"{calls} calls of {operation}")
+
+
+@pytest.fixture(autouse=True)
+def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else names in the first windows may be mangled."""
+    monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
 @pytest.fixture

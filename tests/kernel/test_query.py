@@ -12,6 +12,7 @@ from stalltop.demo.caller import Caller, Made
 from stalltop.demo.latencies import Latency
 from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes.monitor import Monitor
+from stalltop.probes.symbols import demangler
 from stalltop.recordings.query.ask import answer
 from stalltop.recordings.read.reading import open_file
 from tests.kernel.harness import Workplace, wait_until
@@ -29,6 +30,12 @@ LATENCIES = {
     REDUCE: Latency("spin", ns=1_500_000),
     GATHER: Latency("sleep", "uniform", 300_000, 900_000),
 }
+
+
+@pytest.fixture(autouse=True)
+def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else names in the first windows may be mangled."""
+    monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from stalltop.probes.maps.launches import RawKernel, _hold_back
 from stalltop.probes.maps.slots import SlotKey
 from stalltop.probes.operations import match
 from stalltop.probes.symbols import cuda_kernel_names as kernel_names
+from stalltop.probes.symbols import demangler
 from stalltop.probes.symbols.code_symbols import CodeSymbols
-from stalltop.probes.symbols.cuda_kernel_names import MOST_NAME_BYTES, KernelNames
+from stalltop.probes.symbols.cuda_kernel_names import MOST_NAME_BYTES, KernelNames, for_display
 from tests.kernel.harness import wait_until
 
 PID = os.getpid()
@@ -42,10 +44,22 @@ def raw(
     return RawKernel(key, function, born_ns, generation, name, cut, at, 1, 0, 10, 10, ((0, 1),))
 
 
+@pytest.fixture(autouse=True)
+def _wait_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
+
+
+def shown(names: KernelNames, one: RawKernel) -> str:
+    (name,) = names.names([one])
+    return name
+
+
 def named(one: RawKernel, **more: object) -> str:
     names = KernelNames(**more)  # type: ignore[arg-type]
     names.begin()
-    return names.name(one)
+    found = shown(names, one)
+    names.close()
+    return found
 
 
 def test_what_a_program_told_is_shown_demangled() -> None:
@@ -58,6 +72,55 @@ def test_what_a_program_told_is_shown_demangled() -> None:
 def test_names_are_fit_to_show() -> None:
     assert named(raw(name=b"a\x1b[31m\xffb")) == "a[31m\ufffdb"
     assert len(named(raw(name=b"k" * 4000))) == kernel_names.MOST_NAME
+
+
+def test_a_name_is_shown_mangled_until_it_is_demangled(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = KernelNames()
+    monkeypatch.setattr(demangler, "WAIT_SECONDS", -1.0)
+    launches = [raw(1, b"_Z5scalePffi"), raw(2, b"triton_poi_0"), raw(3, b"_Z5scalePffi", generation=1)]
+    assert names.names(launches) == ["_Z5scalePffi", "triton_poi_0", "_Z5scalePffi"]
+    monkeypatch.setattr(demangler, "WAIT_SECONDS", 30.0)
+    names.begin()
+    scale = "scale(float*, float, int)"
+    assert names.names(launches) == [scale, "triton_poi_0", scale]
+    assert names.known(PID, 100, 1) == scale
+    names.close()
+
+
+def test_where_no_name_can_be_demangled_that_is_said() -> None:
+    names = KernelNames(demangler=demangler.Demangler((sys.executable, "-c", "print(end=chr(0))")))
+    names.prepare()
+    assert shown(names, raw(1, b"_Z5scalePffi")) == "_Z5scalePffi"
+    (missing,) = names.missing()
+    assert missing.reason == "shown mangled: neither libstdc++.so.6 nor libc++abi.so.1 is on this host"
+    assert missing.remedy == kernel_names.INSTALL_LIBRARY
+    assert not missing.untraced
+    assert shown(names, raw(1, b"_Z5scalePffi")) == "_Z5scalePffi"
+    assert KernelNames().missing() == ()
+
+
+def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_names, "MOST_SHOWN", 8)
+    names = KernelNames()
+    for n in range(40):
+        assert shown(names, raw(n, b"_Z1%cv" % (97 + n % 26))) == f"{97 + n % 26:c}()"
+    assert len(names._shown) <= 9
+    names.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (b"", ""),
+        (b"void f<A<B<int> > >(A<B<int> >)", "void f<A<B<int>>>(A<B<int>>)"),
+        (b"bool operator> <int>(int)", "bool operator> <int>(int)"),
+        (b"__device_stub__scale(float*)", "scale(float*)"),
+        (b"k" * 2000, "k" * (kernel_names.MOST_NAME - 1) + "…"),
+        ("größe\u202e\n()".encode(), "größe ()"),
+    ],
+)
+def test_names_for_display(name: bytes, expected: str) -> None:
+    assert for_display(name) == expected
 
 
 def test_a_cut_name_is_read_whole_from_memory_or_says_so() -> None:
@@ -93,12 +156,12 @@ def test_each_generation_has_its_name() -> None:
     names = KernelNames()
     names.begin()
     assert names.known(PID, 100, 7) == ""
-    assert names.name(raw(7, b"one")) == names.known(PID, 100, 7) == "one"
-    assert names.name(raw(7, b"two", generation=1)) == "two"
-    assert names.name(raw(7, b"")) == "one"
+    assert shown(names, raw(7, b"one")) == names.known(PID, 100, 7) == "one"
+    assert shown(names, raw(7, b"two", generation=1)) == "two"
+    assert shown(names, raw(7, b"")) == "one"
     assert names.known(PID, 100, 7) == "", "a call of this window may be of either"
     names.begin()
-    assert names.name(raw(7, b"two", generation=1)) == names.known(PID, 100, 7) == "two"
+    assert shown(names, raw(7, b"two", generation=1)) == names.known(PID, 100, 7) == "two"
     names.begin()
     assert names.known(PID, 100, 7) == "two"
     names.forget(PID)
@@ -108,21 +171,21 @@ def test_each_generation_has_its_name() -> None:
 def test_each_program_of_a_process_has_its_names() -> None:
     names = KernelNames()
     names.begin()
-    assert names.name(raw(7, b"alpha")) == "alpha"
-    assert names.name(raw(7, b"beta", born_ns=200)) == "beta"
+    assert shown(names, raw(7, b"alpha")) == "alpha"
+    assert shown(names, raw(7, b"beta", born_ns=200)) == "beta"
     assert (names.known(PID, 100, 7), names.known(PID, 200, 7)) == ("alpha", "beta")
-    assert names.name(raw(7, b"")) == "alpha"
-    assert names.name(raw(7, b"gamma")) == "gamma", "what is told is believed before what was known"
+    assert shown(names, raw(7, b"")) == "alpha"
+    assert shown(names, raw(7, b"gamma")) == "gamma", "what is told is believed before what was known"
 
 
 def test_the_memory_of_the_program_that_runs_now_says_nothing_of_the_one_before() -> None:
     text = ctypes.create_string_buffer(b"n" * 300)
     names = KernelNames(lambda tgid, function: ctypes.addressof(text), lambda tgid, born_ns: born_ns == 200)
     names.begin()
-    assert names.name(raw(7)) == ""
-    assert names.name(raw(8, at=ctypes.addressof(text))) == ""
-    assert names.name(raw(9, b"n" * 255, cut=True, at=ctypes.addressof(text))) == "n" * 255 + "…"
-    assert names.name(raw(7, born_ns=200)) == "n" * 300
+    assert shown(names, raw(7)) == ""
+    assert shown(names, raw(8, at=ctypes.addressof(text))) == ""
+    assert shown(names, raw(9, b"n" * 255, cut=True, at=ctypes.addressof(text))) == "n" * 255 + "…"
+    assert shown(names, raw(7, born_ns=200)) == "n" * 300
 
 
 def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,11 +193,11 @@ def test_without_time_a_name_is_looked_for_in_the_next_window(monkeypatch: pytes
     monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", -1.0)  # even nothing is too much
     names = KernelNames()
     names.begin()
-    assert names.name(raw(7, at=ctypes.addressof(text))) == ""
-    assert names.name(raw(8, b"told")) == "told"  # needs no look
+    assert shown(names, raw(7, at=ctypes.addressof(text))) == ""
+    assert shown(names, raw(8, b"told")) == "told"  # needs no look
     monkeypatch.setattr(kernel_names, "BUDGET_SECONDS", 60.0)
     names.begin()
-    assert names.name(raw(7, at=ctypes.addressof(text))) == "later"
+    assert shown(names, raw(7, at=ctypes.addressof(text))) == "later"
 
 
 def test_a_name_that_is_not_found_is_looked_for_some_times_and_no_more() -> None:
@@ -143,7 +206,7 @@ def test_a_name_that_is_not_found_is_looked_for_some_times_and_no_more() -> None
     names = KernelNames(lambda tgid, function: addresses.pop(0))
     for expected in ("", "late", "late"):
         names.begin()
-        assert names.name(raw(7)) == expected
+        assert shown(names, raw(7)) == expected
     looks: list[int] = []
 
     def nowhere(tgid: int, function: int) -> int:
@@ -152,7 +215,7 @@ def test_a_name_that_is_not_found_is_looked_for_some_times_and_no_more() -> None
 
     names = KernelNames(nowhere)
     for _ in range(10):
-        assert names.name(raw(7)) == ""
+        assert shown(names, raw(7)) == ""
     assert len(looks) == kernel_names.TRIES
 
 
