@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.normals import Normals
-from stalltop.formats.files.normals_file import Damaged, Newer, put_aside, read_normals, write_normals
+from stalltop.files.normals_file import Damaged, Newer, put_aside, read_normals, write_normals
 from stalltop.model.window import Window
 
 SAVE_SECONDS = 180.0

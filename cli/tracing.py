@@ -112,7 +112,7 @@ def diagnosed(source: Source, *, keep: bool = False, tell: Callable[[str], None]
     if not keep:
         return Diagnosed(source, Diagnosis(own_pid=os.getpid()))
     from stalltop.cli.normals import Kept, load
-    from stalltop.formats.files.normals_file import normals_path
+    from stalltop.files.normals_file import normals_path
 
     path = normals_path(socket.gethostname())
     normals, writable = load(path, tell)

@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from stalltop.formats.tables.csv_table import text_cell
 from stalltop.model.errors import Told
 from stalltop.model.histograms.payload import payloads
 from stalltop.model.tenant import Tenant
+from stalltop.model.text.csv_cells import text_cell
 from stalltop.model.text.figures import printable
 from stalltop.model.window import RowKey, Window
 

@@ -1,101 +1,309 @@
-"""The formats that windows are exported to, and what writes each."""
+"""The formats that windows are written in: by ``w`` on the screen, by ``export``, and in the documents.
+
+A format is one entry here and the module that writes it, which is imported when it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
-from stalltop.formats import hlog
-from stalltop.formats.html import report
-from stalltop.formats.tables import csv_rows, json_lines, parquet
-from stalltop.formats.traces import trace
+from stalltop.files.places import SUFFIX
 from stalltop.model.calls import Calls
 from stalltop.model.chain import Chain
 from stalltop.model.rows.filter import Filter
+from stalltop.model.text.figures import moment
 from stalltop.model.window import RowKey, Window
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+    from stalltop.formats.tables.sheet import Sheet
 
 Windows = Iterable[Window]
 Span = tuple[float, float]
 """Between which times (Unix seconds) windows lie: all of each."""
 
 
+class Shown(Protocol):
+    """A screen at one moment."""
+
+    @property
+    def window(self) -> Window:
+        """What it shows."""
+        ...
+
+    @property
+    def sheet(self) -> Sheet:
+        """The table that has the keys, with all its rows."""
+        ...
+
+    @property
+    def lines(self) -> Sequence[Strip]:
+        """The screen, line by line."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Cells of the terminal."""
+        ...
+
+    @property
+    def unicode(self) -> bool:
+        """Whether it can show more than ASCII."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. Exactly one of ``write`` and ``fill`` is there."""
+    """One format: of what a screen shows, of any number of windows, or of both."""
 
     name: str
+    """As ``export --to`` takes it."""
     suffix: str
     """What file names end in."""
-    about: str
-    """What one gets, in a few words."""
+    label: str = ""
+    """What the dialogue of ``w`` calls it."""
+    saved: str = ""
+    """What ``w`` saves, in a few words."""
+    saved_in_full: str = ""
+    """The same, for docs/saving.md."""
+    save: Callable[[Shown], bytes] | None = None
+    """Makes the file of a screen. Raises Told where it cannot."""
+    exported: str = ""
+    """What ``export`` writes, in a few words."""
+    use: str = ""
+    """Who reads that."""
     write: Callable[[Windows, Span, BinaryIO], None] | None = None
-    """Writes one file. Raises Told where it cannot, and OSError."""
+    """Writes one file of windows. Raises Told where it cannot, and OSError."""
     fill: Callable[[Windows, Span, Path], None] | None = None
     """Writes several, into an empty folder."""
     replaces: Callable[[Path], bool] | None = None
     """Whether a folder is an earlier export."""
     binary: bool = False
     """Whether a terminal shows nothing of it."""
+    problem: Callable[[], str] = str
+    """Says why ``save`` is not possible here, and what helps; empty where it is."""
 
 
-def _by_pieces(pieces: Callable[[Windows], Iterator[bytes]]) -> Callable[[Windows, Span, BinaryIO], None]:
-    def write(windows: Windows, _: Span, file: BinaryIO) -> None:
-        for piece in pieces(windows):
-            file.write(piece)
+def _save_window(shown: Shown) -> bytes:
+    from stalltop.recordings.write.saving import dump
 
-    return write
+    return dump(shown.window)
 
 
-def _trace(windows: Windows, span: Span, file: BinaryIO) -> None:
-    for piece in trace.pieces(windows, span):
+def _save_text(shown: Shown) -> bytes:
+    from stalltop.formats.text.report import report
+
+    return report(shown.window, shown.sheet, width=shown.width, unicode=shown.unicode).encode()
+
+
+def _save_html(shown: Shown) -> bytes:
+    from stalltop.formats.html.page import html_page
+
+    return html_page(shown.window, shown.sheet).encode()
+
+
+def _save_csv(shown: Shown) -> bytes:
+    from stalltop.formats.tables.csv_table import csv_table
+
+    return csv_table(shown.sheet, shown.window).encode()
+
+
+def _svg(shown: Shown) -> str:
+    from stalltop.formats.html.picture import svg
+
+    return svg(shown.lines, shown.width, f"stalltop {shown.window.host} {moment(shown.window.end)}")
+
+
+def _save_png(shown: Shown) -> bytes:
+    from stalltop.formats.html.picture import png
+
+    return png(_svg(shown))
+
+
+def _png_problem() -> str:
+    from stalltop.formats.html.picture import png_problem
+
+    return png_problem()
+
+
+def _pieces(pieces: Iterator[bytes], file: BinaryIO) -> None:
+    for piece in pieces:
         file.write(piece)
 
 
-def _report(windows: Windows, span: Span, file: BinaryIO) -> None:
+def _write_report(windows: Windows, span: Span, file: BinaryIO) -> None:
+    from stalltop.formats.html import report
+
     file.write(report.page(windows, *span).encode())
 
 
-FORMATS: Final = {
-    made.name: made
-    for made in (
-        Format(
-            "hlog",
-            "-hlog",
-            "a folder of histogram logs, one for each row, for HdrHistogram's tools",
-            fill=hlog.write,
-            replaces=hlog.ours,
+def _write_csv(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.tables import csv_rows
+
+    _pieces(csv_rows.pieces(windows), file)
+
+
+def _write_json(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.tables import json_lines
+
+    _pieces(json_lines.pieces(windows), file)
+
+
+def _write_parquet(windows: Windows, _: Span, file: BinaryIO) -> None:
+    from stalltop.formats.tables import parquet
+
+    parquet.write(windows, file)
+
+
+def _write_trace(windows: Windows, span: Span, file: BinaryIO) -> None:
+    from stalltop.formats.traces import trace
+
+    _pieces(trace.pieces(windows, span), file)
+
+
+def _fill_hlog(windows: Windows, span: Span, folder: Path) -> None:
+    from stalltop.formats import hlog
+
+    hlog.write(windows, span, folder)
+
+
+def _is_hlog(folder: Path) -> bool:
+    from stalltop.formats import hlog
+
+    return hlog.ours(folder)
+
+
+FORMATS: Final = (
+    Format(
+        "window",
+        SUFFIX,
+        label="window",
+        saved="everything; stalltop open shows it on this screen again",
+        saved_in_full=(
+            "everything: every row with its histogram, kernels, slow calls, chains, devices, "
+            "evidence, as one SQLite file ([its tables](file-format.md)); `stalltop open FILE` "
+            "shows it on the same screen, `stalltop explain FILE` says what is wrong in it, "
+            "`stalltop query FILE` asks it in SQL"
         ),
-        Format(
-            "perfetto",
-            ".trace.json",
-            "a trace for ui.perfetto.dev or chrome://tracing",
-            _trace,
+        save=_save_window,
+    ),
+    Format(
+        "text",
+        ".txt",
+        label="text",
+        saved="a report: what is wrong, what helps, this table",
+        saved_in_full=(
+            "a report to read and to send: what is wrong with what helps, the table that has the "
+            "keys with all its rows, other tables"
         ),
-        Format("csv", ".csv", "a line for every row of every window", _by_pieces(csv_rows.pieces)),
-        Format(
-            "json",
-            ".jsonl",
-            "a line for every window, as once --json prints it",
-            _by_pieces(json_lines.pieces),
+        save=_save_text,
+    ),
+    Format(
+        "html",
+        ".html",
+        label="HTML",
+        saved="the report as one page for a browser, with bars",
+        saved_in_full=(
+            "the same as one page for a browser, with bars of where time went; no script, nothing "
+            "that is loaded, and its own policy forbids both"
         ),
-        Format(
-            "parquet",
-            ".parquet",
-            "the table of csv with typed columns; needs pyarrow",
-            lambda windows, _, file: parquet.write(windows, file),
-            binary=True,
+        save=_save_html,
+        exported="one page with pictures",
+        use="people: any browser, without a network",
+        write=_write_report,
+    ),
+    Format(
+        "perfetto",
+        ".trace.json",
+        exported="a trace (`.trace.json`)",
+        use="<https://ui.perfetto.dev>, `chrome://tracing`, beside a PyTorch trace",
+        write=_write_trace,
+    ),
+    Format(
+        "csv",
+        ".csv",
+        label="CSV",
+        saved="this table: every row and column, raw figures",
+        saved_in_full=(
+            "the table that has the keys: every row in the order of the screen, and every figure, "
+            "whatever fits the screen; what is drawn (bars, P99 TREND) is left out"
         ),
-        Format("html", ".html", "a report with pictures, one page for any browser", _report),
+        save=_save_csv,
+        exported="a line for every row of every window",
+        use="spreadsheets, scripts",
+        write=_write_csv,
+    ),
+    Format(
+        "parquet",
+        ".parquet",
+        exported="the same table with typed columns",
+        use="pandas, Polars, DuckDB, Spark",
+        write=_write_parquet,
+        binary=True,
+    ),
+    Format(
+        "json",
+        ".jsonl",
+        exported="a line for every window",
+        use="scripts: the object of `once --json` ([json.md](json.md))",
+        write=_write_json,
+    ),
+    Format(
+        "hlog",
+        "-hlog",
+        exported="a folder of histogram logs",
+        use="HdrHistogram's own tools",
+        fill=_fill_hlog,
+        replaces=_is_hlog,
+    ),
+    Format(
+        "svg",
+        ".svg",
+        label="SVG",
+        saved="a picture of the screen",
+        saved_in_full="a picture of the screen",
+        save=lambda shown: _svg(shown).encode(),
+    ),
+    Format(
+        "png",
+        ".png",
+        label="PNG",
+        saved="a picture of the screen",
+        saved_in_full=(
+            "a picture of the screen; it needs `rsvg-convert` (package `librsvg2-bin` or `librsvg2-tools`)"
+        ),
+        save=_save_png,
+        problem=_png_problem,
+    ),
+)
+"""All of them, in the order in which documents and dialogues name them."""
+SAVED: Final = tuple(one for one in FORMATS if one.save is not None)
+"""What ``w`` offers; the first is meant where nothing is chosen."""
+EXPORTED: Final = {one.name: one for one in FORMATS if one.write is not None or one.fill is not None}
+"""What ``export --to`` takes, by name."""
+
+
+def saved_markdown() -> str:
+    """What ``w`` offers, as a table for docs/saving.md."""
+    lines = ["| format | ending | what one gets |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {one.label} | `{one.suffix}` | {one.saved_in_full} |" for one in SAVED)])
+
+
+def exported_markdown() -> str:
+    """What ``export --to`` takes, as a table for docs/export.md."""
+    lines = ["| `--to` | what one gets | for |", "|---|---|---|"]
+    return "\n".join(
+        [*lines, *(f"| `{one.name}` | {one.exported} | {one.use} |" for one in EXPORTED.values())]
     )
-}
-"""All of them, by name."""
 
 
 def narrowed(window: Window, by: Filter) -> Window:
-    """``window`` with only the rows that pass, and of these only: open calls, kernels, calls one by one, and
-    what is wrong. What is wrong with the whole host stays."""
+    """``window`` with only the rows that pass, and of these only: open calls, CUDA kernels, captured calls,
+    and what is wrong. What is wrong with the whole host stays."""
     if not by:
         return window
     passes = by.of(window)

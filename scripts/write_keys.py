@@ -1,8 +1,8 @@
 """Writes what the documents say of keys, filters, settings and files: ``python scripts/write_keys.py``.
 
 README.md has the most important keys, docs/keys.md all of them and what a filter can say, docs/config.md
-every setting, docs/devices.md what is asked of GPUs, docs/file-format.md every table of a file, docs/sql.md
-what queries see.
+every setting, docs/saving.md and docs/export.md the formats, docs/devices.md what is asked of GPUs,
+docs/file-format.md every table of a file, docs/sql.md what queries see.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from stalltop.formats import registry  # noqa: E402
 from stalltop.probes.nvml import text as nvml_text  # noqa: E402
 from stalltop.recordings.file import format_text  # noqa: E402
 from stalltop.recordings.query import text as query_text  # noqa: E402
@@ -41,6 +42,8 @@ def documents() -> dict[Path, str]:
         },
         "docs/config.md": {"settings": config.markdown()},
         "docs/devices.md": {"readings": nvml_text.markdown()},
+        "docs/saving.md": {"formats": registry.saved_markdown()},
+        "docs/export.md": {"formats": registry.exported_markdown()},
         "docs/file-format.md": {"tables": format_text.markdown()},
         "docs/sql.md": {
             "calls": query_text.calls_markdown(),

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stalltop.formats.documents.plain import integer, text, to_plain, value
+from stalltop.files.plain import integer, text, to_plain, value
 from stalltop.model.calls import Calls, KeptCall
 from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount

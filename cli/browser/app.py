@@ -10,10 +10,11 @@ from textual.driver import Driver
 from textual.message import Message
 
 from stalltop.cli.browser.driver import BrowserDriver
+from stalltop.formats.registry import Format
 from stalltop.model.errors import Told
 from stalltop.model.source import Source
 from stalltop.tui.app import StalltopApp
-from stalltop.tui.saving.formats import Format, Shown, content
+from stalltop.tui.saving.formats import Shown
 from stalltop.tui.saving.saving import Saved, Saving
 from stalltop.tui.screen_app import RunOptions
 
@@ -35,13 +36,14 @@ class Delivering(Saving):
 
     def start(self, shown: Shown, chosen: Format, typed: str) -> None:
         """Make a file of ``shown``; no path of this host is looked at."""
-        name = shown.default(chosen).name
+        name, save = shown.default(chosen).name, chosen.save
+        assert save is not None
 
         def work() -> None:
             try:
-                made = content(shown, chosen)
+                made = save(shown)
             except (Told, OSError, ValueError) as error:
-                reason = NO_PNG if chosen.kind == "png" else " ".join(str(error).split())
+                reason = NO_PNG if chosen.name == "png" else " ".join(str(error).split())
                 self._post(Saved(None, reason))
             else:
                 self._post(Delivered(name, made))

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Final
 from stalltop.cli.commands.record import duration
 from stalltop.cli.progress import Progress
 from stalltop.cli.tracing import say
-from stalltop.formats.files.places import SUFFIX
+from stalltop.files.places import SUFFIX
+from stalltop.formats.registry import EXPORTED, Format, narrowed
 from stalltop.model.errors import BadUsage, Told
 from stalltop.tui.past.when import EXAMPLES, moment
 from stalltop.tui.terminal.streams import drop_output
 
 if TYPE_CHECKING:
-    from stalltop.formats.registry import Format
     from stalltop.model.rows.filter import Filter
     from stalltop.model.window import Window
     from stalltop.recordings.read.reading import Recorded
 
-FORMATS: Final = ("hlog", "perfetto", "csv", "json", "parquet", "html")
-"""Names of ``formats.registry.FORMATS``, which is not imported before it is needed."""
 STDOUT: Final = "-"
 
 
@@ -34,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this command."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a saved window or a recording")
     parser.add_argument(
-        "--to", required=True, choices=FORMATS, dest="format", help="what to write (docs/export.md)"
+        "--to", required=True, choices=tuple(EXPORTED), dest="format", help="what to write (docs/export.md)"
     )
     parser.add_argument(
         "-o",
@@ -66,10 +64,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export; 0, or 1 where some windows could not be read: the others are written, and stderr says so."""
-    from stalltop.formats.registry import FORMATS
     from stalltop.recordings.read.reading import open_file
 
-    made = FORMATS[options.format]
+    made = EXPORTED[options.format]
     rows = _filter(options)
     target = _target(options, made)
     beside = "" if target is None or target.parent.is_dir() else f" in a new folder, {target.parent}"
@@ -129,8 +126,8 @@ def _to_stdout(made: Format, reading: _Reading) -> None:
 
 
 def _to_path(made: Format, reading: _Reading, path: Path, *, force: bool) -> None:
-    from stalltop.formats.files.complete import opened
-    from stalltop.formats.files.new_folder import filled
+    from stalltop.files.complete import opened
+    from stalltop.files.new_folder import filled
 
     if made.write is not None:
         with opened(path, overwrite=force) as file:
@@ -216,8 +213,6 @@ class _Reading:
             raise Told("no row passes the filter", "stalltop open FILE shows what there is")
 
     def _read(self) -> Iterator[Window]:
-        from stalltop.formats.registry import narrowed
-
         for window in self._recorded.windows(*self._wanted):
             self.count += 1
             self._progress.at(self.count, self._all)

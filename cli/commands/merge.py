@@ -13,7 +13,7 @@ from typing import Final
 
 from stalltop.cli.progress import Progress
 from stalltop.cli.tracing import say
-from stalltop.formats.files.complete import Taken
+from stalltop.files.complete import Taken
 from stalltop.model.errors import BadUsage
 from stalltop.model.hosts.clocks import Clock
 from stalltop.model.text.figures import moment, printable

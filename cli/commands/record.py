@@ -104,7 +104,7 @@ def add_recording_options(parser: argparse.ArgumentParser) -> None:
 
 def recorded(source: Source, options: argparse.Namespace, name: str | None = None) -> RecordedSource:
     """``source`` with a recorder beside it; ``name`` is in that of its file, in place of this host's."""
-    from stalltop.formats.files.places import recording_path
+    from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorded_source import RecordedSource
 
     path = Path(options.record) if options.record else recording_path(name)
@@ -148,7 +148,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Record; 3 where this host cannot be traced, 1 where the file cannot be written."""
-    from stalltop.formats.files.places import recording_path
+    from stalltop.files.places import recording_path
     from stalltop.recordings.write.recorder import Recorder
 
     host = _host(options)

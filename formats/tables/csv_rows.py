@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from stalltop.formats.tables.columns import COLUMNS, Kind, table
-from stalltop.formats.tables.csv_table import number_cell, text_cell
+from stalltop.model.text.csv_cells import number_cell, text_cell
 from stalltop.model.window import Window
 
 _CELL: Final[dict[Kind, Callable[[Any], str]]] = {

@@ -1,22 +1,17 @@
 """A table as CSV: raw figures, their units in the heads, for spreadsheets and scripts.
 
-RFC 4180 but for the ends of lines, which are those of Unix. Text that a spreadsheet would run as a formula
-gets an apostrophe in front, as OWASP's page on CSV injection advises: names come from whoever runs a process.
+RFC 4180 but for the ends of lines, which are those of Unix.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 from typing import Final
 
 from stalltop.formats.tables.sheet import Sheet, SheetRow, columns_of
-from stalltop.model.text.figures import printable
+from stalltop.model.text.csv_cells import number_cell, text_cell
 from stalltop.model.window import SPLITS, Window
-
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""What a formula begins with; the wide forms are taken for the same by some programs."""
 
 _OTHERS: Final = ("bytes", "p99_against_median", "p99_against_normal", "processes")
 """Figures of a row that printed tables have no room for."""
@@ -46,19 +41,6 @@ def csv_table(table: Sheet, window: Window) -> str:
         cells += _parts(row) if split else []
         write(cells + of)
     return text.getvalue()
-
-
-def text_cell(text: str) -> str:
-    """``text`` as a cell that no program takes for anything else."""
-    text = printable(text)
-    return "'" + text if text.lstrip().startswith(_FORMULA) else text
-
-
-def number_cell(value: float | None) -> str:
-    """A figure as a cell: empty where it is not known."""
-    if value is None or not math.isfinite(value):
-        return ""
-    return str(value) if isinstance(value, int) else f"{value:.15g}"
 
 
 def _parts(row: SheetRow) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from stalltop.formats.files.places import SUFFIX, free
+from stalltop.files.places import SUFFIX, free
 from stalltop.model.errors import Told
 
 _NO_SPACE: Final = "SQLITE_FULL"

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from stalltop.formats.documents import plain
+from stalltop.files import plain
 from stalltop.model.evidence import Signed
 
 Sql = int | float | str | bytes | None

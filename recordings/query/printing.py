@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 from rich.cells import cell_len
 
-from stalltop.formats.tables.csv_table import number_cell, text_cell
+from stalltop.model.text.csv_cells import number_cell, text_cell
 from stalltop.model.text.figures import fit, printable
 
 _MEASURED: Final = 500

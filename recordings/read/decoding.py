@@ -8,7 +8,7 @@ from typing import Any, Final, cast, get_type_hints
 
 import numpy as np
 
-from stalltop.formats.documents import plain
+from stalltop.files import plain
 from stalltop.model.calls import Calls
 from stalltop.model.devices.device import Devices
 from stalltop.model.evidence import Evidence

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from stalltop.formats.files.complete import InUse
+from stalltop.files.complete import InUse
 from stalltop.model.errors import BadUsage, Told
 
 __all__ = ["Hold", "InUse", "reserve"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from stalltop.formats.files.complete import opened
+from stalltop.files.complete import opened
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.hosts.clocks import Clock, Entry, Recollection, clocks, renamed, shifted
 from stalltop.model.hosts.machines import are_two_machines

@@ -88,7 +88,7 @@ class RecordedSource:
 
     def begin(self) -> Path:
         """Record from now on, and return where to. Raises Told where that cannot be."""
-        from stalltop.formats.files.places import recording_path
+        from stalltop.files.places import recording_path
         from stalltop.recordings.write.recorder import Recorder
 
         for before in self._ending:  # it may be the same file

@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from stalltop.formats.files.complete import write
+from stalltop.files.complete import write
 from stalltop.model.window import Window
 from stalltop.recordings.write.writing import Writer, create
 

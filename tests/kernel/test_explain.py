@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stalltop.formats.files.normals_file import normals_path, read_normals
+from stalltop.files.normals_file import normals_path, read_normals
 
 ROOT = Path(__file__).resolve().parents[2]
 TUI = (sys.executable, "-m", "stalltop")

@@ -11,6 +11,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from scripts.write_keys import documents
+from stalltop.formats.registry import SAVED
 from stalltop.tui.app import StalltopApp
 from stalltop.tui.chain.screen import ChainScreen
 from stalltop.tui.chain.warnings_screen import WarningsScreen
@@ -22,7 +23,6 @@ from stalltop.tui.pages.page_keys import PAGES
 from stalltop.tui.pages.screens import HelpScreen
 from stalltop.tui.pages.texts import help_page
 from stalltop.tui.row.screen import RowScreen
-from stalltop.tui.saving.formats import FORMATS
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.tables.column_screen import ColumnScreen
 from stalltop.tui.tables.compare_screen import CompareScreen
@@ -179,7 +179,7 @@ async def test_keys_that_choose_a_format() -> None:
         steps = (("j", 1), ("j", 2), ("k", 1), ("down", 2), ("up", 1), *((str(n + 1), n) for n in range(6)))
         for key, number in steps:
             await screen.press(key)
-            await screen.until(lambda: formats.chosen is FORMATS[number], key)  # noqa: B023
+            await screen.until(lambda: formats.chosen is SAVED[number], key)  # noqa: B023
 
 
 SCREENS: tuple[type[Screen[None]], ...] = (
@@ -217,7 +217,16 @@ def test_the_line_of_keys_names_known_actions_and_says_how_to_go_on_after_a_free
 def test_documents_list_exactly_the_keys_and_settings() -> None:
     found = documents()
     names = {path.name for path in found}
-    assert names == {"README.md", "keys.md", "config.md", "devices.md", "file-format.md", "sql.md"}
+    assert names == {
+        "README.md",
+        "keys.md",
+        "config.md",
+        "devices.md",
+        "file-format.md",
+        "sql.md",
+        "saving.md",
+        "export.md",
+    }
     for path, text in found.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run scripts/write_keys.py"
     everything = next(text for path, text in found.items() if path.name == "keys.md")

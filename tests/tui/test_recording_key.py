@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.formats.files.places import recording_path
+from stalltop.files.places import recording_path
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.bounds import LEAST_BYTES, Bounds
 from stalltop.recordings.write.recorded_source import RecordedSource

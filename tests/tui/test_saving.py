@@ -13,9 +13,10 @@ import pytest
 from textual.widgets import Input
 
 from stalltop.formats.html.page import html_page
+from stalltop.formats.registry import SAVED
 from stalltop.model.tenant import Tenant
 from stalltop.recordings.read.reading import load
-from stalltop.tui.saving.formats import FORMATS, Kind, problem
+from stalltop.tui.saving.formats import problem
 from stalltop.tui.saving.screen import SaveScreen
 from stalltop.tui.screen_app import RunOptions
 from tests.tui.faults import LATE, STARVED, faulty
@@ -26,7 +27,7 @@ from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES, hostile_window
 from tests.unit.windows import Calls, key, window
 
-KINDS = [one.kind for one in FORMATS]
+KINDS = [one.name for one in SAVED]
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ async def test_keys_that_come_at_once_are_taken_in_their_order(folder: Path) -> 
 async def test_the_dialogue_names_every_format_and_the_path(size: tuple[int, int], folder: Path) -> None:
     async with running(numbered(0), size=size) as screen:
         await opened(screen)
-        for one in FORMATS:
+        for one in SAVED:
             await screen.sees(f" {one.label}")
         await screen.sees("Save 1s of gpu7")
         await screen.sees(f"to {folder}"[:20])
@@ -108,14 +109,14 @@ async def test_the_mouse_chooses_and_ascii_will_do(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_format_is_saved(kind: Kind, folder: Path) -> None:
+async def test_every_format_is_saved(kind: str, folder: Path) -> None:
     at = KINDS.index(kind)
-    if reason := problem(FORMATS[at], still=False):
+    if reason := problem(SAVED[at], still=False):
         pytest.skip(reason)
     async with running(faulty(LATE, STARVED), size=(120, 40)) as screen:
         await screen.press("o")
         path = await saved(screen, str(at + 1), "enter")
-    assert path.suffix == FORMATS[at].suffix
+    assert path.suffix == SAVED[at].suffix
     assert path.parent == folder
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     content = path.read_bytes()
@@ -351,7 +352,7 @@ def test_on_a_terminal_copies_are_osc_52_and_what_was_saved_is_said_after_leavin
 async def test_hostile_names_in_every_format(folder: Path) -> None:
     one = hostile_window()
     async with running(one, size=(120, 40)) as screen:
-        for number in range(len(FORMATS) - 1):
+        for number in range(len(SAVED) - 1):
             await saved(screen, str(number + 1), "enter")
         await screen.press("Y")
         await screen.sees("copied: ")

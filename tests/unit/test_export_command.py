@@ -23,10 +23,9 @@ import pytest
 
 from stalltop.cli import main as cli
 from stalltop.cli import progress
-from stalltop.cli.commands import export
+from stalltop.files.complete import opened
 from stalltop.formats import registry as formats
-from stalltop.formats.files.complete import opened
-from stalltop.formats.registry import FORMATS, narrowed
+from stalltop.formats.registry import EXPORTED, narrowed
 from stalltop.model.rows.filter import parse
 from stalltop.model.window import Window
 from stalltop.recordings.file import schema
@@ -54,18 +53,18 @@ def lines(text: str) -> list[dict[str, str]]:
 
 
 def test_the_command_knows_every_format() -> None:
-    assert set(export.FORMATS) == set(FORMATS)
-    for made in FORMATS.values():
+    assert set(EXPORTED) == set(EXPORTED)
+    for made in EXPORTED.values():
         assert (made.write is None) != (made.fill is None)
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_every_format_goes_to_a_new_file_of_the_users_own(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = recording.read_bytes()
     assert run(recording, "--to", name) == 0
-    path = Path("night" + FORMATS[name].suffix)
+    path = Path("night" + EXPORTED[name].suffix)
     assert [file.name for file in Path().iterdir()] == [path.name]
     assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     told = capsys.readouterr()
@@ -76,12 +75,12 @@ def test_every_format_goes_to_a_new_file_of_the_users_own(
     assert [file.name for file in recording.parent.iterdir() if file.is_file()] == ["night.stalltop"]
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_what_is_there_stays_unless_it_is_to_be_replaced(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(recording, "--to", name) == 0
-    path = Path("night" + FORMATS[name].suffix)
+    path = Path("night" + EXPORTED[name].suffix)
     before = path.stat().st_mtime_ns, path.stat().st_ino
     assert run(recording, "--to", name) == 2
     assert "--force" in capsys.readouterr().err
@@ -201,7 +200,7 @@ def test_only_some_rows(recording: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert seen("--filter", "layer:nccl") == {("serve", "ncclAllReduce")}
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_nothing_is_written_where_no_row_passes(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,7 +236,7 @@ def test_windows_are_added_up(every: str, recording: Path, capsys: pytest.Captur
     assert [int(line["calls"]) for line in found] == (one.rows.calls * 5).tolist()
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None:
     """Of many windows few are in memory at any time."""
     one = full_window()
@@ -252,7 +251,7 @@ def test_windows_are_written_as_they_are_read(name: str, tmp_path: Path) -> None
             most = max(most, sum(found() is not None for found in alive))
             yield replace(one, start=one.start + 2 * number, rows=replace(one.rows, calls=calls))
 
-    made = FORMATS[name]
+    made = EXPORTED[name]
     if made.write is not None:
         made.write(windows(), (one.start, one.start + 800), io.BytesIO())
     elif made.fill is not None:
@@ -297,7 +296,7 @@ def test_what_a_recorder_takes_away_meanwhile_is_exported_all_the_same(
         assert "3 windows" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_nothing_is_written_where_nothing_can_be_read(
     name: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,7 +307,7 @@ def test_nothing_is_written_where_nothing_can_be_read(
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
+@pytest.mark.parametrize("name", EXPORTED)
 def test_an_export_that_is_stopped_leaves_nothing(
     name: str, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +326,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     def full(windows: object, span: object, file: BinaryIO) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setitem(formats.FORMATS, "csv", replace(FORMATS["csv"], write=full))
+    monkeypatch.setitem(formats.EXPORTED, "csv", replace(EXPORTED["csv"], write=full))
     assert run(recording, "--to", "csv") == 1
     assert capsys.readouterr().err.endswith("stalltop: cannot write night.csv: No space left on device\n")
     assert os.listdir() == []

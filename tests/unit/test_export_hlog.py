@@ -15,9 +15,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+from stalltop.files.complete import Taken
+from stalltop.files.new_folder import filled
 from stalltop.formats import hlog
-from stalltop.formats.files.complete import Taken
-from stalltop.formats.files.new_folder import filled
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import merge

@@ -21,15 +21,8 @@ from stalltop.diagnosis.diagnosed import Diagnosed
 from stalltop.diagnosis.engine import Diagnosis
 from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.normals import Normals
-from stalltop.formats.files import normals_file, private_file
-from stalltop.formats.files.normals_file import (
-    Damaged,
-    Newer,
-    normals_path,
-    put_aside,
-    read_normals,
-    write_normals,
-)
+from stalltop.files import normals_file, private_file
+from stalltop.files.normals_file import Damaged, Newer, normals_path, put_aside, read_normals, write_normals
 from stalltop.model.window import Window
 from tests.unit.windows import Calls, key, window
 
@@ -145,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_said_and_left(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from stalltop.formats.files.normals_file import read_normals, write_normals
+from stalltop.files.normals_file import read_normals, write_normals
 path, number = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(40):
     write_normals(path, {"columns": [number] * 5_000, "workloads": [turn]})

@@ -24,7 +24,7 @@ from stalltop.cli.commands import record as command
 from stalltop.cli.commands.record import age, bounds, duration, recorded, size
 from stalltop.cli.main import parsed
 from stalltop.demo.simulated import SimulatedSource
-from stalltop.formats.files.places import recording_path
+from stalltop.files.places import recording_path
 from stalltop.model.errors import BadUsage
 from stalltop.model.window import Window
 from stalltop.recordings.read.reading import load, open_file

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stalltop.files.normals_file import write_normals
 from stalltop.formats.documents.window import document
-from stalltop.formats.files.normals_file import write_normals
 from stalltop.formats.html.page import html_page
 from stalltop.formats.html.picture import svg
 from stalltop.formats.html.report import page

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stalltop.formats.files.complete import InUse, Taken
-from stalltop.formats.files.places import free
+from stalltop.files.complete import InUse, Taken
+from stalltop.files.places import free
 from stalltop.recordings.read.reading import open_file
 from stalltop.recordings.write.merging import merge_files
 from stalltop.recordings.write.recording import Recording

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stalltop.formats.files.places import SUFFIX, free, state_directory, window_name
+from stalltop.files.places import SUFFIX, free, state_directory, window_name
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.window import Rows, Window
 from stalltop.recordings.read.reading import load, open_file

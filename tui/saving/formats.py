@@ -1,49 +1,26 @@
-"""What can be saved of the screen, in which formats, and where to. None of it touches the screen."""
+"""What is saved of the screen, and where to. None of it touches the screen."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from textual.strip import Strip
 
-from stalltop.formats.files.complete import Taken, write
-from stalltop.formats.files.places import SUFFIX, free, state_directory, window_name
+from stalltop.files.complete import Taken, write
+from stalltop.files.places import SUFFIX, free, state_directory, window_name
+from stalltop.formats.registry import SAVED, Format
 from stalltop.formats.tables.sheet import Sheet
 from stalltop.model.chain import Chain
-from stalltop.model.text.figures import moment
 from stalltop.model.window import Window
 from stalltop.tui.past.moments import Picture
 from stalltop.tui.tables.trends import RowTrends
 from stalltop.tui.tables.view import View
 
-Kind = Literal["window", "text", "html", "csv", "svg", "png"]
 _TRIES: Final = 100
 """Names that are tried where others take them at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One format."""
-
-    kind: Kind
-    suffix: str
-    label: str
-    about: str
-    """What one gets, in a few words."""
-
-
-FORMATS: Final = (
-    Format("window", SUFFIX, "window", "everything; stalltop open shows it on this screen again"),
-    Format("text", ".txt", "text", "a report: what is wrong, what helps, this table"),
-    Format("html", ".html", "HTML", "the report as one page for a browser, with bars"),
-    Format("csv", ".csv", "CSV", "this table: every row and column, raw figures"),
-    Format("svg", ".svg", "SVG", "a picture of the screen"),
-    Format("png", ".png", "PNG", "a picture of the screen"),
-)
-"""The first one is meant where nothing is chosen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,38 +56,9 @@ class Shown:
 
 def problem(chosen: Format, *, still: bool) -> str:
     """Why that format cannot be had, and what to do; empty where it can. ``still``: a file is shown."""
-    if chosen.kind == "window" and still:
+    if chosen.suffix == SUFFIX and still:
         return "saved already: it is the file that was opened"
-    if chosen.kind == "png":
-        from stalltop.formats.html.picture import png_problem
-
-        return png_problem()
-    return ""
-
-
-def content(shown: Shown, chosen: Format) -> bytes:
-    """What the file holds. Raises Told where it cannot be made."""
-    window = shown.window
-    if chosen.kind == "window":
-        from stalltop.recordings.write.saving import dump
-
-        return dump(window)
-    if chosen.kind == "text":
-        from stalltop.formats.text.report import report
-
-        return report(window, shown.sheet, width=shown.width, unicode=shown.unicode).encode()
-    if chosen.kind == "html":
-        from stalltop.formats.html.page import html_page
-
-        return html_page(window, shown.sheet).encode()
-    if chosen.kind == "csv":
-        from stalltop.formats.tables.csv_table import csv_table
-
-        return csv_table(shown.sheet, window).encode()
-    from stalltop.formats.html.picture import png, svg
-
-    picture = svg(shown.lines, shown.width, f"stalltop {window.host} {moment(window.end)}")
-    return picture.encode() if chosen.kind == "svg" else png(picture)
+    return chosen.problem()
 
 
 # ---- where to
@@ -157,7 +105,8 @@ def save(shown: Shown, chosen: Format, typed: str) -> Path:
 
     Raises Told where it cannot be made or written, and OSError where the file system fails.
     """
-    made = content(shown, chosen)
+    assert chosen.save is not None
+    made = chosen.save(shown)
     path = wanted(typed, shown.default(chosen))
     for _ in range(_TRIES):
         try:
@@ -169,7 +118,7 @@ def save(shown: Shown, chosen: Format, typed: str) -> Path:
 
 def with_format(typed: str, chosen: Format) -> str:
     """``typed`` with the ending of ``chosen`` in place of that of another format; other endings stay."""
-    for other in FORMATS:
+    for other in SAVED:
         if typed.endswith(other.suffix) and not typed.endswith("/" + other.suffix):
             return typed.removesuffix(other.suffix) + chosen.suffix
     return typed

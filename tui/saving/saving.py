@@ -9,8 +9,9 @@ from pathlib import Path
 
 from textual.message import Message
 
+from stalltop.formats.registry import Format
 from stalltop.model.errors import Told
-from stalltop.tui.saving.formats import Format, Shown, save
+from stalltop.tui.saving.formats import Shown, save
 
 
 class Saved(Message):

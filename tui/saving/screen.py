@@ -14,8 +14,9 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from stalltop.formats.registry import SAVED, Format
 from stalltop.model.text import figures
-from stalltop.tui.saving.formats import FORMATS, Format, Place, Shown, place, problem, with_format
+from stalltop.tui.saving.formats import Place, Shown, place, problem, with_format
 from stalltop.tui.screen_app import ScreenApp
 from stalltop.widgets.choices import Choice, Choices, Note
 
@@ -48,7 +49,7 @@ class SaveScreen(ModalScreen[None]):
         Binding("up,k", "step(-1)", "Format before", show=False),
         Binding("down,j", "step(1)", "Format after", show=False),
         Binding("tab,shift+tab", "other", "Path", show=False),
-        *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(FORMATS)),
+        *(Binding(str(at + 1), f"choose({at})", one.label, show=False) for at, one in enumerate(SAVED)),
     ]
 
     def __init__(self, shown: Shown, tell: Callable[[str, str, float], None], *, still: bool) -> None:
@@ -73,7 +74,7 @@ class SaveScreen(ModalScreen[None]):
     @property
     def chosen(self) -> Format:
         """The format under the cursor."""
-        return FORMATS[self._at]
+        return SAVED[self._at]
 
     def compose(self) -> ComposeResult:
         """Formats, path, and what is to be known of it."""
@@ -102,7 +103,7 @@ class SaveScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Show what was chosen so far."""
         self._ready = True
-        self._choices = [Choice(one.label, one.about, problem(one, still=self._still)) for one in FORMATS]
+        self._choices = [Choice(one.label, one.saved, problem(one, still=self._still)) for one in SAVED]
         self._choose(self._at)
 
     # ---- where to
@@ -156,7 +157,7 @@ class SaveScreen(ModalScreen[None]):
         self._choose(message.at)
 
     def _choose(self, at: int) -> None:
-        self._at = min(max(at, 0), len(FORMATS) - 1)
+        self._at = min(max(at, 0), len(SAVED) - 1)
         if not self._ready:
             return
         self.query_one(Choices).show(self._choices, self._at)

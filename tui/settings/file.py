@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stalltop.formats.files.places import state_directory
-from stalltop.formats.files.private_file import Unsuitable, read_regular, replace_file
+from stalltop.files.places import state_directory
+from stalltop.files.private_file import Unsuitable, read_regular, replace_file
 from stalltop.model.errors import BadUsage
 from stalltop.tui.settings.settings import LEFT, SETTINGS, Fault, read, toml
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stalltop.formats.files.complete import Taken, sync_folder
+from stalltop.files.complete import Taken, sync_folder
 from stalltop.model.errors import BadUsage, Told
 
 

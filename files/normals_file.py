@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from stalltop.formats.files.places import state_directory
-from stalltop.formats.files.private_file import Unsuitable, read_regular, replace_file
+from stalltop.files.places import state_directory
+from stalltop.files.private_file import Unsuitable, read_regular, replace_file
 
 FORMAT: Final = "stalltop normals"
 VERSION: Final = 1

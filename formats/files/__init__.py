@@ -1,1 +1,0 @@
-"""Files that are complete or not there, and where they go."""
