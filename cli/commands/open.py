@@ -52,6 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the file, or print a moment of it where stdout is not a terminal."""
+    from stalltop.recordings.past.in_file import InFile
     from stalltop.recordings.past.opened import OpenedRecording
     from stalltop.recordings.read.reading import open_file
 
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     recording = OpenedRecording(file)
     try:
-        kept = recording.look()
+        kept = InFile.of(recording)
         at = _moment(options.at, kept)
         if not shown:
             _print(kept, kept.end if at is None else at, options)

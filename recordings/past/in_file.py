@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stalltop.model.merge.merging import fleet, merge
+from stalltop.model.merge.merging import fleet
 from stalltop.model.merge.packing import Packed
 from stalltop.model.merge.sliding import Sliding
 from stalltop.model.text import figures
@@ -17,40 +16,15 @@ from stalltop.model.window import Coverage, Rows, Window
 from stalltop.model.window_times import WindowTimes
 from stalltop.recordings.past.file_index import Index
 from stalltop.recordings.past.kept import HOLE_SECONDS, NEAR, Stale, never
+from stalltop.recordings.past.opened import BEFORE, OpenedRecording
+from stalltop.recordings.past.whole import Whole
 from stalltop.recordings.read.reading import Gone
 
-if TYPE_CHECKING:
-    from stalltop.recordings.past.opened import OpenedRecording
-
-BEFORE = 120
-"""Windows that are fetched of what led to a moment: as many as any page draws."""
 _AT_ONCE = 32
 _TRIES = 3
 _PATIENCE_SECONDS = 0.1
 """How often who waits for a sum asks whether it is still wanted."""
 DAMAGED = "this stretch of the recording is damaged"
-
-
-class Whole:
-    """All windows of one host up to a moment, added up. Newer ones are added as they come."""
-
-    def __init__(self) -> None:
-        self._sum = Sliding(None)
-        self._empty = True
-        self.upto = -np.inf
-        """Unix time in seconds: windows that ended by then were added, or cannot be read."""
-
-    def add(self, parts: Sequence[Packed], upto: float) -> None:
-        """Add ``parts``, all windows that can be read of those that ended after ``self.upto`` by ``upto``."""
-        if parts:
-            self._sum.take_in(merge([part.unpack() for part in parts]))
-            self._empty = False
-        self.upto = upto
-
-    @property
-    def window(self) -> Window | None:
-        """The sum; None where nothing was added."""
-        return None if self._empty else self._sum.window
 
 
 class InFile:
@@ -65,6 +39,12 @@ class InFile:
         self.parts = parts
         self._trouble = trouble
         self._several = len(index.hosts) > 1
+
+    @classmethod
+    def of(cls, recording: OpenedRecording) -> InFile:
+        """Return what ``recording`` holds now. Raises Told where it has no window, or is closed."""
+        index, trouble = recording.look()
+        return cls(recording, index, trouble=trouble)
 
     def with_parts(self, *, fetch: bool = False, stale: Stale = never) -> InFile:
         """The same, with the windows before its end as ``parts``: those at hand, or with ``fetch`` all that a
@@ -121,7 +101,7 @@ class InFile:
                 with self._recording.hurry():
                     return kept._window_at(at, length, stale)
             except Gone:
-                kept = self._recording.look()
+                kept = InFile.of(self._recording)
         return self._nothing(self._upto(at))
 
     def _window_at(self, at: float, length: float | None, stale: Stale) -> Window | None:

@@ -18,12 +18,14 @@ from stalltop.model.merge.merging import fleet
 from stalltop.model.merge.packing import Packed, Peak, pack
 from stalltop.model.window import RowKey, Window
 from stalltop.recordings.past.file_index import Index
-from stalltop.recordings.past.in_file import BEFORE, InFile, Whole
 from stalltop.recordings.past.kept import Stale
+from stalltop.recordings.past.whole import Whole
 from stalltop.recordings.read.reading import Gone, Moments
 
 _YIELD_SECONDS = 0.005
 
+BEFORE = 120
+"""Windows that are fetched of what led to a moment: as many as any page draws."""
 Normals = Mapping[RowKey, tuple[int, int]]
 """``Window.normals``."""
 
@@ -81,8 +83,8 @@ class OpenedRecording:
         self._hurried = 0
         """How many pictures are being made: what is fetched ahead waits meanwhile."""
 
-    def look(self) -> InFile:
-        """What the file holds now; what it held before, with a note, where it can no longer be looked at.
+    def look(self) -> tuple[Index, str]:
+        """Return what the file holds now; where it can no longer be read, what it held before, and why.
 
         Raises Told where it has no window, or is closed.
         """
@@ -97,7 +99,7 @@ class OpenedRecording:
                 if self._index is None:
                     raise
                 self._trouble = told.reason
-            return InFile(self, self._index, trouble=self._trouble)
+            return self._index, self._trouble
 
     def packed(self, window_id: int, *, keep: bool = True) -> Packed | None:
         """A window, put away; None where it is damaged. ``keep``: it may soon be wanted again.

@@ -11,9 +11,9 @@ import pytest
 from stalltop.model.errors import Told
 from stalltop.model.merge.packing import pack
 from stalltop.model.window import Window
-from stalltop.recordings.past.in_file import BEFORE, DAMAGED, InFile
+from stalltop.recordings.past.in_file import DAMAGED, InFile
 from stalltop.recordings.past.kept import InMemory
-from stalltop.recordings.past.opened import OpenedRecording
+from stalltop.recordings.past.opened import BEFORE, OpenedRecording
 from tests.tui.faults import STARVED, faulty
 from tests.tui.recorded import MemoryFile
 from tests.tui.sources import numbered
@@ -21,7 +21,7 @@ from tests.unit.windows import Calls, key, window
 
 
 def kept(file: MemoryFile) -> InFile:
-    return OpenedRecording(file).look()
+    return InFile.of(OpenedRecording(file))
 
 
 def second(number: float, host: str = "gpu7", *, seconds: float = 1.0) -> Window:
@@ -73,7 +73,7 @@ def test_memory_of_what_was_read_is_bounded() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
     size = pack(second(0)).bytes
     recording = OpenedRecording(file, most_bytes=20 * size)
-    found = recording.look()
+    found = InFile.of(recording)
     found.before(found.end)
     assert 10 <= len(found.at_hand(found.end)) <= 20
     file.reads.clear()
@@ -137,15 +137,15 @@ def test_what_is_damaged_is_left_out_and_told() -> None:
 def test_windows_that_were_put_together_meanwhile_are_found() -> None:
     file = MemoryFile.of(second(number) for number in range(20))
     recording = OpenedRecording(file)
-    found = recording.look()
-    assert recording.look().is_as(found)
+    found = InFile.of(recording)
+    assert InFile.of(recording).is_as(found)
     file.windows = {1: second(0, seconds=10.0), **{n: file.windows[n] for n in range(11, 21)}}
     file.new = True
     one = found.window_at(1_008.0, 1.0)
     assert one is not None
     assert (one.start, one.seconds) == (1_000.0, 10.0)
-    assert not recording.look().is_as(found)
-    assert len(recording.look().stretch.end) == 11
+    assert not InFile.of(recording).is_as(found)
+    assert len(InFile.of(recording).stretch.end) == 11
     assert found.before(1_020.0) is not None
 
 
@@ -166,13 +166,13 @@ def test_an_empty_recording_and_a_closed_one_are_told() -> None:
     recording.close()
     recording.close()
     with pytest.raises(Told, match="closed"):
-        recording.look()
+        InFile.of(recording)
     assert file.closed.is_set()
 
 
 def test_two_threads_may_read() -> None:
     file = MemoryFile.of(second(number) for number in range(200))
-    found = OpenedRecording(file, most_bytes=20 * pack(second(0)).bytes).look()
+    found = InFile.of(OpenedRecording(file, most_bytes=20 * pack(second(0)).bytes))
     failed: list[BaseException] = []
 
     def look(step: int) -> None:

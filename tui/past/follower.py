@@ -45,7 +45,7 @@ class Follower(Reader):
         self._recording.close()
 
     def _read(self) -> None:
-        kept = self._recording.look()
+        kept = InFile.of(self._recording)
         # The picture first, a short one; then what led to it, and the length that is wanted.
         first = kept.window_at(kept.end, FIRST_SECONDS, self._wake.is_set)
         if first is not None:
@@ -55,7 +55,7 @@ class Follower(Reader):
         took = 0.0
         while not self._wake.wait(max(self._interval, min(_SHARE * took, _MOST_SECONDS))):
             began = time.thread_time()
-            before, kept = kept, self._recording.look()
+            before, kept = kept, InFile.of(self._recording)
             if not kept.is_as(before):
                 self._tell(kept.with_parts(fetch=True, stale=self._wake.is_set), grows=True)
             took = time.thread_time() - began

@@ -58,7 +58,8 @@ class Tables(TableRoom):
         self._chains: tuple[Chain, ...] = ()
         self._past = RowTrends()
         self._looks_back = False
-        self._against: Picture | None = None
+        self.against: Picture | None = None
+        """What rows are compared with, if they are."""
         self._behind: tuple[View, Hashable, int] | None = None
         """The first table, and its cursor, while another one is enlarged in its place; and which of them."""
 
@@ -75,14 +76,14 @@ class Tables(TableRoom):
         """Show ``window``, or what changed in it ``against`` another one; rows that ``chains`` (the worst
         first) speak of are marked. ``past``: windows to look back at, oldest first, if any; ``normals``: what
         is normal for rows, for a window of the past, which does not say."""
-        if (against is None) != (self._against is None):
+        if (against is None) != (self.against is None):
             # Another order of rows: where nobody is, its top is what matters.
             for widget in (self.main, *self.others):
                 if not widget.has_focus:
                     widget.put_cursor(None)
         if window is not None and not window.normals:
             window = replace(window, normals=normals)
-        self._window, self._chains, self._against = window, tuple(chains), against
+        self._window, self._chains, self.against = window, tuple(chains), against
         self.looks.comparing = against is not None
         self._looks_back = bool(past)
         if window is not None:
@@ -152,7 +153,7 @@ class Tables(TableRoom):
 
     def _data(self, widget: GroupTable, view: View) -> TableData:
         assert self._window is not None
-        against, view = self._against, self.looks.in_order(view)
+        against, view = self.against, self.looks.in_order(view)
         data = table(
             self._window,
             view,
@@ -179,11 +180,6 @@ class Tables(TableRoom):
     def past(self) -> RowTrends:
         """What the rows were before, as it is known now; ``NO_TRENDS`` where nobody looks back."""
         return self._past.copy() if self._looks_back else NO_TRENDS
-
-    @property
-    def against(self) -> Picture | None:
-        """What rows are compared with, if they are."""
-        return self._against
 
     def _views(self) -> list[tuple[GroupTable, View]]:
         """The tables on the screen and how each looks at the window."""
