@@ -1,4 +1,4 @@
-"""The structs of ``bpf/layout.h`` for numpy: what the programs in the kernel and the monitor share."""
+"""Declares the structs of ``bpf/layout.h`` for numpy: what the BPF programs and the monitor share."""
 
 from __future__ import annotations
 
@@ -10,54 +10,55 @@ import numpy as np
 from stalltop.model.histograms.hdr import COUNTERS
 
 SPLITS: Final = 10
-"""Parts that the time of a call is split into."""
+"""Number of parts that the time of a call is split into."""
 DEPTH: Final = 16
-"""Traced calls that one thread can be inside of at once."""
+"""Maximum number of nested traced calls of one thread."""
 CACHED: Final = 16
 ARGUMENTS: Final = 8
 TOLD: Final = 6
-"""Arguments of a call that are kept until it returns."""
+"""Number of arguments of a call that are kept until it returns."""
 CHARGES: Final = 8192
-"""Sums of time that another process is the cause of."""
+"""Maximum number of sums of off-CPU time that another process caused."""
 FUNCTIONS: Final = 2048
-"""Attach cookies that the programs know."""
+"""Maximum number of attach cookies that the BPF programs know."""
 HEAPS: Final = 1024
-"""Processes whose device memory is followed."""
+"""Maximum number of processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
-"""Pieces of device memory that are known at once, of all processes."""
+"""Maximum number of device memory allocations that are known at once, of all processes."""
 MEMBERS: Final = 1024
-"""Ranks of NCCL communicators that are known at once."""
+"""Maximum number of ranks of NCCL communicators that are known at once."""
 ACTIVITIES: Final = 1024
-"""Pairs of a process and a device of its whose activity is known at once."""
+"""Maximum number of (process, device) pairs whose activity is known at once."""
 TICK_SHIFT: Final = 20
-"""Activity is told by ticks of 2 to this power, in ns."""
+"""Length of a tick of activity, as the power of 2 of its ns."""
 TICKS: Final = 4096
-"""The last ticks, which each of these pairs keeps."""
+"""Number of ticks, the latest ones, that each pair of a process and a device keeps."""
 SPAN: Final = 64
-"""Ticks that are kept together in long calls."""
+"""Number of ticks that a long call marks together."""
 LAP: Final = 0x8000
-"""Set in each of these, so that none is ever 0."""
+"""Bit that is set in each element, so that none is ever 0."""
 ENTRIES: Final = 256
-"""Entries into collectives that each of them keeps."""
+"""Number of entries into collectives that each rank keeps."""
 FILLED_AT_ONCE: Final = 256
-"""Free elements that are put into a queue by one run."""
+"""Number of free elements that one program run puts into a queue."""
 KERNELS: Final = 16384
-"""Counts by kernel, of all processes."""
+"""Maximum number of counts by CUDA kernel, of all processes."""
 NAME_BYTES: Final = 256
-"""Kept of a kernel's name, with the zero byte at its end."""
+"""Bytes that are kept of a CUDA kernel's name, with the zero byte at its end."""
 BUCKETS: Final = 128
-"""Of a kernel's durations: those of ``model.cuda_kernels``, and four that are never reached."""
+"""Number of buckets of a CUDA kernel's durations: those of ``model.cuda_kernels``, and four that are never
+reached."""
 NESTED: Final = 0x8000
-"""Set in the operation of a call that was made inside another traced call of its thread."""
+"""Bit that is set in the operation of a call that was made inside another traced call of its thread."""
 DEVICE_SHIFT: Final = 16
-"""Of an operation's word: above it lies the ordinal of the calls' device + 1, or 0: the thread never chose
-one while it was watched."""
+"""Bits of an operation word below the device field. The field holds the ordinal of the calls' device + 1, or
+0 if the thread did not choose one while it was watched."""
 UNKNOWN_DEVICE: Final = 255
-"""In its place: the thread has chosen a device, but it is not known which."""
+"""Value of the device field if the thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
-"""Devices of a program whose UUIDs are known."""
+"""Maximum number of devices of a program whose UUIDs are known."""
 CONTEXTS: Final = 16
-"""Contexts below a thread's current one whose devices are remembered."""
+"""Maximum number of contexts below a thread's current one whose devices are remembered."""
 HOST_GAP: Final = 510
 """Operation id of the time of a thread between two of its outermost calls."""
 HOST_WORK: Final = 511
@@ -86,7 +87,8 @@ SLOT: Final = np.dtype(
 """``struct slot``: the counts of one operation of one process in one cgroup."""
 
 OWNER: Final = np.dtype([("cgroup_id", "u8"), ("tgid", "u4"), ("operation", "u4")])
-"""``struct owner``, and ``struct slot_key``: whose counts a slot holds; operation 0 says that it is free."""
+"""``struct owner``, and ``struct slot_key``: which process, cgroup and operation a slot counts; operation 0
+means that the slot is free."""
 
 FRAME: Final = np.dtype(
     [
@@ -138,7 +140,8 @@ THREAD: Final = np.dtype(
         ("frames", FRAME, (DEPTH,)),
     ]
 )
-"""``struct thread``: tid 0 says that the record is free; then it shows the calls its last thread ended in."""
+"""``struct thread``: tid 0 means that the record is free; it then holds the calls in which its last thread
+ended."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -150,7 +153,7 @@ CHARGE_KEY: Final = np.dtype(
         ("part", "u4"),
     ]
 )
-"""``struct charge_key``: whose time off the CPU, and who is the cause of it."""
+"""``struct charge_key``: whose off-CPU time it is, and which process caused it."""
 
 CHARGE: Final = np.dtype([("key", CHARGE_KEY), ("ns", "u8"), ("times", "u8")])
 """``struct charge``."""
@@ -187,16 +190,16 @@ HEAP: Final = np.dtype(
         ("held_bytes", "u8"),
     ]
 )
-"""``struct heap``: the device memory of one process; tgid 0 says that the record is free."""
+"""``struct heap``: the device memory of one process; tgid 0 means that the record is free."""
 
 PIECE: Final = np.dtype([("address", "u8"), ("heap", "u8")])
-"""``struct piece``: one piece of device memory."""
+"""``struct piece``: key of one allocation of device memory."""
 
 PIECE_BYTES: Final = np.dtype([("bytes", "u8")])
-"""What is known of a piece."""
+"""Value of an allocation: its size."""
 
 LAUNCHED: Final = np.dtype([("function", "u8"), ("born_ns", "u8"), ("slot", "u4"), ("generation", "u4")])
-"""``struct launched``: whose launches of what are counted; slot 0 says that the record is free."""
+"""``struct launched``: which process launches which function; slot 0 means that the record is free."""
 
 KERNEL: Final = np.dtype(
     [
@@ -211,21 +214,21 @@ KERNEL: Final = np.dtype(
         ("name", f"S{NAME_BYTES}"),
     ]
 )
-"""``struct kernel``: launches of one kernel."""
+"""``struct kernel``: launches of one CUDA kernel."""
 
 TOLD_PROGRAM: Final = np.dtype([("born_ns", "u8"), ("unloads", "u8")])
-"""``struct told_program``: a program that has told of kernels, or launched."""
+"""``struct told_program``: a program that has registered or looked up CUDA kernels, or launched one."""
 
 FUNCTION_KEY: Final = np.dtype([("function", "u8"), ("born_ns", "u8")])
 """``struct function_key``: a function of a program."""
 
 REGISTERED: Final = np.dtype([("name_at", "u8"), ("unloads", "u8")])
-"""``struct registered``: a kernel that a program has brought along."""
+"""``struct registered``: a CUDA kernel that a program registered when it was loaded."""
 
 LOOKED_UP: Final = np.dtype(
     [("name_at", "u8"), ("name_bytes", "u4"), ("reserved", "u4"), ("name", f"S{NAME_BYTES}")]
 )
-"""``struct looked_up``: a kernel that a program looked up by its name."""
+"""``struct looked_up``: a CUDA kernel that a program looked up by its name."""
 
 ACTIVITY: Final = np.dtype(
     [
@@ -236,10 +239,10 @@ ACTIVITY: Final = np.dtype(
         ("spans", "u2", (TICKS // SPAN,)),
     ]
 )
-"""``struct activity``: when a process was active on a device; tgid 0 says that the record is free."""
+"""``struct activity``: when a process was active on a device; tgid 0 means that the record is free."""
 
 PROCESS_DEVICE: Final = np.dtype([("tgid", "u4"), ("device", "u4")])
-"""``struct process_device``."""
+"""``struct process_device``: a process and one of its devices."""
 
 CUDA_PROGRAM: Final = np.dtype(
     [
@@ -250,10 +253,10 @@ CUDA_PROGRAM: Final = np.dtype(
         ("uuids", "V16", (PROGRAM_DEVICES,)),
     ]
 )
-"""``struct cuda_program``: what a program knows of its devices."""
+"""``struct cuda_program``: what is known of a program's devices."""
 
 HANDLE: Final = np.dtype([("handle", "u8"), ("tgid", "u8")])
-"""``struct handle``: by which a process knows a communicator."""
+"""``struct handle``: the handle by which a process knows a communicator."""
 
 MEMBER: Final = np.dtype(
     [
@@ -277,11 +280,12 @@ MEMBER: Final = np.dtype(
 
 
 NAMINGS: Final = 8
-"""Attach cookies that one such function takes: more than there are values of ``Naming``."""
+"""Number of attach cookies reserved for each such function: more than there are values of ``Naming``."""
 
 
 class Naming(IntEnum):
-    """``enum naming``: how a function tells of kernels, in the lower three bits of its attach cookie."""
+    """``enum naming``: how a function reveals names of CUDA kernels, in the lower three bits of its attach
+    cookie."""
 
     REGISTERS = 1
     UNLOADS = 2
@@ -290,9 +294,9 @@ class Naming(IntEnum):
 
 
 CHOOSINGS: Final = 16
-"""Attach cookies that one such function takes: more than there are values of ``Choosing``."""
+"""Number of attach cookies reserved for each such function: more than there are values of ``Choosing``."""
 FIRST_CHOOSING: Final = 2 * FUNCTIONS
-"""The lowest of these cookies."""
+"""Lowest attach cookie of a function that chooses a device."""
 
 
 class Choosing(IntEnum):
@@ -314,7 +318,7 @@ class Choosing(IntEnum):
 
 
 class Watched(IntEnum):
-    """``enum watched``: whether the monitor saw how a program began with CUDA."""
+    """``enum watched``: whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
     BEGIN = 1
@@ -322,7 +326,7 @@ class Watched(IntEnum):
 
 
 class MemberState(IntEnum):
-    """``enum member_state``."""
+    """``enum member_state``: the state of a communicator's rank."""
 
     FREE = 0
     BEGINS = 1
@@ -349,7 +353,7 @@ LOSSES: Final = np.dtype(
         ("no_activity", "u8"),
     ]
 )
-"""``struct losses``: names of ``model.window.LOSSES``, each counted where it happens."""
+"""``struct losses``: counts by the names of ``model.window.LOSSES``, each counted where the loss happens."""
 
 KEPT_CALL: Final = np.dtype(
     [
@@ -368,7 +372,7 @@ KEPT_CALL: Final = np.dtype(
         ("arguments", "u8", (TOLD,)),
     ]
 )
-"""``struct kept_call``: one call, kept by itself."""
+"""``struct kept_call``: one captured call."""
 
 KEEPING: Final = np.dtype(
     [
@@ -380,11 +384,11 @@ KEEPING: Final = np.dtype(
         ("most_of_slot", "u8"),
     ]
 )
-"""``struct keeping``: how many calls are kept one by one."""
+"""``struct keeping``: how many calls may be captured."""
 
 
 class Why(IntEnum):
-    """``enum why``: what a call is kept for."""
+    """``enum why``: why a call is captured."""
 
     SLOW = 0
     SAMPLE = 1

@@ -1,9 +1,9 @@
-"""Every function that is traced: its name, its operation, and how the bytes of a call are found.
+"""Lists every traced function: its name, its operation, and how the bytes of a call are found.
 
 The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
-Argument numbers count from 0, as the integer arguments of the call. How a ``cudaExtent`` is passed by value
-depends on the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers
-of the registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
+Argument numbers count the call's integer arguments from 0. How a ``cudaExtent`` is passed by value depends on
+the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers of the
+registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
 
 One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
 Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
@@ -23,21 +23,22 @@ from stalltop.probes import layout
 
 
 class Size(IntEnum):
-    """How the bytes of a call are found. A ``shift`` multiplies elements by their size (2 to its power)."""
+    """How the bytes of a call are found. A shift by n multiplies by an element size of 2 to the power of
+    n."""
 
     NONE = 0
-    """The call moves no bytes, or no argument says how many."""
+    """The call moves no bytes, or no argument holds their number."""
     ARGUMENT = 1
     """Argument a, shifted left by c."""
     PRODUCT = 2
-    """Argument a x argument b, shifted left by c: width and height."""
+    """Argument a x argument b (width x height), shifted left by c."""
     NCCL = 3
     """Argument a (a count) x the size of the ``ncclDataType_t`` in argument b: see ``NCCL_TYPE_BYTES``."""
     STRUCT = 4
-    """Two (c = 2) or three (c = 3) u64 factors that lie one after the other at byte b of what argument a
-    points to: ``WidthInBytes``, ``Height``, ``Depth``."""
+    """The product of two (c = 2) or three (c = 3) u64 factors (``WidthInBytes``, ``Height``, ``Depth``) that
+    lie one after the other at byte b of the struct that argument a points to."""
     ARGUMENT32 = 5
-    """The low 32 bits of argument a, shifted left by c: the first CUDA's functions took ``unsigned int``."""
+    """The low 32 bits of argument a, shifted left by c: CUDA's oldest functions took ``unsigned int``."""
     PRODUCT32 = 6
     """The product of the low 32 bits of arguments a and b, shifted left by c."""
     PRODUCT3 = 7
@@ -45,40 +46,43 @@ class Size(IntEnum):
 
 
 class Direction(IntEnum):
-    """Where the direction of a copy stands. Where it can be read and is one of ``KINDS``, what is counted is
-    operation id + 1 + the value of ``cudaMemcpyKind``; else the operation itself."""
+    """Where the direction of a copy is found. If it can be read and is one of ``KINDS``, the call counts as
+    operation id + 1 + the value of ``cudaMemcpyKind``; otherwise as the operation itself."""
 
     NONE = 0
     KIND = 1
     """The ``cudaMemcpyKind`` (u32) is argument d."""
     STRUCT_KIND = 2
-    """The ``cudaMemcpyKind`` (u32) lies at byte 8 x d of what argument a points to."""
+    """The ``cudaMemcpyKind`` (u32) lies at byte 8 x d of the struct that argument a points to."""
 
 
 class Object(IntEnum):
-    """What a call does to a thing that outlives it; argument ``object_at`` tells which one."""
+    """What a call does to an object that outlives it; argument ``object_at`` identifies the object."""
 
     NONE = 0
     ALLOCATES = 1
-    """Device memory of as many bytes as the call's size says: where its address or handle is put."""
+    """Allocates device memory of the call's size; the argument points to where its address or handle is
+    written."""
     FREES = 2
-    """Device memory: its address or handle."""
+    """Frees device memory; the argument is its address or handle."""
     JOINS = 3
-    """A communicator, by the unique id that is the third argument: where the handle is put."""
+    """Joins a communicator by the unique id in the third argument; the argument points to where the handle is
+    written."""
     JOINS_BY_MANY = 4
     """The same, with an array of unique ids."""
     JOINS_ALL = 5
-    """All ranks of a communicator: where their handles are put."""
+    """Joins with all ranks of a communicator; the argument points to where their handles are written."""
     SPLITS = 6
-    """The communicator that is the first argument: where the handle of this rank's part is put."""
+    """Splits the communicator in the first argument; the argument points to where the handle of this rank's
+    part is written."""
     LEAVES = 7
-    """A communicator: its handle."""
+    """Leaves a communicator; the argument is its handle."""
     ENTERS = 8
-    """A collective: the handle of its communicator."""
+    """Enters a collective; the argument is the handle of its communicator."""
     LAUNCHES = 9
-    """A kernel: its function or handle."""
+    """Launches a CUDA kernel; the argument is its function or handle."""
     USES = 10
-    """A communicator, not for a collective: its handle."""
+    """Uses a communicator, but not for a collective; the argument is its handle."""
 
 
 KINDS: Final = ("HtoH", "HtoD", "DtoH", "DtoD", "default")
@@ -95,12 +99,12 @@ DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
 NCCL: Final = "nccl"
 LAYERS: Final = (RUNTIME, DRIVER, NCCL)
-"""Layers of functions; what ``HOST_GAP`` and ``HOST_WORK`` count is of none."""
+"""Layers of functions; ``HOST_GAP`` and ``HOST_WORK`` belong to none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationInfo:
-    """What a row is called."""
+    """The name of a row's operation, with its layer and family."""
 
     id: int
     """1 to 511."""
@@ -117,12 +121,12 @@ class Function:
     """One traced function; its variants share it."""
 
     id: int
-    """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels, and
-    from ``layout.FIRST_CHOOSING`` on where it chooses a device."""
+    """Attach cookie: 1 to 1,023; from ``layout.FUNCTIONS`` on for functions that reveal names of CUDA
+    kernels, and from ``layout.FIRST_CHOOSING`` on for functions that choose a device."""
     symbol: str
-    """The name without its variant."""
+    """Name without its variant."""
     operation: int
-    """0 where its calls are not counted."""
+    """Operation id; 0 if the function's calls are not counted."""
     layer: str
     size: Size = Size.NONE
     a: int = 0
@@ -131,16 +135,16 @@ class Function:
     direction: Direction = Direction.NONE
     d: int = 0
     pending: int = 0
-    """A return value besides 0 that is no error; 0 where there is none."""
+    """A return value other than 0 that is not an error; 0 if there is none."""
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
-    """Who is in it gives the device work, or waits for it: see ``probes.maps.activity``."""
+    """Whether a call gives the device work or waits for it: see ``probes.maps.activity``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Size and direction of a function, before ids are given out."""
+    """Size and direction of a function, before ids are assigned."""
 
     size: Size = Size.NONE
     a: int = 0
@@ -164,8 +168,8 @@ def _kind(d: int, rule: _Rule) -> _Rule:
 
 _NOTHING = _Rule()
 
-# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). Where an array takes
-# part the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
+# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). If an array takes
+# part, the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
 _MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # CUDA_MEMCPY2D.WidthInBytes
 _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and that of CUDA_MEMCPY3D_PEER
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
@@ -173,8 +177,8 @@ _PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
 _EXTENTS = {
     # Of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and of cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
     "x86_64": (
-        _Rule(Size.PRODUCT3, 6, 7, 8),  # the extent is all there is on the stack
-        _Rule(Size.PRODUCT3, 10, 11, 12),  # the pitched pointer lies before it: 6 to 9
+        _Rule(Size.PRODUCT3, 6, 7, 8),  # The extent alone is on the stack.
+        _Rule(Size.PRODUCT3, 10, 11, 12),  # The pitched pointer lies before the extent: 6 to 9.
     ),
     "aarch64": (_Rule(Size.STRUCT, 1, 0, 3), _Rule(Size.STRUCT, 2, 0, 3)),
 }
@@ -298,14 +302,14 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
     )
     for symbol in symbols.split()
 }
-"""Functions that make, free or use something that outlives the call. Memory made by ``cuMemCreate`` counts as
-freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped; pitches and the granularity
-of allocations are the driver's own and not in the bytes."""
+"""Functions that create, free or use an object that outlives the call. Memory created by ``cuMemCreate``
+counts as freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped. Pitches and the
+granularity of allocations are known only to the driver and are not in the bytes."""
 
 _DEVICE_FAMILIES: Final = frozenset(("launch", "copy", "memset", "prefetch", "sync", "collective", "point"))
 _DEVICE_SYMBOLS: Final = frozenset(("cuGraphLaunch", "cudaGraphLaunch", "ncclGroupEnd"))
-"""Functions that give a device work or wait for it: those of a family, and single ones of others. To capture,
-instantiate or order work is not to give it; to allocate or to load modules is not, either."""
+"""Functions that give a device work or wait for it: all of a family, and single ones of other families.
+Functions that capture, instantiate or order work do not count, nor do those that allocate or load modules."""
 
 _OLD: Final = frozenset(
     symbol
@@ -319,8 +323,8 @@ _OLD: Final = frozenset(
     )
     for symbol in symbols.split()
 )
-"""Functions whose symbol without ``_v2`` is CUDA's before 3.2, with sizes of 32 bits. The extent in their
-structs is not read: nothing that calls them is still built."""
+"""Functions whose symbol without ``_v2`` is CUDA's from before 3.2, with sizes of 32 bits. The extent in
+their structs is not read: nothing that calls them is still built."""
 
 _OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
 
@@ -332,7 +336,7 @@ _NAMING: Final[tuple[tuple[str, layout.Naming, str], ...]] = (
     (DRIVER, layout.Naming.LOOKS_UP, "cuModuleGetFunction cuLibraryGetKernel"),
     (DRIVER, layout.Naming.CONVERTS, "cuKernelGetFunction"),
 )
-"""Functions that tell the names of kernels. They are not counted, so they have no operation."""
+"""Functions that reveal the names of CUDA kernels. Their calls are not counted, so they have no operation."""
 
 _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.BEGINS, "cuInit"),
@@ -349,8 +353,9 @@ _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.TELLS_GPU, "cuDeviceGetUuid"),
     (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid_v2"),
 )
-"""Functions that choose the device of a thread's calls, or tell which one it is. They are not counted. Unlike
-those above, each symbol is one of its own: the arguments of later versions are others."""
+"""Functions that choose the device of a thread's calls, or reveal which one it is. Their calls are not
+counted. Unlike the functions above, each symbol stands for itself, because later versions take other
+arguments."""
 
 _SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
 
@@ -407,9 +412,9 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 
 
 OPERATIONS: tuple[OperationInfo, ...]
-"""Every operation of functions, in the order of their ids: see ``operation``."""
+"""Every operation of functions, in the order of ids: see ``operation``."""
 FUNCTIONS: tuple[Function, ...]
-"""Every function, in the order of their ids: the one with id i is element i - 1."""
+"""Every function, in the order of ids: the function with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()
 
 
@@ -417,13 +422,13 @@ BETWEEN_CALLS: Final = (
     OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER, HOST_LAYER),
     OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER, HOST_LAYER),
 )
-"""What is counted of threads while they are in no call."""
+"""Operations that count a thread's time outside calls."""
 
 _BY_ID: Final = {info.id: info for info in (*OPERATIONS, *BETWEEN_CALLS)}
 
 
 def operation(number: int) -> OperationInfo:
-    """The operation with id ``number``. Raises IndexError where there is none."""
+    """Returns the operation with id ``number``. Raises IndexError if there is none."""
     try:
         return _BY_ID[number]
     except KeyError:
@@ -431,9 +436,9 @@ def operation(number: int) -> OperationInfo:
 
 
 def match(symbol: str, layer: str) -> Function | None:
-    """The function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
+    """Returns the function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
 
-    None where the symbol is not traced.
+    Returns None if the symbol is not traced.
     """
     found = _SYMBOL.fullmatch(symbol)
     if found is None:
