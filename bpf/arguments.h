@@ -7,8 +7,7 @@
 #include "layout.h"
 #include "numbers.h"
 
-static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie, which some versions of BCC
-                                                       * do not know */
+static u64 (*attach_cookie)(void *ctx) = (void *)174; /* bpf_get_attach_cookie: newer than some BCC */
 
 #if defined(__x86_64__) || defined(__TARGET_ARCH_x86)
 

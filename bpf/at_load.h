@@ -9,8 +9,7 @@
 
 #include <linux/types.h>
 
-#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL", and the number's index: probes/programs/compiler.py
-                                            * looks for it */
+#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" and the number's index: see probes/programs/ */
 
 /*
  * Number `n` of those that the loader knows. Volatile, so that it is loaded where it is used and not spilled

@@ -117,13 +117,11 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		ranks = thread->arguments[1];
 		rank = thread->arguments[2];
 		break;
-	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id is made inside, and no other process
-	                        * has it */
+	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id exists only in this process */
 		id = hashed(hashed(0, thread->tgid), bpf_ktime_get_ns()) | 1;
 		ranks = thread->arguments[1];
 		break;
-	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all its ranks split it in the
-	                     * same order */
+	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all ranks split in one order */
 		parent = find_member(thread, thread->arguments[0]);
 		if (!parent || !parent->id)
 			return;

@@ -11,8 +11,7 @@
 
 struct io_key {
 	__u64 cgroup_id;
-	__u32 tgid;             /* 0: a kernel thread submitted it; cgroup_id is that of the block
-	                         * controller */
+	__u32 tgid;             /* 0: a kernel thread; cgroup_id is that of the block controller */
 	__u32 device;           /* of the whole disk: major << 20 | minor */
 	__u32 write;
 	__u32 reserved;

@@ -6,8 +6,7 @@
 #include <linux/types.h>
 
 #define KERNELS 16384       /* counts by CUDA kernel */
-#define BUCKETS 128         /* of a CUDA kernel's durations: each is 32 counters of a slot; a power of two,
-                             * with 4 unused */
+#define BUCKETS 128         /* of a CUDA kernel's durations: 32 counters each; a power of two, 4 unused */
 #define BUCKET_SHIFT 5
 #define NAME_BYTES 256      /* kept of a CUDA kernel's name, with its zero byte; a multiple of 8 */
 #define LIKELY_KERNELS 4096 /* launches that are found without the hash; a power of two */
@@ -41,8 +40,7 @@ struct kernel {
 
 /* A program that a process runs. */
 struct told_program {
-	__u64 born_ns;          /* when it first named or launched a CUDA kernel: identifies it among the
-	                         * programs of its PID */
+	__u64 born_ns;          /* when it first named or launched a CUDA kernel: identifies it */
 	__u64 unloads;          /* libraries and modules that it has unloaded since */
 };
 

@@ -32,8 +32,7 @@
 #define NESTED 0x8000       /* set in the operation of a call made inside another traced call */
 #define HOST_GAP 510        /* operation: a thread's time between two outermost calls */
 #define HOST_WORK 511       /* operation: a followed thread's time between two wake-ups that it gives */
-#define DEVICE_SHIFT 16     /* bits of an operation's word below the device of the calls, which is as in
-                             * struct thread */
+#define DEVICE_SHIFT 16     /* bits below the device in an operation's word: see struct thread */
 #define UNKNOWN_DEVICE 255  /* the thread has chosen a device, but it is not known which */
 #define PROGRAM_DEVICES 16  /* of a program, whose UUIDs are known; a power of two */
 #define UUID_BYTES 16
@@ -83,8 +82,7 @@ struct frame {
 	__u32 function;         /* attach cookie */
 	__u32 operation;        /* with NESTED */
 	__u64 object;           /* object that the call makes or frees, by enum object; 0 if none */
-	__u64 kept;             /* of a call that frees: the bytes; of an outermost launch: the function,
-	                         * else 0 */
+	__u64 kept;             /* of a freeing call: the bytes; of an outermost launch: function; else 0 */
 	__u64 arguments[TOLD];
 };
 
@@ -114,16 +112,13 @@ struct thread {
 	__u64 waiting_ns;       /* since when it waits for `cpu`; 0 while it does not */
 	__u32 gap_slot;         /* where its gaps are counted; NO_SLOT if that is not known */
 	__u32 cpu;              /* on which it ran last, or for which it waits */
-	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of the link
-	                         * before */
+	__u32 link;             /* 0: makes calls; 1: wakes one that does; 2, 3: wakes one of link - 1 */
 	__u32 follows;          /* tid of the thread for which it is followed, if link is above 0 */
 	__u32 scratch;          /* used by forgotten() */
-	__u8 device;            /* of its calls: ordinal + 1, or UNKNOWN_DEVICE; 0: it may never have
-	                         * chosen */
+	__u8 device;            /* of its calls: ordinal + 1, UNKNOWN_DEVICE, or 0: may never have chosen */
 	__u8 device_decided;    /* 0: the device without a choice of its own was not looked up yet */
 	__u16 contexts_below;   /* below the current one, on the driver's stack of contexts */
-	__u64 born_ns;          /* of the program that it runs, as in struct told_program; 0: not looked up
-	                         * yet */
+	__u64 born_ns;          /* of its program, as in struct told_program; 0: not looked up yet */
 	__u64 context;          /* handle of the current one, if the thread chose it by the driver; else 0 */
 	__u8 devices_below[CONTEXTS]; /* of the contexts below, as `device` */
 	__u32 activity;         /* index of the struct activity found last */
@@ -236,8 +231,7 @@ struct cpu {
 /* Which record a thread has, by the lowest bits of its TID. */
 struct likely {
 	__u32 thread;           /* index of the record found last */
-	__u32 records;          /* threads with these bits that have a record: mostly 0, which ends the
-	                         * search */
+	__u32 records;          /* threads with these bits and a record: mostly 0, which ends a search */
 };
 
 /* How to read a call of one function; the values of the enums are those of probes/operations.py. */
@@ -279,8 +273,7 @@ enum object {
 	OBJECT_NONE = 0,
 	OBJECT_ALLOCATES = 1,       /* device memory: points to where its address is written */
 	OBJECT_FREES = 2,           /* device memory: its address */
-	OBJECT_JOINS = 3,           /* a communicator, by its unique id: points to where the handle is
-	                             * written */
+	OBJECT_JOINS = 3,           /* a communicator, by unique id: points to where its handle is written */
 	OBJECT_JOINS_BY_MANY = 4,   /* the same, by an array of unique ids */
 	OBJECT_JOINS_ALL = 5,       /* all ranks of a communicator: points to where the handles are written */
 	OBJECT_SPLITS = 6,          /* a communicator: points to where the handle of the part is written */
@@ -343,16 +336,14 @@ enum member_state {
 
 /* One rank of a communicator. Only threads of its process write it, one at a time as NCCL requires. */
 struct member {
-	__u64 id;                   /* the same in all ranks; 0 if it was made before the probes were
-	                             * attached */
+	__u64 id;                   /* the same in all ranks; 0 if it is older than the probes */
 	__u64 handle;               /* while it begins: the address where it will be written */
 	__u64 cgroup_id;
 	__u32 tgid;
 	__u32 rank;
 	__u32 ranks;                /* of the communicator; 0 if that is not known */
 	__u32 state;                /* enum member_state; written last */
-	__u32 heap;                 /* index of its process's heap, which shows when that executes another
-	                             * program */
+	__u32 heap;                 /* index of its process's heap, which shows when the program ends */
 	__u32 splits;               /* communicators made by splitting it */
 	__u32 device;               /* on which it works, as in struct thread */
 	__u32 reserved;
@@ -398,8 +389,7 @@ struct kept_call {
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */
-	__u64 split_ns[SPLITS];     /* as measured: their sum may exceed the call's time; running is not
-	                             * included */
+	__u64 split_ns[SPLITS];     /* as measured: may exceed the call's time in sum; without running */
 	__u64 arguments[TOLD];
 };
 

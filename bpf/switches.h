@@ -13,8 +13,7 @@
 #include "followers.h"
 #include "schedule.h"
 
-#define UNFOLLOWED_NS LONGEST_GAP_NS /* a followed thread that has woken nobody for so long is no longer
-                                      * followed */
+#define UNFOLLOWED_NS LONGEST_GAP_NS /* threads that woke nobody for so long are not followed any more */
 
 /*
  * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current.
