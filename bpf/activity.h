@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * When processes were active on devices: the ticks in which a thread of theirs was in a call that gives the device
- * work or waits for it. Written when such a call returns; of calls that are still open the monitor knows itself.
- * Nothing here needs an atomic operation: threads that write the same element write the same.
+ * Records when processes were active on devices: the ticks in which one of their threads was in a call that
+ * gives the device work or waits for it. The ticks of a call are written when it returns; the monitor itself
+ * adds those of calls that are still open.
+ *
+ * Nothing here needs an atomic operation: threads that write the same element write the same value.
  */
 #ifndef STALLTOP_ACTIVITY_H
 #define STALLTOP_ACTIVITY_H
@@ -26,7 +28,7 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	activity->tgid = key->tgid;
 	if (!activity_of.insert(key, (u32 *)index))
 		return activity;
-	/* Another thread of the process was first: its record is the one. */
+	/* Another thread of the process was first: its record is used. */
 	activity->tgid = 0;
 	free_activities.push((u32 *)index, 0);
 	winner = activity_of.lookup(key);
@@ -36,7 +38,10 @@ INLINE struct activity *new_activity(struct thread *thread, struct process_devic
 	return activities.lookup((u32 *)index);
 }
 
-/* The record of the thread's process on `device`; NULL where all are in use. The thread remembers the last one. */
+/*
+ * Returns the record of the thread's process on `device`; NULL if all are in use. The thread remembers the
+ * last one.
+ */
 INLINE struct activity *find_activity(struct thread *thread, u32 device)
 {
 	struct process_device key = {.tgid = thread->tgid, .device = device};
@@ -59,8 +64,8 @@ INLINE struct activity *find_activity(struct thread *thread, u32 device)
 }
 
 /*
- * Ticks are counted by their lower 32 bits, and laps by 15: 39 hours of them. The monitor takes out in time what is that
- * old.
+ * Ticks are counted modulo 2^32, and laps modulo 2^15, which is 39 hours. The monitor removes older ones in
+ * time.
  */
 INLINE u16 *lap_at(struct activity *activity, u64 tick)
 {
@@ -79,7 +84,7 @@ INLINE u16 *span_at(struct activity *activity, u64 tick)
 #define LAP_OF(tick) ((u16)(LAP | (tick) / TICKS))
 #define MOST_STEPS (2 * SPAN + TICKS / SPAN)
 
-/* The thread was until `now` in a call of the kind that makes its process active. */
+/* Notes that the thread was until `now` in a call of the kind that makes its process active. */
 INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now)
 {
 	struct activity *activity = find_activity(thread, frame->operation >> DEVICE_SHIFT);
@@ -89,12 +94,12 @@ INLINE void was_active(struct thread *thread, const struct frame *frame, u64 now
 		LOSE(no_activity, 1);
 		return;
 	}
-	/* Mostly so: a short call, in a tick that has one already. */
+	/* The usual case: a short call, in a tick that is marked already. */
 	if (tick == last && *lap_at(activity, last) == LAP_OF(last))
 		return;
 	activity->cgroup_id = thread->cgroup_id;
 	if ((s32)(last - tick) < 0)
-		tick = last; /* the clock may tell a few ns less to another CPU */
+		tick = last; /* the clock of another CPU may be a few ns behind */
 	else if (last - tick >= TICKS)
 		tick = last - (TICKS - 1); /* the monitor saw the call open before that */
 	EACH(i, 0, MOST_STEPS) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Device memory that a process has allocated and not freed. Memory is known by its address, so that any thread
- * may free it.
+ * Device memory that a process has allocated and not freed. An allocation is identified by its address, so
+ * that any thread may free it.
  *
- * A piece is taken out when the call that frees it begins, and put back where that fails: the driver may give
- * its address to another thread long before the call returns.
+ * An allocation is removed when the call that frees it begins, and put back if that fails: the driver may
+ * give its address to another thread long before the call returns.
  */
 #ifndef STALLTOP_ALLOCATIONS_H
 #define STALLTOP_ALLOCATIONS_H
@@ -16,7 +16,7 @@
 #define UNKNOWN_PIECE (~0ULL)
 #define NO_HEAP (~0U)
 
-/* The index of the heap of the thread's process, or NO_HEAP where all are in use. */
+/* Returns the index of the heap of the thread's process, or NO_HEAP if all are in use. */
 INLINE u32 find_heap(struct thread *thread)
 {
 	u64 tgid = thread->tgid, index = 0;
@@ -35,14 +35,14 @@ INLINE u32 find_heap(struct thread *thread)
 	heap->tgid = tgid;
 	if (!heap_of.insert(KEY(tgid), KEY(index)))
 		return index;
-	/* Another thread of the process was first: its heap is the one. */
+	/* Another thread of the process was first: its heap is used. */
 	heap->tgid = 0;
 	free_heaps.push(KEY(index), 0);
 	found = heap_of.lookup(KEY(tgid));
 	return found ? *found : NO_HEAP;
 }
 
-/* The current process runs another program: what it held went with the one before. */
+/* The current process executes another program: what it held was freed with the previous one. */
 INLINE void drop_heap(void)
 {
 	struct numbers numbers = {};
@@ -121,7 +121,7 @@ INLINE void allocation_ends(struct thread *thread, struct frame *frame, u32 retu
 	__sync_fetch_and_add(&heap->allocations, 1);
 	__sync_fetch_and_add(&heap->allocated_bytes, bytes);
 	before = pieces.lookup(&piece);
-	if (before) { /* freed in a way that has no probe, since its address was given out again */
+	if (before) { /* freed by a function without a probe, since its address was given out again */
 		u64 gone = *before;
 
 		__sync_fetch_and_add(&heap->freed_bytes, gone);

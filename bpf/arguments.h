@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The registers of a call, and what its arguments say: bytes and direction. */
+/* Reads the registers of a call, and from its arguments bytes and direction. */
 #ifndef STALLTOP_ARGUMENTS_H
 #define STALLTOP_ARGUMENTS_H
 
@@ -29,17 +29,20 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[5] = ctx->r9;
 }
 
-/* The first TOLD of them: all. */
+/* The first TOLD arguments, which are all of them here. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	keep_arguments(ctx, into);
 }
 
-/* An ncclUniqueId by value, the third argument: on the stack, and `rank` follows in the next register. */
+/*
+ * An ncclUniqueId passed by value, the third argument: it lies on the stack, and `rank` follows in the next
+ * register.
+ */
 #define ID_AT(thread, sp) ((sp) + STACK_ARGUMENTS_AT)
 #define RANK_AFTER_ID 2
 
-/* Where the call that begins here will return to. */
+/* Returns the address to which the call that begins here will return. */
 INLINE __u64 return_address(const struct pt_regs *ctx)
 {
 	__u64 address = 0;
@@ -56,7 +59,7 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 #define SP_AT_RETURN(ctx) ((ctx)->sp)
 #define RETURNED(ctx) ((ctx)->regs[0])
 
-/* The first TOLD of them. */
+/* The first TOLD arguments. */
 INLINE void tell_arguments(const struct pt_regs *ctx, __u64 *into)
 {
 	into[0] = ctx->regs[0];
@@ -74,7 +77,7 @@ INLINE void keep_arguments(const struct pt_regs *ctx, __u64 *into)
 	into[7] = ctx->regs[7];
 }
 
-/* An ncclUniqueId by value, the third argument: a register points to a copy. */
+/* An ncclUniqueId passed by value, the third argument: a register points to a copy. */
 #define ID_AT(thread, sp) ((thread)->arguments[2])
 #define RANK_AFTER_ID 3
 
@@ -85,10 +88,10 @@ INLINE __u64 return_address(const struct pt_regs *ctx)
 
 #endif
 
-/* The kernel replaces a return address by that of its trampoline, which begins a page. */
+/* The Linux kernel replaces a return address by that of its trampoline, which begins a page. */
 #define IS_TRAMPOLINE(address) (((address) & 0xfff) == 0)
 
-/* Argument `n`, counted from 0, of the call whose registers `thread` keeps. */
+/* Reads argument `n`, counted from 0, of the call whose registers `thread` keeps. */
 INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *value)
 {
 	__u64 at;
@@ -105,7 +108,7 @@ INLINE int read_argument(const struct thread *thread, __u64 sp, __u32 n, __u64 *
 #define NCCL_TYPES 12
 #define NCCL_SHIFTS 0x00079fa0ULL
 
-/* Bytes of the call, or -1 where they cannot be read. */
+/* Reads the bytes of the call; returns -1 if they cannot be read. */
 INLINE int read_bytes(const struct function *function, const struct thread *thread, __u64 sp, __u64 *bytes)
 {
 	__u64 first = 0, second = 0, third = 0, shift = function->c & 63;
@@ -150,7 +153,7 @@ INLINE int read_bytes(const struct function *function, const struct thread *thre
 	return -1;
 }
 
-/* The operation that is counted for this call: that of its direction where it can be read. */
+/* Returns the operation that is counted for this call: that of its direction if it can be read. */
 INLINE __u32 read_operation(const struct function *function, const struct thread *thread, __u64 sp)
 {
 	__u64 value = 0;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Numbers that are known only where the programs are loaded, such as where this kernel keeps a member of a struct.
- * The compiler leaves a load of a marked constant in their place, which the loader finds and fills in. So what is
- * compiled once can be loaded by any kernel.
+ * Numbers that become known only when the programs are loaded, such as the offset of a member in this Linux
+ * kernel's struct. The compiler leaves a load of a marked constant in their place, which the loader finds and
+ * fills in. So programs are compiled once and can be loaded by any Linux kernel.
  */
 #ifndef STALLTOP_AT_LOAD_H
 #define STALLTOP_AT_LOAD_H
 
 #include <linux/types.h>
 
-#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL", and the number's number: probes/programs/compiler.py looks for it */
+#define AT_LOAD_MARK 0x5354414c4c000000ULL /* "STALL" and the number's index: see probes/programs/ */
 
-/* Number `n` of those that the loader knows. Volatile: loaded where it is used, else it may lie on the stack meanwhile. */
+/*
+ * Number `n` of those that the loader knows. Volatile, so that it is loaded where it is used and not spilled
+ * to the stack.
+ */
 #define AT_LOAD(n)                                                                     \
 	({                                                                             \
 		__u64 value_;                                                          \
@@ -19,7 +22,7 @@
 		value_;                                                                \
 	})
 
-/* A member of a kernel struct that lies at `from`, read into `to`. */
+/* Reads a member of a Linux kernel struct, at `offset` from `from`, into `to`. */
 #define READ(to, from, offset) bpf_probe_read_kernel(&(to), sizeof(to), (const void *)((u64)(from) + (offset)))
 
 #endif

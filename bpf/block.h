@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Requests to block devices, told by who submitted them.
+ * Counts requests to block devices, by the process that submitted them.
  *
- * A bio is noted when it is submitted, and found again as the first one of the request that it becomes. Others
- * may be merged into that request: it counts once, for the first. The notes are a hash of those used last, so
- * that what is never completed goes by itself.
+ * A bio is noted when it is submitted, and found again as the first one of the request that it becomes.
+ * Others may be merged into that request: it counts once, for the first. The notes are an LRU hash, so that a
+ * bio that is never completed is evicted.
  */
 #ifndef STALLTOP_BLOCK_H
 #define STALLTOP_BLOCK_H
@@ -13,7 +13,10 @@
 
 #define PF_KTHREAD 0x00200000   /* linux/sched.h */
 
-/* Operations, in the lower bits of a request's flags (linux/blk_types.h): those with bit 0 set change the device. */
+/*
+ * Operations, in the lower bits of a request's flags (linux/blk_types.h): those with bit 0 set write to the
+ * device.
+ */
 #define REQ_OP_MASK 0xff
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
@@ -29,11 +32,11 @@ struct submitted {
 };
 
 BPF_F_TABLE("lru_hash", u64, struct submitted, bios, HOST_ENTRIES, 0);
-/* By cgroup: when the last of its requests that came from kernel threads was submitted or done. */
+/* By cgroup: when the last of its requests from kernel threads was submitted or completed. */
 BPF_F_TABLE("lru_hash", u64, u64, active, 1024, 0);
 BPF_F_TABLE("hash", struct io_key, struct io, io_of, HOST_ENTRIES, 0);
 
-/* The cgroup that a bio is charged to by the block controller; 0 where it has none. */
+/* Returns the cgroup to which the block controller charges a bio; 0 if it has none. */
 INLINE u64 block_cgroup(const void *bio)
 {
 	void *group = NULL, *at = NULL;
@@ -51,7 +54,10 @@ INLINE u64 block_cgroup(const void *bio)
 	return id;
 }
 
-/* How long ago the last request of the cgroup was submitted or done: it had none under way since. */
+/*
+ * Returns how long ago the last request of the cgroup was submitted or completed: since then it had none
+ * under way.
+ */
 INLINE u64 idle_since(u64 cgroup_id, u64 now)
 {
 	u64 *last = active.lookup(&cgroup_id), idle = 0;
@@ -71,7 +77,10 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 
 	READ(flags, bpf_get_current_task(), TASK_STRUCT_FLAGS);
 	if (flags & PF_KTHREAD) {
-		/* On behalf of somebody: pages written back, or requests that a limit has held back. */
+		/*
+		 * Submitted on behalf of a process: pages written back, or requests that a limit has held
+		 * back.
+		 */
 		note.cgroup_id = block_cgroup((void *)bio);
 		note.idle_ns = note.cgroup_id ? idle_since(note.cgroup_id, note.submit_ns) : 0;
 	} else {
@@ -82,7 +91,7 @@ int bio_queued(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Raw tracepoint block_rq_issue(request): the device gets it. */
+/* Raw tracepoint block_rq_issue(request): the device gets the request. */
 int request_issued(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 request = ctx->args[0], key = 0, parent = 0, now = bpf_ktime_get_ns();
@@ -97,7 +106,9 @@ int request_issued(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	}
 	if (key != request) {
-		/* The first part of a bio that was too large points to the rest, by which it was noted. */
+		/*
+		 * The first part of a bio that was split points to the rest, which is the bio that was noted.
+		 */
 		READ(parent, key, BIO_BI_PRIVATE);
 		note = parent ? bios.lookup(&parent) : NULL;
 		if (note) {
@@ -109,7 +120,7 @@ int request_issued(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Raw tracepoint block_rq_complete(request, error, bytes): it is done, or a part of it. */
+/* Raw tracepoint block_rq_complete(request, error, bytes): the request, or a part of it, is complete. */
 int request_done(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 request = ctx->args[0], key = 0, now = bpf_ktime_get_ns(), ns;
@@ -149,7 +160,7 @@ int request_done(struct bpf_raw_tracepoint_args *ctx)
 	ns = now - note->submit_ns;
 	__sync_fetch_and_add(&io->requests, 1);
 	if (operation == REQ_OP_READ || operation == REQ_OP_WRITE)
-		__sync_fetch_and_add(&io->bytes, part); /* others, such as discards, move no data */
+		__sync_fetch_and_add(&io->bytes, part); /* other operations, such as discards, move no data */
 	__sync_fetch_and_add(&io->queued_ns, note->issue_ns - note->submit_ns);
 	__sync_fetch_and_add(&io->service_ns, now - note->issue_ns);
 	__sync_fetch_and_add(&io->idle_ns, note->idle_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Who is the cause of time that a thread spends off the CPU. Whoever had the CPU is charged with the time that
- * the thread waited for it, from what each CPU remembers of who had it; whoever woke it, with the time that it
- * was blocked. Included WITH_SPLITS only.
+ * Charges off-CPU time of a thread to its culprits. The time that it waited for the CPU is charged to the
+ * tasks that had the CPU, from what each CPU remembers of them; the time that it was blocked, to the task
+ * that woke it. Included WITH_SPLITS only.
  */
 #ifndef STALLTOP_CHARGES_H
 #define STALLTOP_CHARGES_H
@@ -11,15 +11,15 @@
 #include "numbers.h"
 #include "threads.h"
 
-/* Slices that are looked at: the oldest ones may be written again meanwhile, by their own CPU. */
+/* Number of slices that are read: the CPU that owns them may be overwriting the oldest ones. */
 #define SEEN_SLICES (SLICES - 8)
 
 struct culprit {
 	u64 cgroup_id;
-	u32 tgid;               /* 0: nobody that the monitor knows */
+	u32 tgid;               /* 0: no process that the monitor knows */
 };
 
-/* The current task. */
+/* Returns the current task as culprit. */
 INLINE void current_culprit(struct culprit *culprit)
 {
 	struct numbers numbers = {};
@@ -42,13 +42,13 @@ INLINE u32 new_charge(struct charge_key *key)
 	charge->key = *key;
 	if (!charge_of.insert(key, KEY(index)))
 		return index;
-	/* Another CPU was first, unless the kernel refused. */
+	/* Another CPU was first, unless the Linux kernel refused. */
 	free_charges.push(KEY(index), 0);
 	winner = charge_of.lookup(key);
 	return winner ? *winner : CHARGES;
 }
 
-/* What the time of `thread` off the CPU belongs to; 0 where it is counted nowhere. */
+/* Returns the operation to which off-CPU time of `thread` belongs; 0 if it is not counted. */
 INLINE u32 charged_operation(struct thread *thread, u64 now)
 {
 	if (thread->depth)
@@ -90,12 +90,12 @@ INLINE struct slice *slice_at(struct cpu *cpu, u64 number)
 }
 
 /*
- * This CPU, for which somebody waits, changes hands `now`: what `leaving`, which is still current, had of it is
- * remembered.
+ * Remembers the slice of time that `leaving`, which is still current, had this CPU until `now`. Called if a
+ * thread waits for the CPU.
  */
 INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 {
-	/* Where another task was seen to get the CPU, a switch was missed: nobody knows when. */
+	/* If another task was seen to get the CPU, a switch was missed at an unknown time. */
 	if (cpu->task == (u64)leaving) {
 		struct slice *slice = slice_at(cpu, cpu->next);
 		struct culprit culprit;
@@ -110,7 +110,10 @@ INLINE void keep_slice(struct cpu *cpu, const void *leaving, u64 now)
 	}
 }
 
-/* Charge the wait of `thread` from `from` to `until` to those who had `cpu` meanwhile, and have not now. */
+/*
+ * Charges the wait of `thread` from `from` to `until` to the tasks that had `cpu` meanwhile, except the one
+ * that has it now.
+ */
 INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
 	u64 next = cpu->next, oldest = until, i;
@@ -134,7 +137,10 @@ INLINE void charge_slices(struct thread *thread, struct cpu *cpu, u32 operation,
 		LOSE(no_slice, 1);
 }
 
-/* The same for the task that has `cpu`, another one than this. Its numbers are the kernel's own. */
+/*
+ * Charges the same wait to the task that has `cpu`, which is not this CPU. Its ids are those of the initial
+ * PID namespace.
+ */
 INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation, u64 from, u64 until)
 {
 #ifndef PID_NAMESPACE
@@ -155,7 +161,7 @@ INLINE void charge_running(struct thread *thread, struct cpu *cpu, u32 operation
 #endif
 }
 
-/* `thread` has got this CPU. Where it is not known to have waited here, nobody is charged. */
+/* `thread` has got this CPU: charges its wait. If it is not known to have waited here, nothing is charged. */
 INLINE void charge_wait(struct thread *thread, u64 now)
 {
 	u64 from = thread->waiting_ns;
@@ -173,7 +179,9 @@ INLINE void charge_wait(struct thread *thread, u64 now)
 		charge_slices(thread, cpu, operation, from, now);
 }
 
-/* `thread`, which waits for a CPU, is given to another: what it has waited so far was for the old one. */
+/*
+ * `thread`, which waits for a CPU, is moved to another: charges its wait so far, which was for the old one.
+ */
 INLINE void charge_moved(struct thread *thread, struct cpu *cpu, u64 now)
 {
 	u64 from = thread->waiting_ns;

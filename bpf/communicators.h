@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Ranks of NCCL communicators and when they enter collectives. All ranks of a communicator make its collectives
- * in the same order, so the nth entry of one belongs to the nth of every other: the monitor compares them.
+ * Ranks of NCCL communicators and when they enter collectives. All ranks of a communicator make its
+ * collectives in the same order, so the nth entry of one rank belongs to the nth of every other, and the
+ * monitor can compare them.
  */
 #ifndef STALLTOP_COMMUNICATORS_H
 #define STALLTOP_COMMUNICATORS_H
@@ -12,7 +13,7 @@
 #include "selection.h"
 #include "threads.h"
 
-#define ID_WORDS 16         /* of an ncclUniqueId: 128 bytes */
+#define ID_WORDS 16         /* words of an ncclUniqueId: 128 bytes */
 #define WORDS_AT_ONCE 4
 #define OWN_DEVICES 16      /* ranks that ncclCommInitAll makes, at most */
 #define NO_MEMBER (~0U)
@@ -23,7 +24,7 @@ INLINE u64 hashed(u64 hash, u64 word)
 	return hash ^ hash >> 32;
 }
 
-/* The hash of the unique id at an address, 0 where it cannot be read. */
+/* Returns the hash of the unique id at an address, 0 if it cannot be read. */
 INLINE u64 id_at(u64 address)
 {
 	u64 words[WORDS_AT_ONCE], hash = ID_WORDS;
@@ -40,7 +41,7 @@ INLINE u64 id_at(u64 address)
 	return hash | 1;
 }
 
-/* The index of a record for the thread's process, in the given state, or NO_MEMBER. */
+/* Returns the index of a new record for the thread's process, in the given state, or NO_MEMBER. */
 INLINE u32 new_member(struct thread *thread, u64 id, u64 handle, u32 rank, u32 ranks, u32 state)
 {
 	struct member *member;
@@ -79,13 +80,13 @@ INLINE struct member *find_member(struct thread *thread, u64 handle)
 	return members.lookup(KEY(index));
 }
 
-/* The communicator with this handle is `index` from now on. */
+/* From now on the communicator with this handle is record `index`. */
 INLINE void live(struct thread *thread, struct member *member, u64 index, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
 	struct member *before = find_member(thread, handle);
 
-	if (before && before != member) /* it has ended in a way that has no probe: its handle is in use again */
+	if (before && before != member) /* ended by a function without a probe: its handle is in use again */
 		before->state = MEMBER_OVER;
 	member->handle = handle;
 	member->made_ns = bpf_ktime_get_ns();
@@ -93,7 +94,10 @@ INLINE void live(struct thread *thread, struct member *member, u64 index, u64 ha
 	member->state = member_of.update(&key, KEY(index)) ? MEMBER_OVER : MEMBER_LIVE;
 }
 
-/* A call that makes a communicator: what its arguments tell is kept in a record, and the record in the frame. */
+/*
+ * A call that makes a communicator begins: stores what its arguments say in a record, and the record's index
+ * in the frame.
+ */
 INLINE void member_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
 	u64 id = 0, place = 0, rank = 0, ranks = 0, other = 0;
@@ -113,11 +117,11 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		ranks = thread->arguments[1];
 		rank = thread->arguments[2];
 		break;
-	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id is made inside, and no other process has it */
+	case OBJECT_JOINS_ALL: /* (handles, ranks, devices): the id exists only in this process */
 		id = hashed(hashed(0, thread->tgid), bpf_ktime_get_ns()) | 1;
 		ranks = thread->arguments[1];
 		break;
-	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all its ranks split it in the same order */
+	case OBJECT_SPLITS: /* (handle of the whole, colour, key, handle): all ranks split in one order */
 		parent = find_member(thread, thread->arguments[0]);
 		if (!parent || !parent->id)
 			return;
@@ -136,7 +140,7 @@ INLINE void member_begins(const struct function *function, struct thread *thread
 		frame->object = index + 1;
 }
 
-/* It never came to be: the monitor takes the record back and tells of nothing. */
+/* The communicator was not created: marks the record so that the monitor frees it without a report. */
 INLINE void undo(struct member *member)
 {
 	member->id = 0;
@@ -145,9 +149,9 @@ INLINE void undo(struct member *member)
 }
 
 /*
- * The devices of the ranks that the call of a frame made. ncclCommInitAll(handles, ranks, devices) gives each one of
- * its own, the first ones where none are listed. Read before they are needed one by one: the verifier follows each
- * branch inside of that loop as often as there are ranks.
+ * Finds the devices of the ranks that the call of a frame made. ncclCommInitAll(handles, ranks, devices)
+ * gives each rank a device, the first ones if none are listed. They are all read before the loop that uses
+ * them, because the verifier follows each branch inside that loop as often as there are ranks.
  */
 INLINE void devices_of_ranks(const struct function *function, const struct frame *frame, u32 ranks, u32 *devices)
 {
@@ -202,11 +206,11 @@ INLINE void member_ends(const struct function *function, struct thread *thread, 
 		if (handle)
 			live(thread, member, index, handle);
 		else
-			undo(member); /* split off into none */
+			undo(member); /* this rank is in no part of the split */
 	}
 }
 
-/* When it begins, not when it returns: the handle may be another communicator's by then. */
+/* Runs when the call begins, not when it returns: by then the handle may be another communicator's. */
 INLINE void member_leaves(struct thread *thread, u64 handle)
 {
 	struct handle key = {.handle = handle, .tgid = thread->tgid};
@@ -232,7 +236,10 @@ INLINE void member_enters(struct thread *thread, struct frame *frame, u64 handle
 	u64 entered, place;
 
 	if (!member) {
-		/* Older than the probes: noted, so that the monitor can say so. */
+		/*
+		 * The communicator is older than the probes: it is noted, so that the monitor can report
+		 * that.
+		 */
 		u64 index = new_member(thread, 0, handle, 0, 0, MEMBER_BEGINS);
 
 		member = index == NO_MEMBER ? NULL : members.lookup(KEY(index));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Fills the queues of free elements: the monitor runs it once, before anything is attached. */
+/* Fills the queues of free elements: the monitor runs this before anything is attached. */
 #ifndef STALLTOP_FILLING_H
 #define STALLTOP_FILLING_H
 
@@ -8,7 +8,7 @@
 
 enum queue { QUEUE_SLOTS, QUEUE_THREADS, QUEUE_HEAPS, QUEUE_ACTIVITIES, QUEUE_MEMBERS, QUEUE_KERNELS, QUEUE_CHARGES };
 
-/* Run with (enum queue, first element, element after the last): as many of them as go at once. */
+/* Run with (enum queue, first element, element after the last): adds as many of them as one run can. */
 int elements_are_free(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 queue = ctx->args[0], element = ctx->args[1], end = ctx->args[2];

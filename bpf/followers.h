@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Who wakes traced threads, and the threads that are followed for that: they have a record, and so a split, like
- * those that make calls. Their unit of time is host work: from one wake-up that they give to the next.
+ * Finds the threads that wake traced threads, and follows them: they have a record, and so a split, like
+ * threads that make calls. Their unit of time is host work: from one wake-up that they give to the next.
  * Included WITH_SPLITS only.
  */
 #ifndef STALLTOP_FOLLOWERS_H
@@ -12,13 +12,16 @@
 #include "wakers.h"
 
 #define LONGEST_CHAIN 3             /* links: wakers of wakers of wakers */
-#define FOLLOWED_WAIT_NS 100000     /* who ends a shorter wait does not matter enough to be followed */
+#define FOLLOWED_WAIT_NS 100000     /* the waker that ends a shorter wait is not worth following */
 
 /* Flags of struct task_struct, stable (linux/sched.h). */
 #define PF_EXITING 0x4
 #define PF_KTHREAD 0x200000
 
-/* Whether the current task is one that ends waits of this kind, and no bystander of an interrupt. */
+/*
+ * Returns whether the current task is one that ends waits of this kind, and not merely interrupted when the
+ * wake-up came.
+ */
 INLINE int current_wakes(u32 part, u32 *flags)
 {
 	void *task = current_task();
@@ -26,11 +29,11 @@ INLINE int current_wakes(u32 part, u32 *flags)
 	if (!(BY_ANY >> part & 1) || !(u32)bpf_get_current_pid_tgid() || READ(*flags, task, TASK_FLAGS) ||
 	    *flags & PF_KTHREAD)
 		return 0;
-	/* On its way out it may have been in any system call, or in none. */
+	/* A task that is exiting may have been in any system call, or in none. */
 	return *flags & PF_EXITING || can_wake(current_system_call()) >> part & 1;
 }
 
-/* The current thread, which has no record, is followed from now on, for having woken `woken`. */
+/* Follows the current thread, which has no record, from now on, because it has woken `woken`. */
 INLINE void follow_current(struct thread *woken, u64 now)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -56,7 +59,7 @@ INLINE void follow_current(struct thread *woken, u64 now)
 INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 {
 	if (!thread->link)
-		return; /* it makes calls, and is looked at for its own sake */
+		return; /* it makes calls itself, which are counted */
 	if (woken->link + 1 < thread->link)
 		thread->link = woken->link + 1;
 	else if (thread->follows != woken->tid && find_thread(thread->follows))
@@ -67,7 +70,10 @@ INLINE void work_ends(struct thread *thread, struct thread *woken, u64 now)
 	begin_gap(thread, now);
 }
 
-/* The current task wakes `thread`, or an interrupt does while it runs; the thread was blocked for `ns`. */
+/*
+ * The current task, or an interrupt that runs on it, wakes `thread`, which was blocked for `ns`: charges that
+ * time.
+ */
 INLINE void charge_waker(struct thread *thread, u32 part, u64 ns, u64 now)
 {
 	struct culprit culprit = {};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The time of a thread between two of its outermost calls: an operation of its own, counted like the others. */
+/* Counts the time of a thread between two of its outermost calls, as an operation of its own. */
 #ifndef STALLTOP_GAPS_H
 #define STALLTOP_GAPS_H
 
@@ -8,7 +8,7 @@
 #include "slots.h"
 #include "threads.h"
 
-/* The gap of `thread` ends `now`: counted as `operation`, where its beginning is known and not long ago. */
+/* The gap of `thread` ends `now`: counts it as `operation`, if its beginning is known and not long ago. */
 INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 {
 	u64 ns = now - thread->gap_ns;
@@ -22,7 +22,7 @@ INLINE void end_gap(struct thread *thread, u32 operation, u64 now)
 		slot = slots.lookup(KEY(number)); /* NULL for NO_SLOT */
 	}
 	thread->gap_ns = 0;
-	/* Parts before the total, as for calls. */
+	/* Parts are added before the total, as for calls. */
 	end_level(thread, 0, slot, ns);
 	if (slot)
 		count_ns(slot, ns);

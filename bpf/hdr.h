@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The counter of a duration: HdrHistogram's own geometry for two significant digits of 1 ns to 2^37 - 1 ns. */
+/*
+ * Finds the counter of a duration: HdrHistogram's geometry for two significant digits of 1 ns to 2^37 - 1 ns.
+ */
 #ifndef STALLTOP_HDR_H
 #define STALLTOP_HDR_H
 
@@ -8,8 +10,9 @@
 #define HIGHEST_NS ((1ULL << 37) - 1)
 
 /*
- * 2 to the power of `step` where `value`, below 2^63, is above `most`, else 0. Arithmetic in place of a branch, and the compiler is kept from
- * making one of it: six branches in a row are as many as 64 ways for the verifier.
+ * Returns 2 to the power of `step` if `value`, below 2^63, is above `most`, else 0. Uses arithmetic instead
+ * of a branch, and keeps the compiler from making one: six branches in a row would be up to 64 paths for the
+ * verifier.
  */
 static inline __attribute__((always_inline)) __u64 step_above(__u64 value, __u64 most, __u64 step)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What the host does to its processes besides taking the CPU: block I/O, reclaim of memory, kills for lack of it,
- * TCP segments sent again, and the beginnings and ends of processes. Raw tracepoints only. Each part is there
- * where WITH_ its name is defined; where members of kernel structs lie comes with it, as STRUCT_MEMBER.
+ * Measures what the host does to its processes besides taking the CPU: block I/O, reclaim of memory, OOM
+ * kills, retransmitted TCP segments, and the beginnings and ends of processes. Raw tracepoints only. Each
+ * part is compiled if WITH_ its name is defined; offsets of members of Linux kernel structs are then defined
+ * too, as STRUCT_MEMBER.
  *
- * What is counted lies in hashes that the monitor empties once a second: an element holds what happened since,
- * and goes with its process by itself. A full hash drops what is new, and counts that in `dropped`.
+ * Counts lie in hashes that the monitor empties once a second: an element holds what happened since the last
+ * time, so elements of ended processes disappear by themselves. A full hash drops new elements, and counts
+ * that in `dropped`.
  */
 #include "host_layout.h"
 #include "numbers.h"
@@ -21,7 +23,7 @@ INLINE void drop(void)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* The current process as the monitor knows it, 0 where it does not. */
+/* Returns the PID of the current process in the monitor's PID namespace, 0 if it has none there. */
 INLINE u32 own_tgid(void)
 {
 	struct numbers numbers = {};

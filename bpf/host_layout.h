@@ -10,7 +10,7 @@
 /* Whose requests, to which disk, which way. */
 struct io_key {
 	__u64 cgroup_id;
-	__u32 tgid;             /* 0: a kernel thread submitted it; cgroup_id is that of the block controller */
+	__u32 tgid;             /* 0: a kernel thread; cgroup_id is that of the block controller */
 	__u32 device;           /* of the whole disk: major << 20 | minor */
 	__u32 write;
 	__u32 reserved;
@@ -21,9 +21,9 @@ struct io {
 	__u64 requests;
 	__u64 bytes;
 	__u64 queued_ns;        /* from submission until the device got them */
-	__u64 service_ns;       /* from there until they were done */
-	__u64 max_ns;           /* the longest of both together */
-	__u64 idle_ns;          /* of those of kernel threads: time in which the cgroup had none under way */
+	__u64 service_ns;       /* from then until they were complete */
+	__u64 max_ns;           /* the longest sum of both */
+	__u64 idle_ns;          /* requests of kernel threads: time in which the cgroup had none under way */
 };
 
 /* A process in a cgroup. */
@@ -38,14 +38,14 @@ struct use {
 	__u64 reclaims;
 	__u64 reclaim_ns;
 	__u64 forks;            /* by the process */
-	__u64 execs;            /* of its children, as the exits */
+	__u64 execs;            /* by its children, as are the exits */
 	__u64 exits;
 };
 
 /* A socket. */
 struct socket_key {
 	__u64 inode;            /* 0: no process has it any more */
-	__u32 family;           /* 4 or 6, by what is on the wire */
+	__u32 family;           /* 4 or 6, by the IP version on the wire */
 	__u32 reserved;
 };
 

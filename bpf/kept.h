@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Calls kept one by one: those of each slot that are slow, by the threshold that the monitor sets there, and a few
- * taken at random. They lie in a ring until the monitor takes them; a storm of slow calls meets limits before it
- * meets the ring. Histograms count every call, kept or not.
+ * Captures calls: those of each slot that are slow, by the threshold that the monitor sets there, and a few
+ * at random. They lie in a ring until the monitor reads them; limits per second apply before a storm of slow
+ * calls can fill the ring. Histograms count every call, captured or not.
  */
 #ifndef STALLTOP_KEPT_H
 #define STALLTOP_KEPT_H
@@ -12,11 +12,11 @@
 #include "threads.h"
 
 #define SECOND_NS 1000000000ULL
-#define SAMPLE_EVERY 1024   /* calls of a slot, on average, until the monitor says how many */
-#define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor looks by itself */
-#define SLOW_MEANS 4        /* until the monitor sets a threshold, calls of so many means are slow */
+#define SAMPLE_EVERY 1024   /* calls of a slot, on average, until the monitor sets the number */
+#define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the ring */
+#define SLOW_MEANS 4        /* without a threshold, calls of so many means are slow */
 
-/* Whether a second has gone by since `since_ns`; another CPU's clock may be a little ahead. */
+/* Returns whether a second has passed since `since_ns`; another CPU's clock may be a little ahead. */
 INLINE int second_over(u64 now, u64 since_ns)
 {
 	return (s64)(now - since_ns) >= (s64)SECOND_NS;
@@ -28,11 +28,11 @@ INLINE int is_slow(const struct slot *slot, u64 ns)
 
 	if (slow_ns)
 		return ns >= slow_ns;
-	/* ns > SLOW_MEANS * total_ns / calls, without a division; nothing of it outgrows 64 bits for years. */
+	/* ns > SLOW_MEANS * total_ns / calls, without a division; no factor overflows 64 bits for years. */
 	return (ns >> 8) * slot->calls > (slot->total_ns >> 8) * SLOW_MEANS;
 }
 
-/* Whether there is room for one more slow call this second: in all, and for this slot. */
+/* Returns whether one more slow call may be captured this second: in all, and for this slot. */
 INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
 {
 	if (second_over(now, slot->kept_since_ns)) {
@@ -46,14 +46,17 @@ INLINE int room_for_slow(struct keeping *keeping, struct slot *slot, u64 now)
 	return 1;
 }
 
-/* The same for a call taken at random; says when the next one is. */
+/* The same for a call captured at random; also sets when the next one is due. */
 INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 {
 	u64 every = slot->sample_every;
 
 	if (!every)
 		every = SAMPLE_EVERY;
-	/* From 1 to 2 * every - 1, each as likely: no rhythm of the program's calls meets it all the time. */
+	/*
+	 * From 1 to 2 * every - 1, all equally likely, so that the interval never matches a rhythm of the
+	 * program's calls.
+	 */
 	slot->sample_at = slot->calls + 1 + ((u64)bpf_get_prandom_u32() * (2 * every - 1) >> 32);
 	if (keeping->samples >= keeping->most_samples)
 		return 0;
@@ -61,7 +64,10 @@ INLINE int room_for_sample(struct keeping *keeping, struct slot *slot)
 	return 1;
 }
 
-/* The call of `frame`, which is over, took `ns`; it was off the CPU at level `off`, or never, where that is 0. */
+/*
+ * Captures the call of `frame`, which is over and took `ns`, if it is slow or chosen at random. Its off-CPU
+ * time is at level `off`; 0: it never left the CPU.
+ */
 INLINE void keep_call(struct thread *thread, const struct frame *frame, struct slot *slot, u64 ns, u32 off,
 		      u32 returned)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Launches counted by kernel, besides being counted in the slot of their operation. The record of a kernel is
- * made at its first launch, with its name where the program has told that; it lives as long as the slot.
+ * Counts launches by CUDA kernel, in addition to the slot of their operation. The record of a CUDA kernel is
+ * made at its first launch, with its name if the program has registered it or looked it up; it lives as long
+ * as the slot.
  */
 #ifndef STALLTOP_KERNELS_H
 #define STALLTOP_KERNELS_H
@@ -14,15 +15,18 @@
 
 #define NO_KERNEL (~0U)
 
-/* Counts by kernel, and whose they are. The queue holds the free records; the monitor fills it. */
+/* Counts by CUDA kernel, and their owners. The queue holds the free records; the monitor fills it. */
 BPF_F_TABLE("array", u32, struct kernel, kernels, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct launched, launched, KERNELS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct launched, u32, kernel_of, KERNELS, 0);
 BPF_QUEUE(free_kernels, u32, KERNELS);
-/* The record found last for a launch, by a hash of it; in the upper half, the count of reuses by then. */
+/*
+ * The record found last for a launch, by a hash of the launch; the upper half holds the count of reuses at
+ * that time.
+ */
 BPF_F_TABLE("array", u32, u64, likely_kernel, LIKELY_KERNELS, 0);
 
-/* Write down the name of a function, where its program has told it. */
+/* Stores the name of a function, if its program has registered it or looked it up. */
 INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 {
 	struct function_key key = {.function = whose->function, .born_ns = whose->born_ns};
@@ -44,7 +48,7 @@ INLINE void name_kernel(struct kernel *kernel, const struct launched *whose)
 		return;
 	kernel->name_at = registration->name_at;
 	length = bpf_probe_read_user_str(kernel->name, NAME_BYTES, (void *)kernel->name_at);
-	/* Not read where its page is not in memory: then the monitor reads it. */
+	/* It cannot be read if its page is not in memory: then the monitor reads it. */
 	kernel->name_bytes = length > 0 ? length : 0;
 }
 
@@ -77,14 +81,17 @@ INLINE u32 new_kernel(struct launched *key)
 	owner->slot = key->slot;
 	if (!kernel_of.insert(key, KEY(index)))
 		return index;
-	/* Another thread of the process was first: its record is the one. */
+	/* Another thread of the process was first: its record is used. */
 	owner->slot = 0;
 	free_kernels.push(KEY(index), 0);
 	winner = kernel_of.lookup(key);
 	return winner ? *winner : NO_KERNEL;
 }
 
-/* Which program the current thread runs. Looked up once: another program has other threads, whatever their ids. */
+/*
+ * Returns which program the current thread runs. Looked up once per thread: another program has other
+ * threads, whatever their TIDs.
+ */
 INLINE u64 program_of(struct thread *thread)
 {
 	struct told_program *program;
@@ -97,7 +104,10 @@ INLINE u64 program_of(struct thread *thread)
 	return thread->born_ns;
 }
 
-/* The record of a function that is launched by an operation whose slot the thread has just found, or NULL. */
+/*
+ * Returns the record of a function that is launched by an operation whose slot the thread has just found, or
+ * NULL.
+ */
 INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 operation)
 {
 	struct launched key = {
@@ -112,7 +122,7 @@ INLINE struct kernel *find_kernel(struct thread *thread, u64 function, u32 opera
 
 	if (!reused || !likely)
 		return NULL;
-	/* Both halves at once: what it says of one launch is not taken for another's. */
+	/* Both halves are read at once, so that they belong to the same launch. */
 	known = *(volatile u64 *)likely;
 	index = (u32)known;
 	owner = launched.lookup(KEY(index));
@@ -137,7 +147,7 @@ INLINE void launch_begins(const struct function *function, struct frame *frame, 
 		frame->kept = function->object_at ? frame->arguments[1] : frame->arguments[0];
 }
 
-/* Count the launch of a frame by its kernel, before it is counted in its slot. */
+/* Counts the launch of a frame by its CUDA kernel, before it is counted in its slot. */
 INLINE void count_kernel(struct thread *thread, const struct frame *frame, u64 ns, u32 failed)
 {
 	struct kernel *kernel = find_kernel(thread, frame->kept, frame->operation);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Processes that begin, run another program, and end. Threads do not count. */
+/* Counts processes that begin, execute another program, and end. Threads do not count. */
 #ifndef STALLTOP_LIVES_H
 #define STALLTOP_LIVES_H
 
 #ifdef WITH_LIVES
 
 /*
- * Where the current process counts. Its cgroup says whose it is. Where that is the root (all are, with cgroup v1)
- * its parent stands for it: a short-lived process is gone before the monitor can ask who it was.
+ * Returns where the current process is counted. Its cgroup identifies its tenant. If that is the root cgroup
+ * (always, with cgroup v1), its parent is counted instead: a short-lived process is gone before the monitor
+ * can identify it.
  */
 INLINE struct use *use_of_child(void)
 {
@@ -16,7 +17,7 @@ INLINE struct use *use_of_child(void)
 
 	if (cgroup_id <= 1) {
 #ifdef PID_NAMESPACE
-		tgid = own_tgid(); /* the parent's number here is the host's */
+		tgid = own_tgid(); /* the parent's PID here is that of the initial namespace */
 #else
 		void *parent = NULL;
 
@@ -54,7 +55,7 @@ int program_started(void *ctx)
 	return 0;
 }
 
-/* Raw tracepoint sched_process_exit: of every thread; a process's first one stands for it. */
+/* Raw tracepoint sched_process_exit, of every thread: a process counts when its first thread ends. */
 int process_ended(void *ctx)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The maps. SLOTS, THREADS and CPUS stand for sizes that are given when they are made, and RING_PAGES is given then, too:
- * see probes/programs/recipes.py.
+ * The maps. SLOTS, THREADS, CPUS and RING_PAGES stand for sizes that are given when the maps are created: see
+ * probes/programs/recipes.py.
  */
 #ifndef STALLTOP_MAPS_H
 #define STALLTOP_MAPS_H
@@ -16,7 +16,7 @@
 
 BPF_F_TABLE("array", u32, struct function, functions, FUNCTIONS, 0);
 
-/* Histograms, and whose they are. The queue holds the free ones; the monitor fills it. */
+/* Histograms, and their owners. The queue holds the free ones; the monitor fills it. */
 BPF_F_TABLE("array", u32, struct slot, slots, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("array", u32, struct owner, owners, SLOTS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct slot_key, u32, slot_of, SLOTS, 0);
@@ -30,13 +30,16 @@ BPF_QUEUE(free_threads, u32, THREADS);
 #ifdef WITH_SPLITS
 BPF_F_TABLE("array", u32, struct off_cpu, off_cpu, THREADS, 0);
 
-/* Who had each CPU last, and who is charged with what. The queue holds the free elements of `charges`. */
+/*
+ * Which tasks had each CPU last, and which are charged with what. The queue holds the free elements of
+ * `charges`.
+ */
 BPF_F_TABLE("array", u32, struct cpu, cpus, CPUS, 0);
 BPF_F_TABLE("array", u32, struct charge, charges, CHARGES, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct charge_key, u32, charge_of, CHARGES, 0);
 BPF_QUEUE(free_charges, u32, CHARGES);
 
-/* How many records belong to threads that make no calls themselves. */
+/* Number of records of threads that make no calls themselves. */
 BPF_F_TABLE("array", u32, u64, follower_count, 1, 0);
 #endif
 
@@ -56,7 +59,7 @@ BPF_F_TABLE("array", u32, struct member, members, MEMBERS, BPF_F_MMAPABLE);
 BPF_F_TABLE("hash", struct handle, u32, member_of, MEMBERS, 0);
 BPF_QUEUE(free_members, u32, MEMBERS);
 
-/* Calls kept one by one, and how many may be. */
+/* Captured calls, and how many may be captured. */
 BPF_RINGBUF_OUTPUT(kept_calls, RING_PAGES);
 BPF_F_TABLE("array", u32, struct keeping, keeping_of, 1, BPF_F_MMAPABLE);
 
@@ -70,10 +73,10 @@ INLINE struct losses *loss_counters(void)
 }
 
 /*
- * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is unsafe: a thread
- * can be preempted inside of the program, another thread that runs the same program on that CPU then overwrites its
- * stack, and the kernel crashes. A program that contains a tail call gets no private stack. So each program at a uprobe
- * contains one, into a table that stays empty, on a path that is hardly ever taken.
+ * Linux 6.13 and later run programs on private stacks, one for each program and CPU. At a uprobe that is
+ * unsafe: a thread can be preempted inside the program; another thread that runs the same program on that CPU
+ * then overwrites its stack, and Linux crashes. A program that contains a tail call gets no private stack. So
+ * each program at a uprobe contains one, into a table that stays empty, on a path that is hardly ever taken.
  */
 BPF_PROG_ARRAY(no_programs, 1);
 
@@ -82,7 +85,7 @@ INLINE void on_its_own_stack(void *ctx)
 	no_programs.call(ctx, 0);
 }
 
-/* Add `n` to one member of struct losses: rare, and shared by all CPUs. */
+/* Adds `n` to one member of struct losses: rare, and shared by all CPUs. */
 #define LOSE(member, n)                                                                \
 	do {                                                                           \
 		struct losses *counters_ = loss_counters();                            \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Names of kernels. A program tells them when a library with kernels is loaded, and when it looks one up; then
- * it launches them by address or handle. What is told long before is forgotten first, should room run out: by
- * then the kernel has been launched and its record has the name, or it never will be.
+ * Names of CUDA kernels. A program gives them when it loads a library with CUDA kernels, and when it looks
+ * one up; later it launches them by address or handle. If space runs out, the oldest names are evicted first:
+ * by then the CUDA kernel was either launched, so that its record has the name, or will hardly ever be.
  */
 #ifndef STALLTOP_NAMES_H
 #define STALLTOP_NAMES_H
@@ -15,13 +15,22 @@ BPF_F_TABLE("lru_hash", struct function_key, struct registered, registered, REGI
 BPF_F_TABLE("lru_hash", struct function_key, struct looked_up, looked_up, LOOKED_UP_FUNCTIONS, 0);
 BPF_F_TABLE("lru_hash", struct function_key, u32, generation_of, REUSED, 0);
 BPF_F_TABLE("lru_hash", struct lookup_key, struct lookup, lookups, LOOKUPS, 0);
-/* Names while they are read, by whoever reads them: too large for the stack. The second map holds an empty one. */
+/*
+ * Names that are being read, by the call that reads them: they are too large for the stack. The second map
+ * holds an empty one.
+ */
 BPF_F_TABLE("hash", struct lookup_key, struct looked_up, read_names, READ_NAMES, 0);
 BPF_F_TABLE("array", u32, struct looked_up, no_name, 1, 0);
-/* How often a function has become another kernel's: what is remembered of launches is of one such count. */
+/*
+ * How often a function has become another CUDA kernel's: what is remembered of launches is valid for one such
+ * count.
+ */
 BPF_F_TABLE("array", u32, u32, reuses, 1, 0);
 
-/* The program of the current process, or NULL where it has told of no kernel and launched none. By the kernel's own number. */
+/*
+ * Returns the program of the current process, or NULL if it has named and launched no CUDA kernel. Keyed by
+ * the PID in the initial namespace.
+ */
 INLINE struct told_program *told_program(void)
 {
 	u64 tgid = bpf_get_current_pid_tgid() >> 32;
@@ -48,7 +57,7 @@ INLINE void forget_told_program(void)
 	told_programs.delete(KEY(tgid));
 }
 
-/* The function is another kernel's from now on. */
+/* From now on the function belongs to another CUDA kernel. */
 INLINE void function_is_reused(struct function_key *key)
 {
 	u64 only = 0, first = 1;
@@ -80,7 +89,7 @@ INLINE int same_name(const struct looked_up *one, const struct looked_up *other)
 #pragma unroll
 	for (i = 0; i < NAME_BYTES / 8; i++) {
 		difference |= words[i] ^ others[i];
-		/* Else clang 19 asks of each word whether it differs: as many ways for the verifier as 2^32. */
+		/* Without this, clang 19 branches on each word: up to 2^32 paths for the verifier. */
 		__asm__ volatile("" : "+r"(difference));
 	}
 	return !difference;
@@ -97,7 +106,7 @@ INLINE void look_up_function(struct function_key *key, struct looked_up *fresh)
 	looked_up.update(key, fresh);
 }
 
-/* `key` has the name that lies at `name_at`; `reader` tells the current call from all others. */
+/* `key` has the name at address `name_at`; `reader` identifies the current call. */
 INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 name_at)
 {
 	struct looked_up *fresh;
@@ -119,7 +128,7 @@ INLINE void read_name(struct lookup_key *reader, struct function_key *key, u64 n
 	read_names.delete(reader);
 }
 
-/* Entry of all functions that tell of kernels; the attach cookie says how. */
+/* Entry of all functions that name CUDA kernels; the attach cookie says how. */
 int naming_begins(struct pt_regs *ctx)
 {
 	struct lookup_key key = {.pid_tgid = bpf_get_current_pid_tgid(), .cookie = attach_cookie(ctx)};

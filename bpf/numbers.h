@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* By which numbers the monitor knows the current thread and its process. */
+/* Finds the ids by which the monitor knows the current thread and its process. */
 #ifndef STALLTOP_NUMBERS_H
 #define STALLTOP_NUMBERS_H
 
@@ -8,7 +8,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The numbers of a thread and its process in a PID namespace (struct bpf_pidns_info). */
+/* The TID and PID of a thread in a PID namespace (struct bpf_pidns_info). */
 struct numbers {
 	u32 tid;
 	u32 tgid;
@@ -20,8 +20,9 @@ static long (*numbers_in_namespace)(u64 device, u64 inode, struct numbers *numbe
 #endif
 
 /*
- * The numbers by which the monitor knows the current thread. They are the kernel's own unless the monitor runs
- * in a PID namespace (its inode is PID_NAMESPACE then): that knows only its own processes, and others have none.
+ * Finds the ids by which the monitor knows the current thread. They are those of the initial PID namespace
+ * unless the monitor runs in another (PID_NAMESPACE is its inode then): that contains only its own processes,
+ * and others have no ids there.
  */
 INLINE int numbers_of(u64 pid_tgid, struct numbers *numbers)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What outermost calls do to things that outlive them: device memory and NCCL communicators. */
+/* What outermost calls do to objects that outlive them: device memory and NCCL communicators. */
 #ifndef STALLTOP_OBJECTS_H
 #define STALLTOP_OBJECTS_H
 
 #include "allocations.h"
 #include "communicators.h"
 
-/* The call begins; its argument registers are kept. Sets frame->object where its end matters too. */
+/* The call begins; its argument registers are kept. Sets frame->object if its end matters too. */
 INLINE void object_begins(const struct function *function, struct thread *thread, struct frame *frame, u64 sp)
 {
 	u64 value = 0;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * In which order other CPUs see what is written: the monitor reads records while they change.
+ * Controls the order in which other CPUs see writes: the monitor reads records while they change.
  *
- * An x86-64 CPU shows its writes in the order in which it makes them, so it is enough that the compiler keeps that
- * order. An aarch64 CPU shows them in any order. There an atomic operation whose result is used is a full barrier
- * (Documentation/atomic_t.txt, "ORDERING"; the BPF compiler makes it an acquire-release instruction), where the
- * kernel's BPF compiler for aarch64 knows these operations (5.18 and later): then ORDERED_ATOMICS is defined. An
- * instruction for that alone, a store-release, is in BPF from 6.15 on only.
+ * Other CPUs see the writes of an x86-64 CPU in the order in which it makes them, so it is enough that the
+ * compiler keeps that order. They see those of an aarch64 CPU in any order. There an atomic operation whose
+ * result is used is a full barrier (Documentation/atomic_t.txt, "ORDERING"; the BPF compiler makes it an
+ * acquire-release instruction), if the Linux kernel's BPF compiler for aarch64 supports these operations
+ * (5.18 and later): then ORDERED_ATOMICS is defined. A dedicated instruction, a store-release, is in BPF only
+ * from 6.15 on.
  */
 #ifndef STALLTOP_ORDERING_H
 #define STALLTOP_ORDERING_H
 
-/* For the compiler alone: for what the same thread, or another program on its CPU, reads. */
+/* A barrier for the compiler alone: for what the same thread, or another program on its CPU, reads. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
 #ifdef ORDERED_ATOMICS
-/* The result has to be used: without that the compiler takes an operation that orders nothing. */
+/* The result has to be used: otherwise the compiler chooses an operation without ordering. */
 #define USE(value) __asm__ volatile("" : : "r"(value) : "memory")
-/* What was written before is seen no later than what is written after. `word`, an integer in a map, stays as it is. */
+/* Earlier writes are seen no later than the following ones. `word`, an integer in a map, is unchanged. */
 #define PUBLISH(word) USE(__sync_fetch_and_or(&(word), 0))
-/* Add to a counter, which is seen, as all before it, no later than what is written after. */
+/* Adds to a counter. The sum, and all writes before it, are seen no later than the following ones. */
 #define ADD_AND_PUBLISH(word, n) USE(__sync_fetch_and_add(&(word), (n)))
 #else
 #define PUBLISH(word) BARRIER()

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Threads that have to free memory before they get some, and processes killed for lack of it. */
+/* Counts the time of threads that have to reclaim memory before they get some, and OOM kills. */
 #ifndef STALLTOP_RECLAIM_H
 #define STALLTOP_RECLAIM_H
 
 BPF_F_TABLE("hash", struct user, struct use, use_of, HOST_ENTRIES, 0);
 
-/* What is counted of one process; NULL, and counted as dropped, where there is no room. */
+/* Returns the counts of one process; NULL, and counted as dropped, if there is no room. */
 INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 {
 	struct user key = {.cgroup_id = cgroup_id, .tgid = tgid};
@@ -20,7 +20,10 @@ INLINE struct use *use_of_user(u64 cgroup_id, u32 tgid)
 
 BPF_F_TABLE("lru_hash", u32, u64, reclaiming, 1024, 0);
 
-/* Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin: of the thread that waits. */
+/*
+ * Raw tracepoints mm_vmscan_direct_reclaim_begin and mm_vmscan_memcg_reclaim_begin: run in the thread that
+ * waits.
+ */
 int reclaim_begins(void *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -55,7 +58,7 @@ int reclaim_ends(void *ctx)
 
 BPF_F_TABLE("hash", struct victim_key, struct victim, victims, 256, 0);
 
-/* Raw tracepoint mark_victim(task, ...); before Linux 6.8 mark_victim(number of the process). */
+/* Raw tracepoint mark_victim(task, ...); before Linux 6.8 mark_victim(PID). */
 int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 first = ctx->args[0], task = 0;
@@ -63,7 +66,7 @@ int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 	struct victim_key key = {.pid = first};
 	void *at = NULL;
 
-	if (first >> 32) { /* numbers of processes have 22 bits at most */
+	if (first >> 32) { /* PIDs have at most 22 bits */
 		READ(key.pid, first, TASK_STRUCT_TGID);
 		READ(victim.name, first, TASK_STRUCT_COMM);
 		READ(at, first, TASK_STRUCT_CGROUPS);
@@ -72,7 +75,7 @@ int victim_marked(struct bpf_raw_tracepoint_args *ctx)
 		READ(victim.cgroup_id, at, KERNFS_NODE_ID);
 	}
 #ifdef PID_NAMESPACE
-	key.pid = 0; /* the number is the host's */
+	key.pid = 0; /* the PID is that of the initial namespace */
 #endif
 	victims.update(&key, &victim);
 	return 0;

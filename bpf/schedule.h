@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which needs to
- * know offsets in the kernel's struct task_struct, such as TASK_STATE.
+ * Measures where the time of calls goes while their threads are off the CPU. Only compiled WITH_SPLITS, which
+ * requires offsets in the Linux kernel's struct task_struct, such as TASK_STATE.
  *
- * A thread's time off the CPU is added up by level: level 0 is between its outermost calls, level n inside its
- * nth frame. Every nanosecond goes to the innermost call there is; a call that returns hands what it had on to
- * the call around it. So the calls themselves have nothing to copy or clear when they begin, and one that never
- * left the CPU has nothing to add when it returns.
+ * A thread's off-CPU time is added up by level: level 0 is between its outermost calls, level n inside its
+ * nth frame. Every nanosecond belongs to the innermost open call; a call that returns passes its time on to
+ * the call around it. So a call has nothing to copy or clear when it begins, and one that never left the CPU
+ * has nothing to add when it returns.
  */
 #ifndef STALLTOP_SCHEDULE_H
 #define STALLTOP_SCHEDULE_H
@@ -20,7 +20,7 @@
 static void *(*current_task)(void) = (void *)158;          /* bpf_get_current_task_btf */
 static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs */
 
-/* States of struct task_struct, stable in all kernels that have the helpers (linux/sched.h). */
+/* States of struct task_struct, stable in all Linux kernels that have the helpers (linux/sched.h). */
 #define TASK_INTERRUPTIBLE 0x1
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_ASLEEP 0x904f /* also stopped, traced, parked, waiting for a lock of an RT kernel, frozen */
@@ -29,12 +29,12 @@ static void *(*task_registers)(void *task) = (void *)175;  /* bpf_task_pt_regs *
 #define SYSTEM_CALL_AT __builtin_offsetof(struct pt_regs, orig_ax)
 typedef s64 system_call_t;
 #else
-#define SYSTEM_CALL_AT 280 /* pt_regs.syscallno, which is no part of what probes are given */
+#define SYSTEM_CALL_AT 280 /* pt_regs.syscallno, which is not part of the struct that probes are given */
 typedef s32 system_call_t;
 #endif
 #define NO_SYSTEM_CALL (-1)
 
-/* The number of the system call that the current thread is in. */
+/* Returns the number of the system call that the current thread is in. */
 INLINE s64 current_system_call(void)
 {
 	system_call_t number = NO_SYSTEM_CALL;
@@ -55,7 +55,7 @@ INLINE int by_driver(struct thread *thread, u32 depth)
 	return function && function->waits_for_gpu;
 }
 
-/* What the current thread, which is leaving the CPU, will be off the CPU for. */
+/* Returns what the current thread, which is leaving the CPU, will wait for. */
 INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *task)
 {
 	s64 number;
@@ -78,7 +78,10 @@ INLINE u32 reason_to_leave(struct thread *thread, int preempted, const void *tas
 
 INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u64 now)
 {
-	/* Before its state is looked at: whoever wakes it later than that is seen by one or the other. */
+	/*
+	 * Cleared before its state is read: a wake-up after that is seen in woken_ns, one before it in the
+	 * state.
+	 */
 	thread->woken_ns = 0;
 	PUBLISH(thread->woken_ns);
 	thread->off_for = reason_to_leave(thread, preempted, task);
@@ -86,7 +89,7 @@ INLINE void leaves_cpu(struct thread *thread, int preempted, const void *task, u
 	thread->off_since_ns = now;
 }
 
-/* The parts of one level. */
+/* Returns the parts of one level. */
 INLINE u64 *parts_at(struct off_cpu *off, u64 level)
 {
 	if (!level)
@@ -96,13 +99,13 @@ INLINE u64 *parts_at(struct off_cpu *off, u64 level)
 	return off->inside[level];
 }
 
-/* `level`, above 0, where it holds something, else 0. */
+/* Returns `level`, above 0, if it is in use, else 0. */
 INLINE u32 used_level(const struct thread *thread, u32 level)
 {
 	return thread->off_levels >> level & 1 ? level : 0;
 }
 
-/* The same, with nothing in it where it was not in use. */
+/* Returns the parts of one level, cleared if it was not in use. */
 INLINE u64 *used_parts_at(struct thread *thread, struct off_cpu *off, u32 level)
 {
 	u64 *parts = parts_at(off, level);
@@ -142,7 +145,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	parts[RUNQUEUE] += now - since;
 }
 
-/* `thread` waits for `number` from `now` on. Who has that CPU now has had it since before. */
+/* `thread` waits for CPU `number` from `now` on. The task that has that CPU now got it earlier. */
 INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 {
 	u64 key = number;
@@ -155,9 +158,10 @@ INLINE void begin_waiting(struct thread *thread, u32 number, u64 now)
 }
 
 /*
- * `thread` is on a CPU `now`. The kernel does not tell of every switch: where none was seen by which it got there, it
- * is taken to have got the CPU when it was woken; now, where that was not seen either; and at once, where
- * it had not been blocked. When it was given to another CPU it still waited: others are charged with that.
+ * `thread` is on a CPU `now`. The Linux kernel does not report every switch. If the switch by which it got
+ * there was not seen, it is assumed to have got the CPU when it was woken; or now, if that was not seen
+ * either; or at once, if it was not blocked. When it was moved to another CPU it was still waiting: that wait
+ * has been charged.
  */
 INLINE void is_on_cpu(struct thread *thread, u64 now)
 {
@@ -178,7 +182,10 @@ INLINE void is_on_cpu(struct thread *thread, u64 now)
 	}
 }
 
-/* Take away the innermost level, number `depth`, of a call that is counted nowhere: all belongs to the call around. */
+/*
+ * Removes the innermost level, number `depth`, of a call that is not counted: its time passes to the call
+ * around it.
+ */
 INLINE void drop_level(struct thread *thread, u32 depth)
 {
 	u64 index = thread->index, *own, *around;
@@ -199,10 +206,10 @@ INLINE void drop_level(struct thread *thread, u32 depth)
 }
 
 /*
- * Take away the innermost level, number `depth`. Where `slot` is given, what the level holds is counted there,
- * at most `ns` of it: a thread that loses the CPU between reading the clock and taking the call's frame away was
- * off the CPU longer than the call took. All of it belongs to the call around, too; what was too much for an
- * outermost call, to the gap after it.
+ * Removes the innermost level, number `depth`. If `slot` is given, the level's time is counted there, at most
+ * `ns` of it: a thread that loses the CPU between reading the clock and removing the call's frame was off the
+ * CPU for longer than the call took. All of it belongs to the call around, too; what was too much for an
+ * outermost call belongs to the gap after it.
  */
 INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 ns)
 {
@@ -233,7 +240,10 @@ INLINE void end_level(struct thread *thread, u32 depth, struct slot *slot, u64 n
 	}
 }
 
-/* What `level`, as used_level() gave it, held before it was taken away: nothing writes there until it is next in use. */
+/*
+ * Copies what `level`, as used_level() returned it, held before it was removed: nothing writes there until it
+ * is next in use.
+ */
 INLINE void copy_level(const struct thread *thread, u32 level, u64 *parts)
 {
 	u64 index = thread->index;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Which of its program's devices the calls of a thread go to. A thread chooses a device by the runtime's
- * cudaSetDevice, or a context of one by the driver; whichever it did last counts, as in CUDA itself: the runtime's
- * choice makes that device's context current. A thread that never chose has the program's first device.
+ * Finds to which of its program's devices the calls of a thread go. A thread chooses a device by the
+ * runtime's cudaSetDevice, or a context of one by the driver; the later choice counts, as in CUDA itself: the
+ * runtime's choice makes that device's context current. A thread that never chose has the program's first
+ * device.
  *
- * Devices are told by their ordinals in the program. What its GPUs are called on the host, the monitor finds out.
+ * Devices are identified by their ordinals in the program. The monitor finds out which GPUs of the host these
+ * are.
  *
  * Not followed: streams, which may belong to another context than the current one, and green contexts.
  */
@@ -16,8 +18,8 @@
 #include "threads.h"
 
 /*
- * The oldest make room, earlier than one would think: each CPU sets up to 128 free elements of such a map aside. So
- * there is room for some on every CPU of a large host.
+ * The oldest elements are evicted, and earlier than the size suggests: each CPU reserves up to 128 free
+ * elements of an LRU map. So the sizes leave room for some on every CPU of a large host.
  */
 #define CUDA_PROGRAMS 16384 /* programs that have chosen a device, or made a call */
 #define MADE_CONTEXTS 65536 /* contexts whose device is known */
@@ -27,21 +29,23 @@
 BPF_F_TABLE("lru_hash", u32, struct cuda_program, cuda_programs, CUDA_PROGRAMS, 0);
 BPF_F_TABLE("lru_hash", struct context_key, u32, device_of_context, MADE_CONTEXTS, 0);
 BPF_F_TABLE("lru_hash", struct choice_key, struct choice, choices, CHOICES, 0);
-/* Processes that had the driver before it had probes: they may have made CUDA ready, and chosen, unseen. The monitor
- * tells them. */
+/*
+ * Processes that had the driver before it had probes: they may have initialized CUDA, and chosen devices,
+ * unseen. The monitor adds them.
+ */
 BPF_F_TABLE("lru_hash", u32, u32, older_programs, CUDA_PROGRAMS, 0);
-/* An empty one: too large for the stack. */
+/* An empty program, which is too large for the stack. */
 BPF_F_TABLE("array", u32, struct cuda_program, no_cuda_program, 1, 0);
 
-/* The device that the calls of `thread` go to now, as struct thread has it. */
+/* Returns the device that the calls of `thread` go to now, as in struct thread. */
 INLINE u32 device_of(const struct thread *thread)
 {
 	return thread->device;
 }
 
 /*
- * Whether `program`, whose first thread has ended, goes on in the current thread. The first thread of a process is of
- * another program then: of a new process with the same number.
+ * Returns whether `program`, whose first thread has ended, continues in the current thread. If the current
+ * thread is the first one of its process, it belongs to another program: of a new process with the same PID.
  */
 INLINE int goes_on(const struct cuda_program *program)
 {
@@ -50,7 +54,7 @@ INLINE int goes_on(const struct cuda_program *program)
 	return program->over == OVER_FIRST_THREAD && (u32)pid_tgid != pid_tgid >> 32;
 }
 
-/* The program that the current process runs; `tgid` is the number by which the monitor knows it. */
+/* Returns the program that the current process runs; `tgid` is its PID in the monitor's namespace. */
 INLINE struct cuda_program *find_cuda_program(u32 tgid)
 {
 	u64 key = tgid, only = 0;
@@ -67,7 +71,10 @@ INLINE struct cuda_program *find_cuda_program(u32 tgid)
 	return program;
 }
 
-/* The first thread of the current process ends, or the process begins another program. What is known of this one stays. */
+/*
+ * The first thread of the current process ends, or the process begins another program. What is known of the
+ * program stays.
+ */
 INLINE void end_cuda_program(u32 over)
 {
 	struct numbers numbers = {};
@@ -82,7 +89,7 @@ INLINE void end_cuda_program(u32 over)
 		older_programs.delete(&numbers.tgid);
 }
 
-/* `program` makes CUDA ready: if for the first time, all that its threads choose will be seen. */
+/* `program` initializes CUDA: if this is the first time, all choices of its threads will be seen. */
 INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 {
 	u64 key = tgid;
@@ -91,13 +98,13 @@ INLINE void begin_cuda(struct cuda_program *program, u32 tgid)
 		program->watched = older_programs.lookup(KEY(key)) ? WATCHED_LATE : WATCHED_BEGIN;
 }
 
-/* `program` makes a call, and did not make CUDA ready before it, as far as was seen. */
+/* `program` makes a call, and was not seen to initialize CUDA before it. */
 INLINE void is_older(struct cuda_program *program, u32 tgid)
 {
 	u64 key = tgid, known = 1;
 
 	program->watched = WATCHED_LATE;
-	older_programs.update(KEY(key), KEY(known)); /* though room be made for another program */
+	older_programs.update(KEY(key), KEY(known)); /* kept here even if the program itself is evicted */
 }
 
 /* From now on the calls of `thread` go to `device`, and so does its time between them. */
@@ -109,7 +116,7 @@ INLINE void choose(struct thread *thread, u32 device)
 	thread->device_decided = device != 0;
 }
 
-/* The context that `thread` has current is `context`, of `device`. */
+/* `context`, of `device`, becomes the current one of `thread`. */
 INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 {
 	choose(thread, device);
@@ -117,9 +124,9 @@ INLINE void choose_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Where a thread that never chose makes its calls: on the first device, if the program was watched when it made CUDA
- * ready. One that had called before may have chosen before. Asked once a thread, when its first call returns: the
- * runtime makes CUDA ready in its first call.
+ * Decides the device of a thread that never chose: the first, if the program was watched when it initialized
+ * CUDA; a program that had made calls before may also have chosen before. Done once per thread, when its
+ * first call returns, because the runtime initializes CUDA in its first call.
  */
 INLINE void decide_device(struct thread *thread, u64 cookie)
 {
@@ -137,14 +144,14 @@ INLINE void decide_device(struct thread *thread, u64 cookie)
 	thread->device_decided = 1;
 }
 
-/* The call of a frame goes to `device`, where that is known, wherever its thread's other calls go. */
+/* The call of a frame goes to `device`, if that is known, wherever its thread's other calls go. */
 INLINE void on_device(struct frame *frame, u32 device)
 {
 	if (device && device < UNKNOWN_DEVICE)
 		frame->operation = (frame->operation & ((1U << DEVICE_SHIFT) - 1)) | device << DEVICE_SHIFT;
 }
 
-/* The call of a frame returns: it was made on the device that it began with, or found. */
+/* The call of a frame returns: sets its device, if it was not set when it began or inside. */
 INLINE void place_call(struct thread *thread, struct frame *frame)
 {
 	if (frame->operation >> DEVICE_SHIFT)
@@ -154,7 +161,7 @@ INLINE void place_call(struct thread *thread, struct frame *frame)
 	frame->operation |= device_of(thread) << DEVICE_SHIFT;
 }
 
-/* The device of a context of the thread's program. */
+/* Returns the device of a context of the thread's program. */
 INLINE u32 context_device(struct thread *thread, u64 context)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);
@@ -175,7 +182,7 @@ INLINE u32 device_of_ordinal(u64 ordinal)
 	return number < UNKNOWN_DEVICE - 1 ? number + 1 : UNKNOWN_DEVICE;
 }
 
-/* The context whose handle lies at `place` is one of `device`. Gives the handle. */
+/* The context whose handle lies at `place` belongs to `device`. Returns the handle. */
 INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 {
 	struct cuda_program *program = find_cuda_program(thread->tgid);
@@ -188,7 +195,7 @@ INLINE u64 made_context(struct thread *thread, u64 place, u32 device)
 	return key.context;
 }
 
-/* Where `thread` keeps the device of its context number `n` from below. */
+/* Returns where `thread` keeps the device of its context number `n` from below. */
 INLINE u8 *device_below(struct thread *thread, u64 n)
 {
 	WITHIN(n, CONTEXTS);
@@ -206,8 +213,9 @@ INLINE void push_context(struct thread *thread, u64 context, u32 device)
 }
 
 /*
- * Without a context left, the thread is as one that never chose; unless it did by the runtime, which may keep to that:
- * then nobody knows, but where both are the first device.
+ * Removes the current context. Without a context left, the thread is like one that never chose, unless it
+ * chose by the runtime, which may keep that choice: then the device is unknown, except if both are the first
+ * one.
  */
 INLINE void pop_context(struct thread *thread)
 {
@@ -222,8 +230,8 @@ INLINE void pop_context(struct thread *thread)
 }
 
 /*
- * The runtime and NCCL make their own contexts current inside their calls, which they may have got in ways that have
- * no probe: what the thread chose before says more than such a context.
+ * The runtime and NCCL make their own contexts current inside their calls, and may have got these from
+ * functions without probes: what the thread chose before is more reliable than a context that is not known.
  */
 INLINE void set_context(struct thread *thread, u64 context)
 {
@@ -239,8 +247,8 @@ INLINE void set_context(struct thread *thread, u64 context)
 }
 
 /*
- * The program is told that the UUID of one of its devices lies at `place`; or that of the whole GPU (`whole`), which
- * says less where the device is a part of one.
+ * The UUID of one of the program's devices lies at `place`; or that of the whole GPU (`whole`), which is less
+ * precise if the device is a part of one.
  */
 INLINE void told_uuid(struct thread *thread, u64 place, u64 ordinal, int whole)
 {

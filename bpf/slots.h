@@ -24,7 +24,7 @@ INLINE u32 new_slot(struct slot_key *key)
 	owner->operation = key->operation;
 	if (!slot_of.insert(key, KEY(slot)))
 		return slot;
-	/* Another thread of the process was first: its slot is the one. */
+	/* Another thread of the process was first: its slot is used. */
 	owner->operation = 0;
 	owner->tgid = 0;
 	free_slots.push(KEY(slot), 0);
@@ -32,14 +32,17 @@ INLINE u32 new_slot(struct slot_key *key)
 	return winner ? *winner : NO_SLOT;
 }
 
-/* Where a thread remembers the slot of `operation`. */
+/* Returns where a thread remembers the slot of `operation`. */
 INLINE u32 cache_place(u32 operation)
 {
-	/* The nested bit and the device take part: a call, its alias inside and the same elsewhere have their own. */
+	/*
+	 * The nested bit and the device are included, so that a call, its alias inside and the same call on
+	 * another device have different places.
+	 */
 	return (operation ^ (operation >> 12) ^ (operation >> DEVICE_SHIFT)) & (CACHED - 1);
 }
 
-/* The number of the slot of `operation` for this thread, or NO_SLOT where none is free. */
+/* Returns the number of the slot of `operation` for this thread, or NO_SLOT if none is free. */
 INLINE u32 slot_number(struct thread *thread, u32 operation)
 {
 	struct slot_key key = {
@@ -52,13 +55,13 @@ INLINE u32 slot_number(struct thread *thread, u32 operation)
 	return found ? *found : new_slot(&key);
 }
 
-/* The number of the slot that find_slot() has just found for this thread. */
+/* Returns the number of the slot that find_slot() has just found for this thread. */
 INLINE u32 slot_of_operation(struct thread *thread, u32 operation)
 {
 	return thread->cached[cache_place(operation)].slot;
 }
 
-/* The slot of `operation` for this thread, or NULL where none is free. */
+/* Returns the slot of `operation` for this thread, or NULL if none is free. */
 INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 {
 	struct cached_slot *cached = &thread->cached[cache_place(operation)];
@@ -76,7 +79,7 @@ INLINE struct slot *find_slot(struct thread *thread, u32 operation)
 	return slots.lookup(KEY(slot));
 }
 
-/* Count the time of one call, which has to be in the slot's other members by now. */
+/* Counts the time of one call, whose other figures have to be in the slot already. */
 INLINE void count_ns(struct slot *slot, u64 ns)
 {
 	u64 counter;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* TCP segments sent again, by socket: its inode's number is what /proc/PID/fd shows. */
+/* Counts retransmitted TCP segments by socket: its inode number is the one that /proc/PID/fd shows. */
 #ifndef STALLTOP_SOCKETS_H
 #define STALLTOP_SOCKETS_H
 
@@ -21,7 +21,7 @@ int segment_sent_again(struct bpf_raw_tracepoint_args *ctx)
 	READ(family, sock, SOCK___SK_COMMON + SOCK_COMMON_SKC_FAMILY);
 	if (family == AF_INET6) {
 		READ(peer, sock, SOCK___SK_COMMON + SOCK_COMMON_SKC_V6_DADDR);
-		/* Both machines that are supported are little-endian. */
+		/* Both supported machines are little-endian. */
 		if (peer[0] || peer[1] || peer[2] != MAPPED_PREFIX)
 			key.family = 6;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What is attached to the scheduler. It runs at every switch of threads on the host: tasks that nobody traces
- * cost three look-ups in arrays and a read of the one that comes; and, where a traced one waits for the CPU, the
- * note of who had it.
+ * Programs at the scheduler's tracepoints. They run at every switch of threads on the host. For tasks that
+ * are not traced they cost three look-ups in arrays and a read of the task that comes; and, if a traced one
+ * waits for the CPU, a note of the task that had it.
  */
 #ifndef STALLTOP_SWITCHES_H
 #define STALLTOP_SWITCHES_H
@@ -13,9 +13,11 @@
 #include "followers.h"
 #include "schedule.h"
 
-#define UNFOLLOWED_NS LONGEST_GAP_NS /* who has woken nobody for so long is let go */
+#define UNFOLLOWED_NS LONGEST_GAP_NS /* threads that woke nobody for so long are not followed any more */
 
-/* Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current. */
+/*
+ * Raw tracepoint sched_switch(preempted, task that leaves, task that comes, ...): the first is still current.
+ */
 int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 {
 	const void *leaving = (void *)ctx->args[1], *coming = (void *)ctx->args[2];
@@ -34,7 +36,7 @@ int thread_switches(struct bpf_raw_tracepoint_args *ctx)
 	}
 	cpu->since_ns = now;
 	cpu->task = (u64)coming;
-	if (tid) { /* 0 is the idle task, and a record that is free */
+	if (tid) { /* 0 is the idle task, and would match a free record */
 		thread = find_thread(tid);
 		if (thread) {
 			if (!now)
@@ -79,7 +81,7 @@ int thread_wakes(struct bpf_raw_tracepoint_args *ctx)
 	now = bpf_ktime_get_ns();
 	thread->woken_ns = now;
 	since = thread->off_since_ns;
-	/* On a CPU still, or counted as waiting for one already: it was not blocked. */
+	/* It is still on a CPU, or already counted as waiting for one: it was not blocked. */
 	if (!since || since >= now || thread->off_for == RUNQUEUE)
 		return 0;
 	begin_waiting(thread, thread->cpu, now);
@@ -108,7 +110,10 @@ int thread_moves(struct bpf_raw_tracepoint_args *ctx)
 	}
 	now = bpf_ktime_get_ns();
 	cpu = end_waiting(thread);
-	/* One that is only about to be woken has not waited where it was: its wait is all for the CPU it gets. */
+	/*
+	 * A task that is only about to be woken has not waited on the old CPU: its whole wait is for the new
+	 * one.
+	 */
 	READ(state, task, TASK_STATE);
 	if (state)
 		now = thread->waiting_ns;

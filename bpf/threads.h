@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The record of a thread: found, made at its first traced call, given back when the thread ends. */
+/* The record of a thread: found, made at its first traced call, freed when the thread ends. */
 #ifndef STALLTOP_THREADS_H
 #define STALLTOP_THREADS_H
 
@@ -14,8 +14,8 @@ INLINE struct frame *frame_at(struct thread *thread, u64 index)
 }
 
 /*
- * The same value, of which the verifier knows nothing any more: it looks once at what follows, not once for each
- * way to get here.
+ * Returns the same value, of which the verifier no longer knows anything: it checks the following code once,
+ * not once for each path to this point.
  */
 INLINE u32 forgotten(struct thread *thread, u32 value)
 {
@@ -32,8 +32,8 @@ INLINE struct likely *likely_thread(u32 tid)
 }
 
 /*
- * The record of thread `tid`. Looking it up by its last digits first saves a twentieth of what a call costs,
- * and ends the search at once for nearly all threads that have none.
+ * Returns the record of thread `tid`. The look-up by the lowest bits of the TID comes first: it saves a
+ * twentieth of the cost of a call, and ends the search at once for nearly all threads without a record.
  */
 INLINE struct thread *find_thread(u32 tid)
 {
@@ -57,7 +57,7 @@ INLINE struct thread *find_thread(u32 tid)
 #define NO_SLOT (~0U)
 #define NO_CGROUP (~0ULL) /* the first call forgets the slots of the record's last owner */
 
-/* A record for the current thread, or NULL where all are in use. */
+/* Returns a record for the current thread, or NULL if all are in use. */
 INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 {
 	struct likely *likely = likely_thread(tid);
@@ -95,7 +95,7 @@ INLINE struct thread *new_thread(u32 tid, const struct numbers *numbers)
 	return thread;
 }
 
-/* `thread` is not followed any more: it has ended, is let go or makes calls itself. */
+/* `thread` is not followed any more: it has ended, has been idle for long or makes calls itself. */
 INLINE void end_following(struct thread *thread)
 {
 #ifdef WITH_SPLITS
@@ -111,7 +111,7 @@ INLINE void end_following(struct thread *thread)
 }
 
 #ifdef WITH_SPLITS
-/* It waits no more for the CPU that it waited for, which is given back; its wait began at thread->waiting_ns. */
+/* `thread` no longer waits for its CPU, which is returned; its wait began at thread->waiting_ns. */
 INLINE struct cpu *end_waiting(struct thread *thread)
 {
 	u64 number = thread->cpu;
@@ -124,8 +124,8 @@ INLINE struct cpu *end_waiting(struct thread *thread)
 #endif
 
 /*
- * Forget thread `tid`, which runs no more; the calls that it was inside of never return. They stay in the free
- * record, for the monitor to name, until another thread takes it.
+ * Forgets thread `tid`, which has ended; the calls that it was inside never return. They stay in the free
+ * record, for the monitor to report, until another thread takes it.
  */
 INLINE void drop_thread(u32 tid)
 {
@@ -164,7 +164,9 @@ INLINE void drop_thread(u32 tid)
 	free_threads.push(KEY(index), 0);
 }
 
-/* The cgroup of the current thread, looked at once an outermost call: remembered slots are of one cgroup. */
+/*
+ * Updates the cgroup of the current thread, once per outermost call: remembered slots belong to one cgroup.
+ */
 INLINE void follow_cgroup(struct thread *thread)
 {
 	u64 cgroup_id = bpf_get_current_cgroup_id();

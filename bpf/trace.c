@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * One pair of programs for all traced functions; the attach cookie says which one was hit.
+ * One pair of programs for all traced functions; the attach cookie says which function was hit.
  *
- * A thread's calls form a stack of frames, told apart by the stack pointer at the function's entry: a deeper
- * call has a lower one. When a call begins or returns, frames below it can only be of calls that were left
- * without returning (longjmp, an exception); they are dropped and counted as abandoned.
+ * A thread's calls form a stack of frames, identified by the stack pointer at the function's entry: a deeper
+ * call has a lower one. When a call begins or returns, frames below it can only belong to calls that were
+ * left without returning (longjmp, an exception); they are dropped and counted as abandoned.
  */
 #include "layout.h"
 #include "arguments.h"
@@ -21,7 +21,7 @@
 #include "kept.h"
 #include "filling.h"
 
-/* Frames of `thread` that are still alive when a call begins at `sp`. */
+/* Returns the number of frames of `thread` that are still alive when a call begins at `sp`. */
 INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth, u64 sp)
 {
 	u32 dropped = 0;
@@ -35,7 +35,10 @@ INLINE u32 alive_at_entry(struct pt_regs *ctx, struct thread *thread, u32 depth,
 		above = frame_at(thread, depth - 1)->sp;
 		if (above > sp)
 			break;
-		/* At the same place: the function above jumped here as its last act and is alive, or it is gone. */
+		/*
+		 * At the same place, the function of the frame either is alive and jumped here as its last
+		 * act, or is gone.
+		 */
 		if (above == sp && IS_TRAMPOLINE(return_address(ctx)))
 			break;
 		drop_level(thread, depth);
@@ -103,7 +106,7 @@ int call_begins(struct pt_regs *ctx)
 			LOSE(unread_bytes, 1);
 		}
 	}
-	depth = forgotten(thread, depth); /* else clang 19 leaves the verifier twice as much to look at */
+	depth = forgotten(thread, depth); /* without this, clang 19 doubles the verifier's work */
 	frame = frame_at(thread, depth);
 	frame->sp = sp;
 	frame->bytes = bytes;
@@ -124,8 +127,8 @@ int call_begins(struct pt_regs *ctx)
 }
 
 /*
- * The frame of the call that returns, where it is not simply the innermost one. `depth` is above 0. Gives its
- * index, or -1 where the call has no frame. Frames of calls below it are dropped either way.
+ * Returns the index of the frame of the call that returns, if that is not simply the innermost one, or -1 if
+ * the call has no frame. `depth` is above 0. Frames of calls below it are dropped in either case.
  */
 INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 {
@@ -161,7 +164,7 @@ INLINE int find_frame(struct thread *thread, u32 depth, u64 sp, u32 cookie)
 			depth--;
 		}
 	} else if (found < 0 && depth < DEPTH) {
-		LOSE(no_entry, 1); /* with all frames in use, it is a call that was too deep for one */
+		LOSE(no_entry, 1); /* if all frames are in use, the call was too deep to get one */
 	}
 	return found;
 }
@@ -176,7 +179,7 @@ int call_returns(struct pt_regs *ctx)
 	struct frame *frame;
 	struct slot *slot;
 
-	/* Without a record, its calls were refused and counted as such when they began. */
+	/* A thread without a record was refused, and counted as such, when its calls began. */
 	if (!thread) {
 		on_its_own_stack(ctx);
 		return 0;
@@ -200,19 +203,25 @@ int call_returns(struct pt_regs *ctx)
 	place_call(thread, frame);
 	if (frame->object)
 		object_ends(thread, frame, RETURNED(ctx));
-	/* Before the call is over, so that the monitor knows of it at any time, as open or by this. */
+	/*
+	 * Written before the call is over, so that the monitor sees it at any time, as open or in this
+	 * record.
+	 */
 	function = functions.lookup(KEY(cookie));
 	if (function && function->uses_device)
 		was_active(thread, frame, now);
 	is_on_cpu(thread, now);
 	slot = find_slot(thread, frame->operation);
 	ns = now - frame->start_ns;
-	/* The call is over: from here on, time belongs to what is around it. */
+	/* The call is over: from here on, time belongs to the call around it. */
 	thread->depth = depth - 1;
 	BARRIER();
 	if (depth == 1)
 		begin_gap(thread, now);
-	/* Parts before the total, which the monitor reads in the other order: see probes/maps/slots.py. */
+	/*
+	 * Parts are added before the total, which the monitor reads in the other order: see
+	 * probes/maps/slots.py.
+	 */
 	off = used_level(thread, depth);
 	end_level(thread, depth, slot, ns);
 	if (slot) {
@@ -240,8 +249,8 @@ int thread_ends(void *ctx)
 }
 
 /*
- * Raw tracepoint sched_process_exec(task, old pid, ...): the thread has a new stack, and the process's first
- * thread's number where it had another. All other threads have ended.
+ * Raw tracepoint sched_process_exec(task, old TID, ...): the thread has a new stack, and takes the TID of the
+ * process's first thread if it had another. All other threads have ended.
  */
 int program_begins(struct bpf_raw_tracepoint_args *ctx)
 {

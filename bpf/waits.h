@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What a thread waits for that has left the CPU inside a system call: told by the call's number. */
+/* Tells what a thread waits for that has left the CPU inside a system call, by the number of that call. */
 #ifndef STALLTOP_WAITS_H
 #define STALLTOP_WAITS_H
 
@@ -17,7 +17,7 @@ enum part {
 	PROCESS = 7,
 	SLEEP = 8,
 	OTHER = 9,
-	POLLING = 10,   /* no column: GPU inside a call of the runtime or the driver, else NETWORK */
+	POLLING = 10,   /* not a column: GPU inside a call of the runtime or the driver, else NETWORK */
 };
 
 /*
@@ -100,7 +100,7 @@ enum part {
 	CALL(move_pages, 279, 239, MEMORY, MEMORY)             \
 	CALL(msync, 26, 227, DISK, DISK)
 
-/* Calls that aarch64 never had. */
+/* Calls that exist only on x86-64. */
 #define X86_CALLS(CALL)                                        \
 	CALL(poll, 7, -1, POLLING, POLLING)                    \
 	CALL(select, 23, -1, POLLING, POLLING)                 \
@@ -117,7 +117,7 @@ enum part {
 	CALL(unlink, 87, -1, DISK, DISK)                       \
 	CALL(rename, 82, -1, DISK, DISK)
 
-/* Calls newer than some C libraries: alike on both. */
+/* Calls newer than some C libraries: numbers that are the same for both machines, except the first two. */
 #define NEW_CALLS(CALL)                                        \
 	CALL(preadv2, 327, 286, DISK, DISK)                    \
 	CALL(pwritev2, 328, 287, DISK, DISK)                   \
@@ -137,7 +137,7 @@ enum part {
 		return uninterruptible ? blocked : asleep;
 #endif
 
-/* What a thread waits for in system call `number`: an enum part. */
+/* Returns what a thread waits for in system call `number`: an enum part. */
 static inline __attribute__((always_inline)) __u32 waits_for(__s64 number, __u32 uninterruptible)
 {
 	switch (number) {

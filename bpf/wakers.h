@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Whether the task that is current when a thread is woken is the one that woke it: told by its system call. */
+/*
+ * Tells whether the task that is current when a thread is woken is the one that woke it, by its system call.
+ */
 #ifndef STALLTOP_WAKERS_H
 #define STALLTOP_WAKERS_H
 
@@ -9,12 +11,12 @@
 #define BY_LOCKS (PART(LOCK) | PART(OTHER))
 #define BY_DATA (PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 #define BY_SIGNAL (PART(PROCESS) | PART(OTHER))
-/* Whoever ends lets go of locks, pipes, sockets and its parent; others' wake-ups have no waker. */
+/* A task that ends releases locks, pipes, sockets and its parent; other wake-ups have no waker. */
 #define BY_ANY (PART(LOCK) | PART(PROCESS) | PART(NETWORK) | PART(OTHER))
 
 /*
- * CALL(name, number on x86-64, number on aarch64, parts whose waits it can end). Reading frees the space that a
- * writer waits for, and closing ends waits for data and for file locks.
+ * CALL(name, number on x86-64, number on aarch64, parts whose waits it can end). Reading frees the space that
+ * a writer waits for, and closing ends waits for data and for file locks.
  */
 #define COMMON_WAKING_CALLS(CALL)                 \
 	CALL(futex, 202, 98, BY_LOCKS)            \
@@ -57,11 +59,11 @@
 	CALL(exit, 60, 93, BY_ANY)                \
 	CALL(exit_group, 231, 94, BY_ANY)
 
-/* Calls that aarch64 never had. */
+/* Calls that exist only on x86-64. */
 #define X86_WAKING_CALLS(CALL)                    \
 	CALL(dup2, 33, -1, BY_ANY)
 
-/* Calls newer than some C libraries: alike on both. */
+/* Calls newer than some C libraries; their numbers are the same for both machines. */
 #define NEW_WAKING_CALLS(CALL)                    \
 	CALL(pidfd_send_signal, 424, 424, BY_SIGNAL) \
 	CALL(io_uring_enter, 426, 426, BY_DATA)   \
@@ -79,7 +81,7 @@
 		return parts;
 #endif
 
-/* The parts, a bit each, whose waits system call `number` can end. */
+/* Returns the parts, a bit each, whose waits system call `number` can end. */
 static inline __attribute__((always_inline)) __u32 can_wake(__s64 number)
 {
 	switch (number) {

@@ -1,1 +1,2 @@
-"""Windows in, causal chains out: pure functions, no I/O. See `diagnosis.engine` and `diagnosis.causes`."""
+"""Finds out why calls are slow: pure functions from windows to problems, without I/O. See `diagnosis.engine`
+and `diagnosis.causes`."""

@@ -1,4 +1,4 @@
-"""Every cause that is told apart: its name, and what a person has to know in one line. See docs/causes.md."""
+"""Lists every cause that is distinguished, with its name and one line about it. See docs/causes.md."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ class Cause:
 
     id: str
     title: str
-    """A few words, as the screen shows them."""
+    """Title of a few words, as the screen shows it."""
     about: str
-    """One line: what happens."""
+    """One line that says what happens."""
     fault: bool = True
-    """False for what is worth knowing and no fault."""
+    """False if it is worth knowing but not a fault."""
     least: Severity = "low"
-    """How bad it is at least, whatever time it takes."""
+    """Least severity, whatever time it takes."""
     last_resort: bool = False
-    """Whether it may be no fault at all: told where nothing else is wrong with the tenant, and always low."""
+    """Whether it may not be a fault at all. It is reported only if nothing else is wrong with the tenant, and
+    its severity is always low."""
     at_once: bool = False
-    """Whether one sight is enough: it does not come and go by chance."""
+    """Whether a single window is enough to open a problem: the cause does not come and go by chance."""
     stays_seconds: float = 5.0
-    """How long its chain stays open after it was last seen: longer for what happens in a moment."""
+    """Time for which its problem stays open after it was last seen: longer for what happens in a moment."""
 
 
 _LIST: Final = (
@@ -153,7 +154,7 @@ _LIST: Final = (
         "the link has fewer lanes or a lower generation than it could",
         least="medium",
     ),
-    # So many in one window are far from what a sound link has: they need not come again.
+    # So many replays in one window are far above those of a sound link: one window is enough.
     Cause(
         "pcie_replays",
         "PCIe replays",
@@ -171,4 +172,4 @@ _LIST: Final = (
 )
 
 CAUSES: Final = {cause.id: cause for cause in _LIST}
-"""By id."""
+"""Causes by id."""

@@ -1,4 +1,4 @@
-"""A source whose windows say what is wrong."""
+"""Adds the diagnosis to the windows of a source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stalltop.model.window import Window
 
 
 class Diagnosed:
-    """Gives the windows of ``source`` with their chains. Closing it closes ``source``."""
+    """Gives the windows of ``source`` with their problems. Closing it closes ``source``."""
 
     def __init__(self, source: Source, diagnosis: Diagnosis) -> None:
         self._source = source
@@ -20,10 +20,10 @@ class Diagnosed:
         self._named: dict[str, Tenant] = {}
 
     def read(self) -> Window:
-        """The next window of the source, diagnosed.
+        """Returns the next window of the source, diagnosed.
 
-        A diagnosis that fails costs the chains of this window, which says so in what is unknown: what was
-        counted is shown all the same.
+        If the diagnosis fails, this window has no problems and says so among what is unknown; its counts are
+        shown all the same.
         """
         window = self._source.read()
         try:
@@ -34,7 +34,8 @@ class Diagnosed:
             return replace(window, evidence=evidence)
 
     def _with_names(self, window: Window) -> Window:
-        """``window`` with the tenants that its chains speak of, also where they have ended meanwhile."""
+        """Returns ``window`` with the tenants that its problems name, even those that have ended
+        meanwhile."""
         known = {**self._named, **window.tenants}
         spoken = {chain.tenant for chain in window.chains}
         spoken |= {link.tenant for chain in window.chains for link in chain.links}
@@ -42,5 +43,5 @@ class Diagnosed:
         return replace(window, tenants={**self._named, **window.tenants})
 
     def close(self) -> None:
-        """Close the source."""
+        """Closes the source."""
         self._source.close()

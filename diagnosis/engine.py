@@ -19,25 +19,27 @@ from stalltop.model.merge.merging import merge
 from stalltop.model.window import RowKey, Window
 
 LOOK_SECONDS: Final = 3.0
-"""How much of the past rules look at: some steps of a usual training loop, and still soon after a fault."""
+"""Length of the recent past that rules see: some steps of a usual training loop, but short enough to react
+soon to a fault."""
 NEWEST_SECONDS: Final = 0.75
-"""What counts as one sight: shorter windows are put together until they are that long."""
+"""Shortest time that counts as one sighting: shorter windows are merged until they are that long."""
 SIGHTS: Final = 2
-"""A chain opens when the newest window alone shows it in so many of the last ``OF_SIGHTS``: no blip does."""
+"""Number of the last ``OF_SIGHTS`` windows that have to show a cause by themselves before its chain opens, so
+that no blip opens one."""
 OF_SIGHTS: Final = 3
 LASTING_SIGHTS: Final = 5
-"""Or when the last ``LOOK_SECONDS`` show it so many times in a row. A blip within one window is seen in four
-at most; steps longer than a window show only this way."""
+"""Alternatively, number of times in a row that the last ``LOOK_SECONDS`` have to show it. A blip within one
+window is seen at most four times; steps longer than a window are found only this way."""
 LONG_WINDOW_SECONDS: Final = 2.5
-"""A window of this length is enough by itself."""
+"""Length of a window that is enough by itself."""
 RESUMED_SECONDS: Final = 30.0
-"""A chain that opens again so soon goes on since when it was first seen."""
+"""A chain that opens again within this time keeps the time at which it was first seen."""
 MOST_CLOSED: Final = 50
-"""Closed chains that windows still show."""
+"""Maximum number of closed chains that windows still show."""
 MOST_FOLLOWED: Final = 1000
-"""Suspicions followed at a time."""
+"""Maximum number of suspicions that are followed at a time."""
 _ROWS_KEPT: Final = 1024
-"""Rows without a call now whose normals are told, at least."""
+"""Minimum number of rows without recent calls whose baselines are still given."""
 
 
 @dataclass(slots=True)
@@ -53,35 +55,35 @@ class _Followed:
     suffering: frozenset[str] = frozenset()
     """Tenants (ids) that it slows down."""
     chain: Chain | None = None
-    """Once it is open."""
+    """Its chain, once that is open."""
 
 
 class Diagnosis:
-    """Used from one thread; windows of one host, one after the other."""
+    """Diagnoses the windows of one host, one after the other. Used from one thread."""
 
     def __init__(
         self, *, rules: Sequence[Rule] = RULES, own_pid: int = 0, normals: Normals | None = None
     ) -> None:
         self.normals = Normals() if normals is None else normals
-        """What is normal on this host: learned all the time, and kept by who made this."""
+        """Baselines of this host: learned all the time, and stored by the owner of this object."""
         self._rules = rules
         self._own_pid = own_pid
         self._series = Series()
         self._parts: list[Window] = []
-        """Windows shorter than ``NEWEST_SECONDS`` that wait for more."""
+        """Windows shorter than ``NEWEST_SECONDS`` that wait to be merged."""
         self._recent: deque[Window] = deque()
         self._normals_seen: dict[RowKey, tuple[int, int]] = {}
-        """What is normal for the rows of the last windows, those that had no call lately too."""
+        """Baselines of the rows of the last windows, including rows without recent calls."""
         self._followed: dict[str, _Followed] = {}
         self._closed: dict[str, Chain] = {}
-        """By id."""
+        """Closed chains by id."""
 
     def add(self, window: Window) -> Window:
-        """``window``, the newest one, with the chains open at its end and those that closed before, and with
-        what is normal for its rows.
+        """Returns ``window``, the newest one, with the chains that are open at its end, those that closed
+        before, and the baselines of its rows.
 
-        An id occurs once: when a chain opens anew, what it was before stays under ``ID@SINCE``. Open ones
-        come first, the worst of them first; then those that closed, the last one first.
+        An id occurs once: if a chain opens anew, its earlier state stays under ``ID@SINCE``. Open chains come
+        first, the worst of them first; then closed ones, the last closed first.
         """
         self._parts.append(window)
         if sum(part.seconds for part in self._parts) >= NEWEST_SECONDS:
@@ -101,21 +103,21 @@ class Diagnosis:
         self._recent.append(newest)
         while len(self._recent) > 1 and _length(self._recent) - self._recent[0].seconds >= LOOK_SECONDS:
             self._recent.popleft()
-        # A much longer window before this one would outweigh it.
+        # A much longer earlier window would outweigh the newest one.
         while len(self._recent) > 1 and _length(self._recent) > 2 * LOOK_SECONDS:
             self._recent.popleft()
         self._series.add(newest)
         facts = self._facts(newest)
         self._tell(facts.normal)
         lately = now_seen = suspicions(facts, self._rules)
-        # Where no window shows anything by itself, all together do not: most looks end here.
+        # If no window shows anything by itself, all together do not either: most samples end here.
         if len(self._recent) > 1 and (now_seen or self._followed):
             lately = suspicions(self._facts(_joined(self._recent)), self._rules)
         self._follow(newest, now_seen, lately)
         self._learn(facts, now_seen, lately)
 
     def _tell(self, normal: Mapping[RowKey, tuple[int, int]]) -> None:
-        """Take in what is normal for the rows of the newest window; windows hold the dict from before."""
+        """Adds the baselines of the rows of the newest window; earlier windows keep their own dict."""
         seen = {**self._normals_seen, **normal}
         self._normals_seen = seen if len(seen) <= 2 * len(normal) + _ROWS_KEPT else dict(normal)
 
@@ -167,11 +169,11 @@ class Diagnosis:
             del self._closed[min(self._closed, key=lambda identity: self._closed[identity].seen)]
 
     def _learn(self, facts: Facts, now_seen: dict[str, Suspicion], lately: dict[str, Suspicion]) -> None:
-        """Learn what is normal from this window, but for the tenants that suffer now.
+        """Learns baselines from this window, except from tenants that suffer now.
 
-        What costs them next to nothing does not count: a device that is always at its power cap, or a
-        link that never had more lanes, is what their normal is. What is told against a normal counts
-        always: learned, it would be gone.
+        Tenants whose loss is low are learned: a device that is always at its power cap, or a link that never
+        had more lanes, is their baseline. A cause that is defined against a baseline always excludes the
+        tenant: once learned, it would not be seen any more.
         """
         faulty: set[str] = set()
         for found in (now_seen, lately):
@@ -196,9 +198,9 @@ class Diagnosis:
 def explain(
     window: Window, *, rules: Sequence[Rule] = RULES, normals: Normals | None = None
 ) -> tuple[Chain, ...]:
-    """The chains of one window by itself, the worst first: what its own evidence says.
+    """Returns the chains of one window by itself, the worst first: what its own evidence says.
 
-    Nothing where several hosts are merged: process ids are those of one host.
+    Returns none if several hosts are merged, because process ids belong to one host.
     """
     if len({key.host for key in window.rows.keys}) > 1:
         return ()
@@ -213,23 +215,23 @@ def explain(
 
 
 def _normal(normals: Normals, window: Window) -> Normal:
-    """What is known of a window's rows, and of the calls that are open at its end."""
+    """Returns the baselines of a window's rows, and of the calls that are open at its end."""
     calls = (RowKey(window.host, *call.row) for call in window.open_calls)
     return normals.of(dict.fromkeys((*window.rows.keys, *calls)), window.tenants)
 
 
 def _suffering(suspicion: Suspicion) -> frozenset[str]:
-    """Tenants (ids) that a suspicion says are slowed down."""
+    """Returns the tenants (ids) that a suspicion says are slowed down."""
     return suspicion.suffering | ({suspicion.tenant} if suspicion.tenant else frozenset())
 
 
 def _stays_seconds(followed: _Followed) -> float:
-    """How long a chain stays open unseen."""
+    """Returns how long a chain stays open without being seen, s."""
     return CAUSES[followed.cause].stays_seconds
 
 
 def _is_enough(followed: _Followed, suspicion: Suspicion, newest: Window) -> bool:
-    """Whether a suspicion is seen well enough to open a chain."""
+    """Returns whether a suspicion has been seen often enough to open a chain."""
     if CAUSES[suspicion.cause].at_once or newest.seconds >= LONG_WINDOW_SECONDS:
         return True
     return sum(followed.sights) >= SIGHTS or followed.lasting >= LASTING_SIGHTS

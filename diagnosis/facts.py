@@ -1,4 +1,4 @@
-"""A window as rules ask for it: rows as plain figures, evidence by process and tenant, what is normal."""
+"""Presents a window to rules: rows as plain figures, evidence by process and tenant, and baselines."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ class Row:
     p50_ns: int
     p99_ns: int
     split_ns: Mapping[str, int]
-    """By ``model.window.SPLITS``; empty where splits were not measured."""
+    """Time by ``model.window.SPLITS``, ns; empty if splits were not measured."""
     normal_p99_ns: int | None = None
-    """Learned from healthy windows of the same workload; None before."""
+    """Baseline learned from healthy windows of the same workload; None before that."""
     normal_p50_ns: int | None = None
     usual_ns: Mapping[str, float] | None = None
-    """What one call normally spends in each of ``SPLITS``, once a few healthy windows told; else None."""
+    """Time that one call normally spends in each of ``SPLITS``, ns, once a few healthy windows are known;
+    else None."""
 
     def share(self, part: str) -> float:
-        """Part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
+        """Returns the part of its time that went to ``part`` (a name of ``SPLITS``), 0 to 1."""
         return self.split_ns.get(part, 0) / self.total_ns if self.total_ns else 0.0
 
     def beyond_usual(self, part: str) -> float:
-        """Time in ``part`` beyond what its calls normally spend there, ns; all of it before that is known."""
+        """Returns the time in ``part`` beyond what its calls normally spend there, ns; all of it if that is
+        not known."""
         ns = self.split_ns.get(part, 0)
         usual = self.usual_ns.get(part, 0.0) * self.calls if self.usual_ns is not None else 0.0
         return max(ns - usual, 0.0)
@@ -61,7 +63,7 @@ _NONE_LONGEST: Final[Mapping[RowKey, int]] = {}
 
 
 class Facts:
-    """What rules look at. Everything is of ``window``, the last few seconds, unless it says otherwise."""
+    """What rules read. Everything refers to ``window``, the last few seconds, unless stated otherwise."""
 
     def __init__(
         self,
@@ -73,12 +75,12 @@ class Facts:
         usual: Mapping[RowKey, Mapping[str, float]] = _NONE_USUAL,
         longest_ns: Mapping[RowKey, int] = _NONE_LONGEST,
     ) -> None:
-        """``normal`` has (p50_ns, p99_ns) of rows whose normal is known, ``series`` what ``trend`` gives,
-        ``usual`` what becomes ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes."""
+        """``normal`` has (p50_ns, p99_ns) of rows with a baseline, ``series`` what ``trend`` returns,
+        ``usual`` the values of ``Row.usual_ns``, ``longest_ns`` the longest calls of the last minutes."""
         self.window = window
         self.seconds = max(window.seconds, 1e-6)
         self.own_pid = own_pid
-        """The tracer's own process; 0 where unknown."""
+        """The tracer's own process; 0 if unknown."""
         self._series = series
         self.rows = _rows(window, normal or {}, usual)
         evidence = window.evidence
@@ -89,72 +91,73 @@ class Facts:
         self._tenant = {use.tenant: use for use in evidence.tenants}
         self._wall_ns: dict[int, float] = {}
         self.normal = normal or {}
-        """p50 and p99 (ns) of rows whose normal is known."""
+        """p50 and p99 (ns) of rows with a baseline."""
         self._longest_ns = longest_ns
 
     @property
     def callers(self) -> tuple[int, ...]:
-        """Processes that made traced calls."""
+        """Returns the processes that made traced calls."""
         return tuple(
             pid for pid, rows in self._rows_of.items() if any(row.key.layer != HOST_LAYER for row in rows)
         )
 
     def rows_of(self, pid: int) -> Sequence[Row]:
-        """All rows of a process."""
+        """Returns all rows of a process."""
         return self._rows_of.get(pid, ())
 
     def calls_of(self, pid: int) -> list[Row]:
-        """Its outermost traced calls."""
+        """Returns the outermost traced calls of a process."""
         return [row for row in self.rows_of(pid) if row.key.outermost]
 
     def gaps_of(self, pid: int) -> list[Row]:
-        """The time between its outermost calls: of each device that its threads work with, the most first."""
+        """Returns the time between its outermost calls, for each device that its threads use, the longest
+        first."""
         gaps = [row for row in self.rows_of(pid) if row.key.operation == HOST_GAP]
         return sorted(gaps, key=lambda row: -row.total_ns)
 
     def work_of(self, pid: int) -> Row | None:
-        """What it did between the wake-ups that it gave to those who call."""
+        """Returns what it did between the wake-ups that it gave to processes that make calls."""
         return next((row for row in self.rows_of(pid) if row.key.operation == HOST_WORK), None)
 
     def charges_of(self, pid: int) -> Sequence[Charge]:
-        """Who took the time of a process."""
+        """Returns the charges for the time of a process."""
         return self._charges_of.get(pid, ())
 
     def io_of(self, pid: int) -> Sequence[BlockIo]:
-        """Its block I/O."""
+        """Returns the block I/O of a process."""
         return self._io_of.get(pid, ())
 
     def process(self, pid: int) -> ProcessUse | None:
-        """What it used."""
+        """Returns what a process used."""
         return self._process.get(pid)
 
     def use(self, tenant: str) -> TenantUse | None:
-        """What a tenant used."""
+        """Returns what a tenant used."""
         return self._tenant.get(tenant)
 
     @property
     def ranks(self) -> Sequence[Rank]:
-        """All ranks of NCCL communicators."""
+        """Returns all ranks of NCCL communicators."""
         return self.window.evidence.ranks
 
     def name(self, tenant: str) -> str:
-        """What a person calls a tenant."""
+        """Returns the name of a tenant for people."""
         found = self.window.tenants.get(tenant)
         return (found.name if found else "") or tenant or "the host"
 
     def per_second(self, value: float) -> float:
-        """``value`` of the window as a rate."""
+        """Returns ``value`` of the window as a rate."""
         return value / self.seconds
 
     def within(self, row: Row) -> float:
-        """Part of the row's time that can lie in the window, 0 to 1: a call counts when it ends, and one that
-        began long before brings time from before."""
+        """Returns the part of the row's time that can lie in the window, 0 to 1: a call counts when it ends,
+        and one that began long before brings time from before."""
         most = row.calls * self.seconds * 1e9
         return min(1.0, most / row.total_ns) if row.total_ns else 1.0
 
     def wall_ns(self, pid: int) -> float:
-        """Time of the threads of ``pid`` that call, ns: calls and the gaps between them, and at least that
-        of one thread."""
+        """Returns the time of the threads of ``pid`` that make calls, ns: calls and the gaps between them,
+        and at least the length of the window."""
         known = self._wall_ns.get(pid)
         if known is None:
             rows = [row for row in self.rows_of(pid) if row.key.outermost or row.key.operation == HOST_GAP]
@@ -163,8 +166,9 @@ class Facts:
         return known
 
     def longest_ns(self, call: OpenCall) -> int | None:
-        """How long calls like an open one took at most in the last minutes, or normally take; of the same
-        process, and of the same family where none of the same operation came back. None: nothing is known."""
+        """Returns how long calls like an open one took at most in the last minutes, or normally take, ns.
+        Considers calls of the same process and operation or, if none of these returned, of the same family.
+        None: nothing is known."""
         key = RowKey(self.window.host, *call.row)
         known = {row.key: row.max_ns for row in self.calls_of(call.pid) if row.calls}
         for other, longest_ns in self._longest_ns.items():
@@ -178,8 +182,8 @@ class Facts:
         return max(alike, default=None) if family is not Family.OTHER else None
 
     def trend(self, what: str, tenant: str, pid: int = 0) -> Sequence[tuple[float, float]]:
-        """(Unix time, value) over the last minutes, oldest first: ``held_bytes`` of a process and others that
-        ``diagnosis.series`` keeps. Empty where there is none."""
+        """Returns (Unix time, value) over the last minutes, oldest first, of ``held_bytes`` of a process or
+        another series of ``diagnosis.series``. Empty if there is none."""
         return self._series.get((what, tenant, pid), ())
 
 
@@ -194,7 +198,7 @@ def _rows(
     splits: Iterable[Mapping[str, int]] = repeat({})
     if rows.split_ns is not None:
         splits = (dict(zip(SPLITS, split, strict=True)) for split in rows.split_ns.tolist())
-    # Plain numbers of whole columns: taken out one by one they cost several times as much.
+    # Whole columns are converted to plain numbers, because single elements would cost several times as much.
     figures = zip(rows.keys, *(column.tolist() for column in columns), p50_ns, p99_ns, splits, strict=False)
     find, unknown = normal.get, (None, None)
     found = []

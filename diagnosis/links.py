@@ -1,4 +1,4 @@
-"""Steps of a chain that speak of one process."""
+"""Makes links of a chain that name a process."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from stalltop.model.chain import Link, Role
 
 
 class Process(Protocol):
-    """Whatever belongs to one process: a row, an open call, a rank, the process itself."""
+    """Anything that belongs to one process: a row, an open call, a rank, the process itself."""
 
     @property
     def tenant(self) -> str:
-        """Id of its tenant."""
+        """Returns the id of its tenant."""
 
     @property
     def pid(self) -> int:
-        """Its id."""
+        """Returns its process id."""
 
     @property
     def process(self) -> str:
-        """Its name."""
+        """Returns its name."""
 
 
 def link_of(
@@ -33,7 +33,7 @@ def link_of(
     device: str = "",
     depth: int = 1,
 ) -> Link:
-    """A step that speaks of the process of ``who``; the rest is that of ``Link``."""
+    """Returns a link that names the process of ``who``; the other arguments are those of ``Link``."""
     return Link(
         role,
         text,

@@ -1,4 +1,4 @@
-"""What is normal for a workload: learned from windows in which nothing was wrong with it."""
+"""Learns baselines of workloads from windows in which nothing was wrong with them."""
 
 from __future__ import annotations
 
@@ -18,52 +18,56 @@ from stalltop.model.window import SPLITS, RowKey
 
 
 class Workload(NamedTuple):
-    """What a normal belongs to: outlives process ids and container ids."""
+    """What a baseline belongs to; outlives process ids and container ids."""
 
     tenant: str
-    """Its kind, and its namespace, pod and name."""
+    """Kind of the tenant, with its namespace, pod and name."""
     process: str
     layer: str
     operation: str
-    """With ``NESTED`` before it where the calls are made inside other traced calls."""
+    """Operation, with ``NESTED`` before it if the calls are made inside other traced calls."""
 
 
 class Normal(NamedTuple):
-    """What is normal for the rows of one window."""
+    """Baselines of the rows of one window."""
 
     percentiles: Mapping[RowKey, tuple[int, int]]
-    """(p50_ns, p99_ns) of those whose normal is known."""
+    """(p50_ns, p99_ns) of rows with a complete baseline."""
     usual_ns: Mapping[RowKey, Mapping[str, float]]
-    """What a call spends in each part of its split, of those seen in a few healthy windows at least."""
+    """Time that a call spends in each part of its split, ns, for rows seen in at least a few healthy
+    windows."""
 
 
 KNOWN_WINDOWS: Final = 30
-"""Healthy windows until a normal is known: half a minute tells a rhythm from its start."""
+"""Number of healthy windows after which a baseline is known: half a minute distinguishes a rhythm from its
+start."""
 USUAL_WINDOWS: Final = 3
-"""Until there is a first idea of what a call spends where: enough to tell a lasting habit from a change."""
+"""Number of healthy windows after which the usual split of a call is roughly known: enough to distinguish a
+lasting habit from a change."""
 _SLOWEST: Final = 1 / 100
-"""Weight of a new window once a normal is old: it follows a workload that changes within minutes."""
+"""Weight of a new window in an old baseline: it follows a workload that changes within minutes."""
 MOST_WORKLOADS: Final = 4096
-"""Kept; the ones not seen for longest leave first."""
+"""Maximum number of workloads; the ones not seen for longest are removed first."""
 
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _REPLICA: Final = re.compile(rf"(?:-{_SAFE}{{8,10}})?-{_SAFE}{{5}}$")
-"""What Kubernetes appends to the names of pods: a hash of their ReplicaSet, and five random characters. Both
+"""What Kubernetes appends to the names of pods: a hash of their ReplicaSet, and five random characters, both
 without vowels (rand.SafeEncodeString)."""
 
 NESTED: Final = "> "
-"""A call inside another one has a normal of its own: the same function called directly does more, or less."""
+"""Prefix of an operation inside another call, which has its own baseline: the same function called directly
+does more, or less."""
 
 _P50, _P99, _RATE, _SPLIT = 0, 1, 2, 3
 _COLUMNS = _SPLIT + len(SPLITS)
 
 
 class Normals:
-    """p50, p99, calls a second and what a call spends where, of every workload's operations: means."""
+    """Means of p50, p99, calls per second and splits, for every workload's operations."""
 
     def __init__(self) -> None:
         self._place: dict[Workload, int] = {}
-        """In order of use, the one not seen for longest first."""
+        """Row of each workload in order of use, the one not seen for longest first."""
         self._windows: NDArray[np.int64] = np.zeros(0, np.int64)
         self._means: NDArray[np.float64] = np.zeros((0, _COLUMNS))
         self._free: list[int] = []
@@ -72,14 +76,14 @@ class Normals:
         return len(self._place)
 
     def learn(self, facts: Facts, faulty: Iterable[str] = ()) -> None:
-        """Take in one window, but for the rows of ``faulty`` tenants (ids)."""
+        """Learns from one window, except from the rows of ``faulty`` tenants (ids)."""
         left_out = frozenset(faulty)
         rows = [row for row in facts.rows if row.calls and row.key.tenant not in left_out]
         if not rows:
             return
         places = np.array([self._placed(workload_of(row.key, facts.window.tenants)) for row in rows])
         figures = _figures(rows, facts.seconds)
-        # Several processes of one workload count by their calls; its rate is that of one of them.
+        # Several processes of one workload are weighted by their calls; its rate is that of one of them.
         place, of_row = np.unique(places, return_inverse=True)
         who = {(at, row.key.tenant, row.key.pid) for at, row in zip(of_row.tolist(), rows, strict=True)}
         processes = np.bincount([at for at, *_ in who])
@@ -94,12 +98,12 @@ class Normals:
         self._means[place] += weight * (seen - self._means[place])
 
     def of(self, keys: Iterable[RowKey], tenants: Mapping[str, Tenant]) -> Normal:
-        """What is known of rows with these keys."""
+        """Returns what is known of rows with these keys."""
         percentiles: dict[RowKey, tuple[int, int]] = {}
         usual: dict[RowKey, dict[str, float]] = {}
         placed = [(key, at) for key in keys if (at := self._place.get(workload_of(key, tenants))) is not None]
         places = np.array([at for _, at in placed], np.int64)
-        # Whole columns at once: element by element it would cost several times as much.
+        # Whole columns are converted at once, because single elements would cost several times as much.
         windows, means = self._windows[places].tolist(), self._means[places]
         usual_ns = means[:, _SPLIT:].tolist()
         ns = np.rint(np.exp(means[:, [_P50, _P99]])).astype(np.int64).tolist()
@@ -133,7 +137,7 @@ class Normals:
         return at
 
     def to_plain(self) -> dict[str, Any]:
-        """As plain lists and numbers, for a file."""
+        """Returns the baselines as plain lists and numbers, for a file."""
         return {
             "columns": ["p50_ln_ns", "p99_ln_ns", "calls_per_s", *(f"{part}_ns" for part in SPLITS)],
             "workloads": [
@@ -144,7 +148,7 @@ class Normals:
 
     @staticmethod
     def from_plain(plain: object) -> Normals:
-        """What ``to_plain`` gave. Raises ValueError where it is anything else."""
+        """Parses what ``to_plain`` returned. Raises ValueError for anything else."""
         normals = Normals()
         if not isinstance(plain, dict) or plain.get("columns") != normals.to_plain()["columns"]:
             raise ValueError("these are no normals, or of another version")
@@ -160,7 +164,7 @@ class Normals:
 
 
 def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
-    """What the normal of a row belongs to."""
+    """Returns the workload to which the baseline of a row belongs."""
     tenant = tenants.get(key.tenant)
     name = key.tenant
     if tenant is not None and tenant.name:
@@ -170,17 +174,17 @@ def workload_of(key: RowKey, tenants: Mapping[str, Tenant]) -> Workload:
 
 @lru_cache(MOST_WORKLOADS)
 def _name_of(kind: str, namespace: str, pod: str, name: str) -> str:
-    # Containers of different pods have the same name; the pods of one Deployment are one workload.
+    # Containers of different pods may have the same name; the pods of one Deployment are one workload.
     own = name.removeprefix(f"{pod}/") if pod else name
     return f"{kind} {'/'.join(filter(None, (namespace, _REPLICA.sub('', pod), own)))}"
 
 
 def _figures(rows: Sequence[Row], seconds: float) -> NDArray[np.float64]:
-    """What is learned of each of ``rows``, by columns; all of them have calls."""
+    """Returns what is learned of each of ``rows``, by columns; all of them have calls."""
     calls = np.array([row.calls for row in rows], np.float64)
     nothing = repeat(0)
     splits = np.array([list(map(row.split_ns.get, SPLITS, nothing)) for row in rows], np.float64)
-    # Durations are averaged by their logarithm: one slow window in a hundred then hardly moves them.
+    # Durations are averaged by their logarithm, so that one slow window in a hundred hardly moves them.
     durations = np.array([(max(row.p50_ns, 1), max(row.p99_ns, 1)) for row in rows], np.float64)
     return np.column_stack([np.log(durations), calls / seconds, splits / calls[:, None]])
 

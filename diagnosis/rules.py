@@ -1,4 +1,4 @@
-"""All rules, in one list."""
+"""Lists all rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures over the last minutes, for causes that show only over time: what ``Facts.trend`` gives."""
+"""Keeps figures over the last minutes, for causes that show only over time: what ``Facts.trend`` returns."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, k
 from stalltop.model.window import SPLITS, RowKey, Window
 
 Key = tuple[str, str, int]
-"""What, tenant, process id (0: the tenant as a whole)."""
+"""Name of the series, tenant, process id (0: the tenant as a whole)."""
 
 LENGTH_SECONDS: Final = 900.0
 EVERY_SECONDS: Final = 2.0
-"""Between two points of one series: slow growth needs no more, and memory stays small."""
+"""Seconds between two points of one series: slow growth needs no more, and memory stays small."""
 MOST_SERIES: Final = 2048
-"""Series kept; those of processes that are gone leave after ``LENGTH_SECONDS`` anyway."""
+"""Maximum number of series; those of processes that are gone are removed after ``LENGTH_SECONDS`` anyway."""
 
 
 class Series:
-    """Of one host, fed with its windows in order."""
+    """Series of one host, which receives its windows in order."""
 
     def __init__(self) -> None:
         self._points: dict[Key, deque[tuple[float, float]]] = {}
         self._counts: dict[Key, int] = {}
-        """What is counted since the process was first seen doing it; as long as its series."""
+        """Counts since the process was first seen; kept as long as its series."""
         self._longest: dict[RowKey, tuple[int, float]] = {}
-        """The longest outermost call of an operation, and when it came back."""
+        """Longest outermost call of an operation, and when it returned."""
 
     def add(self, window: Window) -> None:
-        """Take in the newest window."""
+        """Adds the newest window."""
         now = window.end
         for key, count in _graph_calls(window):
             self._counts[key] = self._counts.get(key, 0) + count
@@ -43,7 +43,7 @@ class Series:
                 if len(self._points) >= MOST_SERIES:
                     continue
                 points = self._points[key] = deque()
-            if points and now < points[-1][0]:  # the clock was set back
+            if points and now < points[-1][0]:  # The clock was set back.
                 points.clear()
             if not points or now - points[-1][0] >= EVERY_SECONDS:
                 points.append((now, value))
@@ -68,12 +68,12 @@ class Series:
 
     @property
     def longest_ns(self) -> Mapping[RowKey, int]:
-        """The longest call of each operation within ``LENGTH_SECONDS``."""
+        """Returns the longest call of each operation within ``LENGTH_SECONDS``."""
         return {key: longest_ns for key, (longest_ns, _) in self._longest.items()}
 
     @property
     def points(self) -> Mapping[Key, Sequence[tuple[float, float]]]:
-        """(Unix time, value) of each series, oldest first."""
+        """Returns (Unix time, value) of each series, oldest first."""
         return self._points
 
 
@@ -110,7 +110,8 @@ _KERNELS: Final = {Family.LAUNCH: 1, Family.GRAPH_LAUNCH: KERNELS_OF_A_GRAPH}
 
 
 def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
-    """Kernels that each process gives its device, a second, and how long one of its waits for it takes."""
+    """Yields the CUDA kernels per second that each process gives its device, and how long one of its waits
+    for the device takes."""
     kernels: dict[tuple[str, int], int] = {}
     waits: dict[tuple[str, int], tuple[int, int]] = {}
     splits = window.rows.split_ns
@@ -131,7 +132,7 @@ def _device_work(window: Window) -> Iterator[tuple[Key, float]]:
 
 
 def _rank_lags(window: Window) -> Iterator[tuple[Key, float]]:
-    """How long ranks that are ahead have waited so far for one of this host that has not entered."""
+    """Yields how long ranks that are ahead have waited so far for one of this host that has not entered."""
     communicators: dict[str, list[Rank]] = {}
     for rank in window.evidence.ranks:
         communicators.setdefault(rank.communicator, []).append(rank)

@@ -1,4 +1,4 @@
-"""What one rule found in one stretch of time: a chain before it is followed over time."""
+"""Defines what one rule finds in one stretch of time: a chain before it is followed over time."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from stalltop.model.window import RowKey
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """One cause at work, with the time it takes."""
+    """One cause that is at work, with the time that it takes."""
 
     cause: str
     """A key of ``diagnosis.causes.CAUSES``."""
     tenant: str
-    """Id of the tenant that loses; empty where the whole host does."""
+    """Id of the tenant that loses; '' if the whole host does."""
     summary: str
-    """One line: who loses what to whom. No figure that changes every second stands first."""
+    """One line: who loses what to whom. It does not begin with a figure that changes every second."""
     lost_ns_per_s: float
-    """Measured time lost through this cause; 0 where nothing was lost yet (a leak, an XID)."""
+    """Measured time lost through this cause; 0 if none was lost yet (a leak, an XID)."""
     confidence: float
-    """0 to 1."""
+    """Confidence from 0 to 1."""
     links: tuple[Link, ...] = ()
     """From the effect (depth 0) to the root."""
     fixes: tuple[Fix, ...] = ()
     effect: RowKey | None = None
-    """The row that loses most; None where it is no row."""
+    """Row that loses most; None if it is not a row."""
     rows: tuple[RowKey, ...] = ()
     pid: int = 0
     process: str = ""
     about: str = ""
-    """What tells it from another of the same cause and tenant: a device, a communicator. Empty: nothing."""
+    """Distinguishes it from another of the same cause and tenant: a device, a communicator. '': not
+    needed."""
     unknown: tuple[str, ...] = ()
     p99_ns: int | None = None
     normal_p99_ns: int | None = None
     calls: int = 0
     share: float | None = None
-    """Part of the victim's time that is lost, 0 to 1; None lets the engine work it out from ``pid``."""
+    """Part of the victim's time that is lost, 0 to 1; if None, the engine computes it from ``pid``."""
     suffering: frozenset[str] = frozenset()
-    """All tenants (ids) that it may slow down, where that is more than ``tenant``: a device's users."""
+    """All tenants (ids) that it may slow down, if more than ``tenant``: a device's users."""
 
 
 Rule = Callable[[Facts], Iterable[Suspicion]]
-"""Looks for one cause, or a few that share their evidence. Pure; gives nothing where all is well."""
+"""Looks for one cause, or a few that share their evidence. Pure; yields nothing if all is well."""

@@ -1,4 +1,4 @@
-"""Several finds of one chain, such as of the processes of one tenant, put together as one."""
+"""Merges several findings of one chain, such as those of the processes of one tenant."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 
 MOST_TOLD: Final = 3
-"""Finds whose steps are told; those of smaller ones only count where they go the same way."""
+"""Maximum number of findings whose steps are listed; smaller ones count only if they have the same steps."""
 MOST_FIXES: Final = 6
 
 _Key = tuple[str, str, int, str, int]
 _Way = list[Link]
-"""The steps of one find from below the effect to its root, without what makes it worse."""
+"""Links of one finding from below the effect to its root, without factors."""
 
 
 def together(members: Sequence[Suspicion]) -> Suspicion:
-    """``members`` (at least one) of one cause, tenant and ``about`` as one, told by the largest loss.
+    """Merges ``members`` (at least one) of one cause, tenant and ``about``; the summary is that of the
+    largest loss.
 
-    Each loss goes its own way to its own culprit, as a part of the sum. Those that go the same way to the
-    same culprit are told once, with the ids of the processes that lose: so the parts of a step add up to it.
+    Each loss has its own path to its own culprit, as a part of the sum. Losses with the same path to the same
+    culprit are listed once, with the ids of the processes that lose, so that the parts of a step add up to
+    it.
     """
     ordered = sorted(members, key=lambda member: -member.lost_ns_per_s)
     largest = ordered[0]
@@ -41,7 +43,7 @@ def together(members: Sequence[Suspicion]) -> Suspicion:
         rows=tuple(dict.fromkeys(row for member in ordered for row in member.rows)),
         unknown=tuple(dict.fromkeys(line for member in ordered for line in member.unknown)),
         calls=sum(member.calls for member in ordered),
-        # Each loses by itself: it is as bad as for the one that is worst off.
+        # Processes lose independently, so the share is that of the worst one.
         share=max((member.share for member in ordered if member.share is not None), default=None),
     )
 
@@ -51,7 +53,7 @@ def _links(ordered: Sequence[Suspicion], lost: float) -> tuple[Link, ...]:
     factors: list[Link] = []
     ways: list[_Way] = []
     losers: list[list[int]] = []
-    """The processes that lose by each of ``ways``."""
+    """Processes that lose by each of ``ways``."""
     for number, member in enumerate(ordered):
         parts = [_part(link, member.lost_ns_per_s / lost) for link in member.links]
         own = [link for link in parts if link.role == "effect"]
@@ -78,7 +80,7 @@ def _pid(way: _Way) -> int:
 
 
 def _same(one: _Way, other: _Way) -> bool:
-    """Whether two ways go through the same steps, and have a culprit in common, or none."""
+    """Returns whether two paths have the same steps, and either share a culprit or have none."""
     steps, others = ([link for link in way if link.role != "culprit"] for way in (one, other))
     if len(steps) != len(others) or not all(map(_alike, steps, others)):
         return False
@@ -87,7 +89,8 @@ def _same(one: _Way, other: _Way) -> bool:
 
 
 def _alike(one: Link, other: Link) -> bool:
-    """Whether two steps are one: figures in their texts differ, or only the process that loses."""
+    """Returns whether two steps are the same: either only figures in their texts differ, or only the process
+    that loses."""
     said = (one.role, one.tenant, one.device, one.depth, one.text)
     return _key(one) == _key(other) or said == (
         other.role,
@@ -103,7 +106,7 @@ def _key(link: Link) -> _Key:
 
 
 def _joined(one: _Way, other: _Way) -> _Way:
-    """Two ways that are the same, as one; culprits of only one of them stay."""
+    """Merges two paths that are the same; culprits of only one of them stay."""
     joined = list(one)
     for link in other:
         at = next((at for at, known in enumerate(joined) if _alike(known, link)), None)
@@ -115,7 +118,7 @@ def _joined(one: _Way, other: _Way) -> _Way:
 
 
 def _named(way: _Way, pids: Sequence[int]) -> _Way:
-    """``way``, with the ids of the processes in the step that they all have in common."""
+    """Returns ``way``, with the ids of the processes in the step that they all have in common."""
     pids = sorted({pid for pid in pids if pid})
     if len(pids) < 2:
         return way
@@ -127,7 +130,7 @@ def _named(way: _Way, pids: Sequence[int]) -> _Way:
 
 
 def _worst_culprits_first(links: Iterable[Link]) -> list[Link]:
-    """``links`` with culprits that stand side by side in the order of what they took of all."""
+    """Returns ``links`` with culprits of one level sorted by what they took, the largest first."""
     ordered: list[Link] = []
     for (role, _), beside in groupby(links, key=lambda link: (link.role, link.depth)):
         run = list(beside)
@@ -138,5 +141,5 @@ def _worst_culprits_first(links: Iterable[Link]) -> list[Link]:
 
 
 def _fixes(ordered: Sequence[Suspicion]) -> tuple[Fix, ...]:
-    """What helps the first one, then what helps the others besides."""
+    """Returns the fixes of the first member, then further ones of the others."""
     return tuple(dict.fromkeys(fix for member in ordered for fix in member.fixes))[:MOST_FIXES]

@@ -1,4 +1,5 @@
-"""From suspicions of one stretch of time to chains: how bad each is, and which is only part of another."""
+"""Turns suspicions of one stretch of time into chains: decides how severe each is, and which is only part of
+another."""
 
 from __future__ import annotations
 
@@ -13,23 +14,23 @@ from stalltop.diagnosis.together import together
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
-    (0.5, "critical"),  # the program is at half its speed or worse
+    (0.5, "critical"),  # the program runs at half its speed or less
     (0.2, "high"),  # a fifth of the machine's price
-    (0.05, "medium"),  # more than differs from run to run
+    (0.05, "medium"),  # more than the difference between runs
 )
-"""How bad a loss is by its part of the time of the threads that lose it. Below all of these it is low."""
+"""Severity of a loss by its part of the time of the threads that lose it. Below all of these it is low."""
 
 PART_OF_ANOTHER: Final = 0.3
-"""A loss of less than this part of the same tenant's largest one is told as a factor of that one: of several
-causes at once the small ones are mostly what the large one brings along."""
+"""A loss smaller than this part of the same tenant's largest one is reported as a factor of that one: of
+several causes at once the small ones are mostly consequences of the large one."""
 
 MOST_FACTORS: Final = 4
 MOST_ROWS: Final = 40
-"""Rows that one chain names."""
+"""Maximum number of rows that one chain names."""
 
 
 def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
-    """What ``rules`` find, by the id of the chain that it makes: one for each cause, tenant and ``about``."""
+    """Returns what ``rules`` find, by the id of its chain: one for each cause, tenant and ``about``."""
     found: dict[str, list[Suspicion]] = {}
     for rule in rules:
         for suspicion in rule(facts):
@@ -38,13 +39,13 @@ def suspicions(facts: Facts, rules: Sequence[Rule]) -> dict[str, Suspicion]:
 
 
 def identity_of(suspicion: Suspicion) -> str:
-    """The id of the chain that a suspicion makes."""
+    """Returns the id of the chain of a suspicion."""
     return "/".join(filter(None, (suspicion.cause, suspicion.tenant, suspicion.about)))
 
 
 def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
-    """``found`` without losses that are only part of a larger one of its tenant: those become factors.
-    Of a tenant with a fault nothing else is told: neither what may be one, nor what it is bound by."""
+    """Returns ``found`` without losses that are only part of a larger one of the same tenant: those become
+    factors. For a tenant with a fault, neither possible faults nor what limits it are reported."""
     largest: dict[str, str] = {}
     for identity, suspicion in found.items():
         best = largest.get(suspicion.tenant)
@@ -72,7 +73,7 @@ def main_ones(found: dict[str, Suspicion]) -> dict[str, Suspicion]:
 
 
 def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) -> Chain:
-    """An open chain."""
+    """Returns an open chain."""
     cause = CAUSES[suspicion.cause]
     effect = suspicion.effect
     return Chain(
@@ -101,7 +102,7 @@ def chain_of(identity: str, suspicion: Suspicion, *, since: float, seen: float) 
 
 
 def severity_of(cause: Cause, share: float | None) -> Severity:
-    """How bad it is to lose ``share`` of one's time through ``cause``."""
+    """Returns the severity of losing ``share`` of one's time through ``cause``."""
     if not cause.fault:
         return "info"
     if cause.last_resort:
@@ -111,7 +112,7 @@ def severity_of(cause: Cause, share: float | None) -> Severity:
 
 
 def _weighed(suspicion: Suspicion) -> bool:
-    """Whether a suspicion is to be measured by its loss alone."""
+    """Returns whether a suspicion is judged by its loss alone."""
     cause = CAUSES[suspicion.cause]
     return (
         _doubt(suspicion) == 0 and not cause.at_once and cause.least == "low" and suspicion.lost_ns_per_s > 0
@@ -119,7 +120,7 @@ def _weighed(suspicion: Suspicion) -> bool:
 
 
 def _doubt(suspicion: Suspicion) -> int:
-    """0 for a fault, 1 for what may be one, 2 for what is none."""
+    """Returns 0 for a fault, 1 for what may be one, 2 for what is none."""
     cause = CAUSES[suspicion.cause]
     return 2 if not cause.fault else int(cause.last_resort)
 

@@ -1,1 +1,2 @@
-"""What observes this host: the tracer, libraries, containers, devices and the host itself."""
+"""Observes this host: traces CUDA and NCCL calls, and reads libraries, containers, GPUs and the host
+itself."""

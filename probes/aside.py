@@ -1,4 +1,4 @@
-"""Calls that may hang (a driver, a file on a server that is down), made beside the thread that needs them."""
+"""Runs calls that may hang (into a driver, to a file on a server that is down) on a thread of their own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class _Job:
     def run(self) -> None:
         try:
             self.result = self.work()
-        except Exception as error:  # handed to the caller, where one still waits
+        except Exception as error:  # Re-raised in the caller, if it still waits.
             self.error = error
         self.done.set()
 
 
 class Aside:
-    """One thread that makes one call at a time; whoever asks waits only as long as they are willing to.
+    """Runs one call at a time on its own thread; the caller waits at most as long as it asked for.
 
     The thread is a daemon: a call that never returns does not keep the program from ending.
     """
@@ -39,13 +39,14 @@ class Aside:
 
     @property
     def busy(self) -> bool:
-        """Whether an earlier call has not returned yet: a new one would not be made."""
+        """Returns whether an earlier call has not returned yet; until it has, no new call is made."""
         return self._current is not None and not self._current.done.is_set()
 
     def call(self, work: Callable[[], T], patience_seconds: float) -> T | None:
-        """What ``work`` returns, or None where it takes longer, or an earlier call is still under way.
+        """Returns what ``work`` returns, or None if it takes too long or an earlier call is still running.
 
-        Raises what ``work`` raises. A result that comes too late is dropped: ``work`` keeps what must not be.
+        Raises what ``work`` raises. A result that comes too late is dropped, so ``work`` itself must store
+        whatever has to be kept.
         """
         if self.busy:
             return None
@@ -63,11 +64,11 @@ class Aside:
         return result
 
     def wait(self, patience_seconds: float) -> bool:
-        """Wait for an earlier call that is under way; whether it has returned."""
+        """Waits for an earlier call that is still running; returns whether it has returned."""
         return self._current is None or self._current.done.wait(patience_seconds)
 
     def close(self) -> None:
-        """Let the thread end, once the call it may be in has returned. Does not wait. May be called twice."""
+        """Lets the thread end after its current call. Does not wait. May be called twice."""
         self._jobs.put(None)
 
     def _run(self) -> None:

@@ -1,8 +1,8 @@
-"""What the arguments of a kept call say: one short text for a person.
+"""Formats the arguments of a captured call as one short text for a person.
 
-Only those that tell something are told, and only those that come in registers. The signatures are those of
-CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x); all variants of a function
-have these arguments in common.
+Only informative arguments are shown, and only those passed in registers. The signatures are those of CUDA's
+``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x); all variants of a function have
+these arguments in common.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stalltop.probes.operations import FUNCTIONS, KINDS
 
 _Arguments = Sequence[int]
 _Told = Callable[[_Arguments], str]
-"""One argument as text; empty where it says nothing."""
+"""Formats one argument; returns '' if it is not informative."""
 
 _NCCL_TYPES: Final = (
     *("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"),
@@ -24,18 +24,18 @@ _NCCL_TYPES: Final = (
 )
 """``ncclDataType_t`` 0 to 11."""
 _NCCL_OPS: Final = ("sum", "prod", "max", "min", "avg")
-"""``ncclRedOp_t`` 0 to 4; what is above was made by the program."""
+"""``ncclRedOp_t`` 0 to 4; higher values are operations that the program defined."""
 _RANK_AT: Final = 2 if platform.machine() == "x86_64" else 3
-"""Where the rank lies that follows an ncclUniqueId by value."""
+"""Index of the rank argument that follows an ncclUniqueId passed by value."""
 
 
 def _handle(name: str, at: int) -> _Told:
-    """A pointer, stream or other handle."""
+    """Formats a pointer, stream or other handle."""
     return lambda arguments: f"{name}={arguments[at]:#x}"
 
 
 def _number(name: str, at: int) -> _Told:
-    """An ``int``."""
+    """Formats an ``int``."""
 
     def told(arguments: _Arguments) -> str:
         value = arguments[at] & 0xFFFFFFFF
@@ -45,12 +45,12 @@ def _number(name: str, at: int) -> _Told:
 
 
 def _count(name: str, at: int) -> _Told:
-    """A ``size_t``."""
+    """Formats a ``size_t``."""
     return lambda arguments: f"{name}={arguments[at]}"
 
 
 def _named(name: str, at: int, names: Sequence[str]) -> _Told:
-    """A value of an enum."""
+    """Formats a value of an enum by its name."""
 
     def told(arguments: _Arguments) -> str:
         value = arguments[at] & 0xFFFFFFFF
@@ -60,7 +60,7 @@ def _named(name: str, at: int, names: Sequence[str]) -> _Told:
 
 
 def _dim3(name: str, at: int) -> _Told:
-    """A ``dim3`` by value: two registers."""
+    """Formats a ``dim3`` passed by value, which takes two registers."""
 
     def told(arguments: _Arguments) -> str:
         first, second = arguments[at : at + 2]
@@ -70,7 +70,7 @@ def _dim3(name: str, at: int) -> _Told:
 
 
 def _three(name: str, at: int) -> _Told:
-    """Three ``unsigned int``, of which the last ones may lie beyond what is known."""
+    """Formats three ``unsigned int``; those that are not in captured registers are shown as ``?``."""
 
     def told(arguments: _Arguments) -> str:
         known = [str(value & 0xFFFFFFFF) for value in arguments[at : at + 3]]
@@ -160,14 +160,14 @@ _OF_SYMBOL: Final[Mapping[str, Sequence[_Told]]] = {
     symbol: told for told, symbols in _TABLE for symbol in symbols.split()
 }
 SYMBOLS: Final = frozenset(_OF_SYMBOL)
-"""Functions with arguments that are told."""
+"""Functions whose arguments are shown."""
 _OF_FUNCTION: Final[Mapping[int, Sequence[_Told]]] = {
     function.id: _OF_SYMBOL[function.symbol] for function in FUNCTIONS if function.symbol in _OF_SYMBOL
 }
 
 
 def argument_text(function: int, arguments: Sequence[int]) -> str:
-    """What the first arguments of a call of this function (``Function.id``) say: ``name=value`` each."""
+    """Returns the captured arguments of a call of this function (``Function.id``) as ``name=value`` pairs."""
     if len(arguments) < TOLD:
         return ""
     return " ".join([told(arguments) for told in _OF_FUNCTION.get(function, ())])

@@ -1,4 +1,4 @@
-"""What was measured besides the calls, as the model has it: raw figures with names and owners."""
+"""Reads what is measured besides calls, and gives it as model types: raw figures with names and owners."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import Tenants
 
 MOST_CULPRITS: Final = 64
-"""Processes that are looked at because they took the time of others: those that took most."""
+"""Maximum number of culprits (processes that took CPU time from others) that are sampled: those that took
+most."""
 CULPRIT_LOOKS: Final = 10
-"""How long they are looked at after they last did."""
+"""Number of samples for which a culprit is still followed after it last took time from others."""
 KERNEL: Final = "kernel"
-"""The name under which the kernel itself (an interrupt) is charged."""
+"""Name under which time that the Linux kernel itself took (such as an interrupt) is charged."""
 SEVERAL: Final = "others"
-"""The name for culprits that are told together, since each of them took little."""
+"""Name of the sum of culprits that each took too little to be listed one by one."""
 NOT_FOLLOWED: Final = -1
-"""``ProcessUse.link`` of a process that neither calls nor wakes one that does."""
+"""``ProcessUse.link`` of a process that makes no calls and wakes no process that does."""
 
 
 PRESSED: Final = tuple(
     {field.name for field in fields(Pressed)}
     & {field.name for field in fields(TenantUse)} - {"cpu_ns", "oom_kills"}
 )
-"""What a tenant's cgroups say and nobody else."""
+"""Fields of TenantUse that only a tenant's cgroups provide."""
 
 
 Label = Callable[[int, int], str]
-"""Gives the label of a device of a process, as `ProcessDevices.label` does."""
+"""Returns the label of a device of a process, as `ProcessDevices.label` does."""
 
 
 def _nowhere(pid: int, device: int) -> str:
@@ -53,32 +54,32 @@ def _nowhere(pid: int, device: int) -> str:
 
 
 class KernelSource(Protocol):
-    """What the kernel side tells; each call tells what happened since its previous one."""
+    """What the Linux kernel side reports; each method returns what happened since it was last called."""
 
     def charges(self) -> list[RawCharge]:
-        """Time that others are the cause of."""
+        """Returns off-CPU time that other processes caused."""
 
     def links(self) -> dict[int, int]:
-        """Processes that call (0) or are followed (1 to 3)."""
+        """Returns, by process, its link: 0 for processes that make calls, 1 to 3 for followed processes."""
 
     def held(self) -> list[RawHeld]:
-        """Device memory."""
+        """Returns the device memory that processes hold."""
 
     def ranks(self) -> list[RawRank]:
-        """Places in NCCL communicators."""
+        """Returns the ranks in NCCL communicators."""
 
     def activities(self) -> RawActivities:
-        """When processes were active on devices."""
+        """Returns when processes were active on devices."""
 
     def unknown_communicators(self) -> set[int]:
-        """Processes with communicators that are older than the probes."""
+        """Returns the processes with communicators that are older than the probes."""
 
     def tgids(self) -> set[int]:
-        """Processes that own anything that was counted."""
+        """Returns the processes that own any counts."""
 
 
 class EvidenceReader:
-    """Reads all evidence of one host, once a window. Used from one thread, but for `begin`."""
+    """Reads all evidence of one host, once per window. Used from one thread, except for `begin`."""
 
     def __init__(
         self,
@@ -95,30 +96,32 @@ class EvidenceReader:
         self._pressures = Pressures()
         self._uses = ProcessUses()
         self.without_overlaps = 0
-        """In the last read: tenants, of each device, whose overlaps with others are not told."""
+        """In the last read: number of tenants, over all devices, whose overlaps with others are left out."""
         self._swap = SwapReader()
         self._sockets = SocketOwners()
         self._block_io = BlockIoNames(self._owners, self._pressures)
         self._links: dict[int, int] = {}
-        """Of all processes traced at the last read."""
+        """Link of every process that was traced at the last read."""
         self._culprits: dict[int, int] = {}
-        """Looks for which a culprit is still looked at."""
+        """Number of samples for which each culprit is still followed."""
         self._unowned: list[RawRetransmits] = []
-        """Of sockets whose processes are still searched for."""
+        """Retransmits on sockets whose processes have not been found yet."""
 
     @property
     def tenants(self) -> Mapping[str, Tenant]:
-        """Every tenant named in the last evidence, by id."""
+        """Returns every tenant named in the last evidence, by id."""
         return self._owners.found
 
     def begin(self) -> None:
-        """Something is traced: load what tells of the host, in the background. Further calls do nothing."""
+        """Starts to load, in the background, the programs that observe the host. Called when the first
+        process is traced; further calls do nothing."""
         self._host.begin()
 
     def read(
         self, kernel: KernelSource, callers: Iterable[tuple[int, int]], *, wall: float, clock: float
     ) -> Evidence:
-        """What happened since the previous read, until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix), s.
+        """Returns what happened from the previous read until ``clock`` (CLOCK_MONOTONIC) or ``wall`` (Unix),
+        s.
 
         ``callers`` are the (process, v2 cgroup) pairs of the window's rows.
         """
@@ -138,7 +141,7 @@ class EvidenceReader:
         self.without_overlaps = sum(told.left_out.values())
         culprits = self._followed_culprits(charges, links)
         uses = self._uses.look(links.keys() | culprits)
-        # A culprit that has ended is told of once more: in the window in which it was charged.
+        # A culprit that has ended is reported once more: in the window in which it was charged.
         charged = {charge.culprit_tgid for charge in charges}
         watched = links.keys() | {pid for pid in culprits if pid in uses or pid in charged}
         owners = {pid: self._owners.of(pid) for pid in sorted(watched)}
@@ -160,11 +163,11 @@ class EvidenceReader:
         )
 
     def forget(self, pid: int) -> None:
-        """A traced process has ended and its last counts were read."""
+        """Forgets a traced process that has ended and whose last counts were read."""
         self._owners.forget(pid)
 
     def close(self) -> None:
-        """Stop, and give everything back. May be called twice."""
+        """Stops and releases everything. May be called twice."""
         self._host.close()
         self._pressures.close()
         self._uses.close()
@@ -182,7 +185,7 @@ class EvidenceReader:
         return raw, unknown
 
     def _every_link(self, kernel: KernelSource) -> dict[int, int]:
-        """Also of processes that have ended, as long as something that was counted of them may be left."""
+        """Returns links also of ended processes for which counts may be left."""
         links, ended = kernel.links(), kernel.tgids()
         return {tgid: self._links.get(tgid, 0) for tgid in ended} | links
 
@@ -259,7 +262,8 @@ class EvidenceReader:
             cpu_ns[owners[pid].tenant] += use.cpu_ns
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for done in raw:
-            # Whoever had to free memory matters; of the many that begin and end, those that are known.
+            # Every process that had to reclaim memory is reported. Processes begin and end in large numbers,
+            # so forks, execs and exits are reported only of processes that are known already.
             find = self._owners.of if done.reclaims else self._owners.known
             counted = counts[find(done.tgid, done.cgroup_id).tenant]
             for name in ("reclaims", "reclaim_ns", "forks", "execs", "exits"):
@@ -277,7 +281,7 @@ class EvidenceReader:
     def _retransmits(
         self, raw: Collection[RawRetransmits], watched: Collection[int]
     ) -> Mapping[int, Mapping[int, int]]:
-        """Segments by process and family."""
+        """Returns retransmitted segments by process and address family."""
         found: defaultdict[int, Counter[int]] = defaultdict(Counter)
         pending = [*self._unowned, *raw]
         owners = self._sockets.look({retransmits.inode for retransmits in pending}, watched)
@@ -343,7 +347,7 @@ def _process_uses(
 
 
 def _held_by_process(held: Iterable[RawHeld]) -> defaultdict[int, Counter[str]]:
-    """Fields of ProcessUse; a process that changed its cgroup has several records."""
+    """Returns fields of ProcessUse by process; a process that changed its cgroup has several records."""
     found: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for raw in held:
         figures = raw._asdict()

@@ -11,33 +11,33 @@ from typing import Final
 import numpy as np
 
 KERNELS: Final = 16384
-"""Counts by kernel."""
+"""Counts by CUDA kernel."""
 BUCKETS: Final = 128
-"""Of a kernel's durations: each is 32 counters of a slot; a power of two, with 4 unused."""
+"""Of a CUDA kernel's durations: 32 counters each; a power of two, 4 unused."""
 BUCKET_SHIFT: Final = 5
 NAME_BYTES: Final = 256
-"""Kept of a kernel's name, with its end; a multiple of 8."""
+"""Kept of a CUDA kernel's name, with its zero byte; a multiple of 8."""
 LIKELY_KERNELS: Final = 4096
-"""Launches told apart before the hash is asked; a power of two."""
+"""Launches that are found without the hash; a power of two."""
 REGISTERED_FUNCTIONS: Final = 131072
-"""Functions of programs whose kernels' names are known; the oldest make room."""
+"""Registered functions of programs; the oldest are evicted."""
 LOOKED_UP_FUNCTIONS: Final = 16384
-"""The same of modules."""
+"""Functions that programs looked up in modules; the oldest are evicted."""
 REUSED: Final = 4096
-"""Functions whose address had been another one's."""
+"""Functions whose address belonged to another CUDA kernel before."""
 LOOKUPS: Final = 4096
 """Calls that look up functions, at once."""
 READ_NAMES: Final = 1024
-"""Of these, how many are over and read the name, at once."""
+"""Of these, how many have returned and read the name, at once."""
 TOLD_PROGRAMS: Final = 8192
-"""Programs that told of kernels, or launched."""
+"""Programs that registered, looked up or launched CUDA kernels."""
 NAMING_MASK: Final = 7
 COUNTERS: Final = 3968
 """Of one histogram: see hdr.h."""
 SPLITS: Final = 10
-"""Where the time of a call can go."""
+"""Parts that the time of a call is split into."""
 DEPTH: Final = 16
-"""Traced calls that a thread can be inside of at once; a power of two."""
+"""Nested traced calls of a thread; a power of two."""
 CACHED: Final = 16
 """Slots that a thread remembers; a power of two."""
 ARGUMENTS: Final = 8
@@ -45,33 +45,33 @@ ARGUMENTS: Final = 8
 TOLD: Final = 6
 """Of these, kept until the call returns."""
 LIKELY_THREADS: Final = 4096
-"""Thread ids told apart before the hash is asked; a power of two."""
+"""TIDs that are found without the hash; a power of two."""
 FUNCTIONS: Final = 2048
 """Attach cookies."""
 KINDS: Final = 5
 """Values of cudaMemcpyKind, 0 to 4."""
 CHARGES: Final = 8192
-"""Sums of time that another process is the cause of."""
+"""Sums of off-CPU time that another process caused."""
 SLICES: Final = 64
 """Of time on a CPU that are remembered for each CPU; a power of two."""
 HEAPS: Final = 1024
 """Processes whose device memory is followed."""
 ALLOCATIONS: Final = 65536
-"""Pieces of device memory known at once."""
+"""Allocations of device memory known at once."""
 MEMBERS: Final = 1024
 """Ranks of NCCL communicators known at once."""
 ACTIVITIES: Final = 1024
 """Pairs of a process and a device whose activity is known."""
 TICK_SHIFT: Final = 20
-"""Activity is told by ticks of 2 to its power, in ns: 1.05 ms."""
+"""A tick of activity lasts 2 to this power, in ns: 1.05 ms."""
 TICKS: Final = 4096
-"""The last ones are remembered: 4.3 s; a power of two."""
+"""Kept for each pair: the last 4.3 s; a power of two."""
 SPAN: Final = 64
-"""Of these, what is remembered together in long calls; a power of two."""
+"""Ticks that a long call marks together; a power of two."""
 LAP: Final = 32768
-"""Set in what is remembered, so that it is never 0."""
+"""Set in each element of laps and spans, so that none is ever 0."""
 ENTRIES: Final = 256
-"""Of a rank into collectives, the last ones; a power of two."""
+"""Last entries of a rank into collectives that are kept; a power of two."""
 NESTED: Final = 32768
 """Set in the operation of a call made inside another traced call."""
 HOST_GAP: Final = 510
@@ -79,18 +79,18 @@ HOST_GAP: Final = 510
 HOST_WORK: Final = 511
 """Operation: a followed thread's time between two wake-ups that it gives."""
 DEVICE_SHIFT: Final = 16
-"""Of an operation's word: the device of the calls lies above, as in struct thread."""
+"""Bits below the device in an operation's word: see struct thread."""
 UNKNOWN_DEVICE: Final = 255
-"""The thread has chosen one, but it is not known which."""
+"""The thread has chosen a device, but it is not known which."""
 PROGRAM_DEVICES: Final = 16
 """Of a program, whose UUIDs are known; a power of two."""
 UUID_BYTES: Final = 16
 CONTEXTS: Final = 16
 """Below a thread's current one whose devices are remembered; a power of two."""
 FILLED_AT_ONCE: Final = 256
-"""Free elements put into a queue by one run: the verifier follows that loop to its end."""
+"""Free elements queued by one run: the verifier follows that loop to its end."""
 LONGEST_GAP_NS: Final = 60000000000
-"""A longer one is not counted: the program is idle."""
+"""A longer gap is not counted: the program is idle."""
 CHOOSING_MASK: Final = 15
 
 LAUNCHED: Final = np.dtype(
@@ -101,7 +101,7 @@ LAUNCHED: Final = np.dtype(
         ("generation", "u4"),
     ]
 )
-"""``struct launched``: Whose launches of what a record counts. No padding: it is a key."""
+"""``struct launched``: Which launches a record counts. No padding: it is a key."""
 
 KERNEL: Final = np.dtype(
     [
@@ -116,7 +116,7 @@ KERNEL: Final = np.dtype(
         ("name", "S256"),
     ]
 )
-"""``struct kernel``: Launches of one kernel."""
+"""``struct kernel``: Launches of one CUDA kernel."""
 
 TOLD_PROGRAM: Final = np.dtype(
     [
@@ -140,8 +140,8 @@ REGISTERED: Final = np.dtype(
         ("unloads", "u8"),
     ]
 )
-"""``struct registered``: A kernel that a program or a library has brought along, as it says when it
-is loaded."""
+"""``struct registered``: A CUDA kernel that a program or a library registered when it was
+loaded."""
 
 LOOKED_UP: Final = np.dtype(
     [
@@ -151,7 +151,7 @@ LOOKED_UP: Final = np.dtype(
         ("name", "S256"),
     ]
 )
-"""``struct looked_up``: A kernel that the program looked up by its name."""
+"""``struct looked_up``: A CUDA kernel that the program looked up by its name."""
 
 LOOKUP_KEY: Final = np.dtype(
     [
@@ -198,7 +198,7 @@ OWNER: Final = np.dtype(
         ("operation", "u4"),
     ]
 )
-"""``struct owner``: Whose counts a slot holds. One for each slot, by the same index."""
+"""``struct owner``: The owner of a slot's counts. One for each slot, at the same index."""
 
 SLOT_KEY: Final = np.dtype(
     [
@@ -221,7 +221,7 @@ FRAME: Final = np.dtype(
         ("arguments", "u8", (6,)),
     ]
 )
-"""``struct frame``: One call that a thread is inside of."""
+"""``struct frame``: One call that a thread is inside."""
 
 CACHED_SLOT: Final = np.dtype(
     [
@@ -267,8 +267,8 @@ THREAD: Final = np.dtype(
         ("frames", FRAME, (16,)),
     ]
 )
-"""``struct thread``: A thread that has made a traced call, or is followed. Besides itself, only who
-wakes or moves it writes it."""
+"""``struct thread``: A thread that has made a traced call, or is followed. Written by itself, and
+by threads that wake or move it."""
 
 CUDA_PROGRAM: Final = np.dtype(
     [
@@ -279,7 +279,7 @@ CUDA_PROGRAM: Final = np.dtype(
         ("uuids", "u1", (16, 16)),
     ]
 )
-"""``struct cuda_program``: What a program knows of its devices."""
+"""``struct cuda_program``: What is known of a program's devices."""
 
 CONTEXT_KEY: Final = np.dtype(
     [
@@ -311,8 +311,8 @@ OFF_CPU: Final = np.dtype(
         ("inside", "u8", (16, 10)),
     ]
 )
-"""``struct off_cpu``: Time of a thread off the CPU, by enum part: level 0 is since its last call,
-level n inside its nth frame."""
+"""``struct off_cpu``: Off-CPU time of a thread, by enum part: level 0 is since its last call, level
+n inside its nth frame."""
 
 CHARGE_KEY: Final = np.dtype(
     [
@@ -324,7 +324,7 @@ CHARGE_KEY: Final = np.dtype(
         ("part", "u4"),
     ]
 )
-"""``struct charge_key``: Whose time off the CPU, and who is the cause of it: no padding."""
+"""``struct charge_key``: Whose off-CPU time it is, and which process caused it: no padding."""
 
 CHARGE: Final = np.dtype(
     [
@@ -344,7 +344,7 @@ SLICE: Final = np.dtype(
         ("reserved", "u4"),
     ]
 )
-"""``struct slice``: Time that one task had a CPU without a break."""
+"""``struct slice``: Time for which one task had a CPU without a break."""
 
 CPU: Final = np.dtype(
     [
@@ -355,8 +355,8 @@ CPU: Final = np.dtype(
         ("slices", SLICE, (64,)),
     ]
 )
-"""``struct cpu``: Who had one CPU while threads with a record waited for it: the newest slice lies
-before `next`."""
+"""``struct cpu``: The tasks that had one CPU while threads with a record waited for it: the newest
+slice is before `next`."""
 
 LIKELY: Final = np.dtype(
     [
@@ -364,7 +364,7 @@ LIKELY: Final = np.dtype(
         ("records", "u4"),
     ]
 )
-"""``struct likely``: Which record a thread has, by the last digits of its id."""
+"""``struct likely``: Which record a thread has, by the lowest bits of its TID."""
 
 FUNCTION: Final = np.dtype(
     [
@@ -398,7 +398,7 @@ HEAP: Final = np.dtype(
         ("held_bytes", "u8"),
     ]
 )
-"""``struct heap``: The device memory of one process, since it runs its program."""
+"""``struct heap``: The device memory of one process, since it began its present program."""
 
 PIECE: Final = np.dtype(
     [
@@ -406,7 +406,7 @@ PIECE: Final = np.dtype(
         ("heap", "u8"),
     ]
 )
-"""``struct piece``: One piece of device memory. No padding: it is a key."""
+"""``struct piece``: One allocation of device memory. No padding: it is a key."""
 
 ACTIVITY: Final = np.dtype(
     [
@@ -418,9 +418,9 @@ ACTIVITY: Final = np.dtype(
     ]
 )
 """``struct activity``: The ticks in which a process was active on a device. Element n % TICKS of
-`laps` tells the last tick n that it was, by its lap: LAP | n / TICKS; an element of `spans` tells
-it of SPAN ticks at once. So nothing has to be cleared here, and all that write an element write the
-same."""
+`laps` holds the lap of the last such tick n, as LAP | n / TICKS; an element of `spans` does so for
+SPAN ticks at once. So nothing has to be cleared here, and all threads that write an element write
+the same value."""
 
 PROCESS_DEVICE: Final = np.dtype(
     [
@@ -428,7 +428,7 @@ PROCESS_DEVICE: Final = np.dtype(
         ("device", "u4"),
     ]
 )
-"""``struct process_device``: A process and a device of it. No padding: it is a key."""
+"""``struct process_device``: A process and one of its devices. No padding: it is a key."""
 
 HANDLE: Final = np.dtype(
     [
@@ -458,7 +458,7 @@ MEMBER: Final = np.dtype(
     ]
 )
 """``struct member``: One rank of a communicator. Only threads of its process write it, one at a
-time as NCCL wants it."""
+time as NCCL requires."""
 
 LOSSES: Final = np.dtype(
     [
@@ -479,7 +479,7 @@ LOSSES: Final = np.dtype(
         ("no_activity", "u8"),
     ]
 )
-"""``struct losses``: What is not counted, or not as it should be: the names are those of
+"""``struct losses``: What is not counted, or is counted wrongly: the names are those of
 model.window.LOSSES."""
 
 KEPT_CALL: Final = np.dtype(
@@ -499,7 +499,7 @@ KEPT_CALL: Final = np.dtype(
         ("arguments", "u8", (6,)),
     ]
 )
-"""``struct kept_call``: One call, kept by itself."""
+"""``struct kept_call``: One captured call."""
 
 KEEPING: Final = np.dtype(
     [
@@ -511,11 +511,11 @@ KEEPING: Final = np.dtype(
         ("most_of_slot", "u8"),
     ]
 )
-"""``struct keeping``: How many calls are kept one by one. The monitor writes the last three."""
+"""``struct keeping``: How many calls may be captured. The monitor writes the last three."""
 
 
 class Naming(IntEnum):
-    """``enum naming``: How a function tells of kernels: the lower bits of its attach cookie."""
+    """``enum naming``: How a function names CUDA kernels: the lower bits of its attach cookie."""
 
     REGISTERS = 1
     """(handle, function, ..., name)."""
@@ -528,14 +528,14 @@ class Naming(IntEnum):
 
 
 class Watched(IntEnum):
-    """``enum watched``: Whether the monitor saw how a program began with CUDA."""
+    """``enum watched``: Whether the monitor saw how a program initialized CUDA."""
 
     UNKNOWN = 0
     """It has not called yet."""
     BEGIN = 1
-    """The first that was seen of it was that it makes CUDA ready."""
+    """The monitor saw it initialize CUDA."""
     LATE = 2
-    """It had done so before."""
+    """It had initialized CUDA before it was watched."""
 
 
 class Over(IntEnum):
@@ -543,20 +543,20 @@ class Over(IntEnum):
 
     NOT = 0
     FIRST_THREAD = 1
-    """Its first thread has: others may go on."""
+    """Its first thread has: others may continue."""
     ALL = 2
-    """Its process runs another one."""
+    """Its process executes another one."""
 
 
 class Choosing(IntEnum):
     """``enum choosing``: How a function chooses a device: the lower bits of its attach cookie."""
 
     BEGINS = 1
-    """Makes CUDA ready."""
+    """Initializes CUDA."""
     SETS_DEVICE = 2
     """(ordinal)."""
     CREATES_2 = 3
-    """(context, ...): the ordinal is argument 2; the next two: 3 and 4."""
+    """(context, ...): the ordinal is argument 2; of the next two: 3 and 4."""
     CREATES_3 = 4
     CREATES_4 = 5
     RETAINS = 6
@@ -574,7 +574,7 @@ class Choosing(IntEnum):
     TELLS_UUID = 12
     """(UUID, ordinal)."""
     TELLS_GPU = 13
-    """The same, but of the whole GPU where the device is a part of one."""
+    """The same, but of the whole GPU if the device is a part of one."""
 
 
 class Size(IntEnum):
@@ -612,28 +612,28 @@ class Direction(IntEnum):
 
 
 class Object(IntEnum):
-    """``enum object``: What a call does to a thing that outlives it, and what argument object_at is
+    """``enum object``: What a call does to an object that outlives it, and what argument object_at is
     then."""
 
     NONE = 0
     ALLOCATES = 1
-    """Device memory: points to where its address is put."""
+    """Device memory: points to where its address is written."""
     FREES = 2
     """Device memory: its address."""
     JOINS = 3
-    """A communicator, by its unique id: points to where the handle is put."""
+    """A communicator, by unique id: points to where its handle is written."""
     JOINS_BY_MANY = 4
     """The same, by an array of unique ids."""
     JOINS_ALL = 5
-    """All ranks of a communicator: points to where the handles are put."""
+    """All ranks of a communicator: points to where the handles are written."""
     SPLITS = 6
-    """A communicator: points to where the handle of the part is put."""
+    """A communicator: points to where the handle of the part is written."""
     LEAVES = 7
     """A communicator: its handle."""
     ENTERS = 8
     """A collective: the communicator's handle."""
     LAUNCHES = 9
-    """A kernel: its function or handle."""
+    """A CUDA kernel: its function or handle."""
     USES = 10
     """A communicator: its handle."""
 
@@ -646,7 +646,7 @@ class MemberState(IntEnum):
     """Its call has not returned."""
     LIVE = 2
     OVER = 3
-    """Left; the monitor takes the record back."""
+    """Left; the monitor frees the record."""
 
 
 class Why(IntEnum):

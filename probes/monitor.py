@@ -1,4 +1,5 @@
-"""The source of this host's windows: kernel counts, their owners, devices and the host, tied together."""
+"""Gives this host's windows: joins the Linux kernel side's counts with their owners, the GPUs and the
+host."""
 
 from __future__ import annotations
 
@@ -51,15 +52,15 @@ from stalltop.probes.told_calls import told_calls
 from stalltop.probes.tracer.kernel_side import Counts, KernelSide, SlotKey
 
 LOOK_SECONDS = 0.2
-"""How often new libraries are looked for: a process is traced well within a second of its start."""
+"""Seconds between two searches for new libraries: a process is traced well within a second of its start."""
 
 ENDED_CALL_NS = 1_000_000_000
-"""How long a call must have lasted to be named where its thread ends inside of it. Shorter ones only say
-that a program was stopped at work."""
+"""How long a call must have lasted to be listed if its thread ended inside it, ns. A shorter call only shows
+that the program was stopped while it worked."""
 
 
 class Monitor:
-    """Traces this host. Where it cannot, it still gives windows of devices and host, with the reason.
+    """Traces this host. If it cannot, its windows still hold the GPUs and the host, and the reason.
 
     ``cannot_trace`` holds that reason, or None.
     """
@@ -79,7 +80,7 @@ class Monitor:
         """Keys made for earlier windows, by process: windows share them, and most never change."""
         self._callers: set[tuple[int, int]] = set()
         self._devices = DeviceReader(options.nvml_environment)
-        # A driver that was told where it is lists processes of this host, as a stand-in does.
+        # A driver library from another place is a stand-in, which lists processes by this host's PIDs.
         self._other_numbers = not options.nvml_environment and numbered_otherwise()
         self._hosts = HostReader()
         self._kernel: KernelSide | None = None
@@ -94,14 +95,15 @@ class Monitor:
                 options.progress.begin("looking for CUDA processes")
             self._kernel_names = KernelNames(self._kernel.inherited_name, self._kernel.runs_program)
             self._libraries = Libraries(self._kernel.attach)
-            # The first window begins with the first probe, whose calls it counts.
+            # The first window begins with the first probe, so that it covers all counted calls.
             self._clock = time.monotonic()
             self._libraries.start()
         except CannotTrace as reason:
             self.cannot_trace = reason
             self._close_tracing()
             self._clock = time.monotonic()
-        except BaseException:  # Ctrl-C most of all: what the kernel still holds delays the program's end
+        # Mostly for Ctrl-C: what the Linux kernel still holds would delay the program's end.
+        except BaseException:
             self.close()
             raise
         else:
@@ -109,13 +111,14 @@ class Monitor:
             self._looker.start()
 
     def read(self) -> Window:
-        """What happened since the previous read. Raises whatever ended the look-out for new libraries."""
+        """Returns what happened since the previous read. Raises the error that ended the search for new
+        libraries."""
         if self._failure is not None:
             raise self._failure
         self._tenants.refresh()
         self._names.begin()
         ended: set[int] = set()
-        # First: they tell what the ordinals of processes stand for.
+        # Devices are read first: they tell what the ordinals of processes stand for.
         devices = with_owners(self._devices.read(), self._holder, process_name)
         self._places.begin(devices, same_numbers=not self._other_numbers)
         wall, clock = time.time(), time.monotonic()
@@ -125,19 +128,22 @@ class Monitor:
         kernels: tuple[KernelCount, ...] = ()
         calls = Calls()
         if self._kernel is not None:
-            # Whoever has ended by now has nothing more to count after this read, and can be let go after it.
+            # A process that has ended by now counts nothing more after this read, and can be forgotten after
+            # it.
             self._watch.watch(self._kernel.tgids())
             ended = self._watch.ended()
             counts, wall, clock = self._kernel.read(), time.time(), time.monotonic()
-            # In this order no call is both: one whose thread ends in between is told by the next read.
+            # In this order no call is reported twice: if its thread ends in between, the next read reports
+            # it.
             left = [
                 call for call in self._kernel.ended_calls() if call.ended_ns - call.start_ns >= ENDED_CALL_NS
             ]
             still_open = self._kernel.open_calls()
-            # A process that ends in its first call never owns a histogram: forget it all the same.
+            # A process that ends in its first call never owns a histogram; it must be forgotten all the same.
             self._watch.watch(call.tgid for call in (*left, *still_open) if call.tgid not in ended)
             loss = self._kernel.losses()
-            # First, under the names that they had: a process that lives on may run another program now.
+            # Ended calls are named first, by the names known so far: a process that lives on may run another
+            # program now.
             ended_calls = longest_ended(map(self._open_call, left))
             rows = self._rows(counts)
             self._kernel_names.begin()
@@ -159,7 +165,7 @@ class Monitor:
             if key.layer != HOST_LAYER
         )
         if self._kernel is not None:
-            probed += self._kernel.choices()  # they have no rows
+            probed += self._kernel.choices()  # These calls have no rows.
         coverage = self._coverage(probed, seconds)
         told = self._kubelet.read(self._tenants_of(devices, coverage))
         given = with_uuids(told.allocations, devices)
@@ -190,7 +196,7 @@ class Monitor:
         return window
 
     def close(self) -> None:
-        """Remove every probe and give back everything; within a second. May be called twice."""
+        """Removes every probe and releases everything, within a second. May be called twice."""
         self._stop.set()
         if self._looker is not None:
             self._looker.join(timeout=0.5)
@@ -207,7 +213,7 @@ class Monitor:
         libraries, self._libraries = self._libraries, None
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
-            kernel.close()  # first: it removes the probes of all files together
+            kernel.close()  # First, because it removes the probes of all files together.
         if libraries is not None:
             libraries.close()
 
@@ -272,18 +278,19 @@ class Monitor:
         return self._tenants.find(tgid, cgroup_id)
 
     def _tenants_of(self, devices: Devices, coverage: Coverage) -> dict[str, Tenant]:
-        """Every tenant that has called, holds a device, is not wholly traced or in the evidence, by id."""
+        """Returns, by id, every tenant that made calls, holds a device, is not fully traced or is in the
+        evidence."""
         others = {(pid, 0) for pid in holders(devices)}
         others |= {(gap.pid, 0) for gap in coverage.missing if gap.tenant}
         found = (self._tenants.find(*caller) for caller in sorted(self._callers | others))
         return {**self._evidence.tenants, **{tenant.id: tenant for tenant in found}}
 
     def _holder(self, pid: int) -> str:
-        """The tenant (id) of a process that the driver lists; empty where it cannot be known."""
+        """Returns the tenant (id) of a process that the driver lists, or '' if it cannot be known."""
         return "" if self._other_numbers else self._tenants.holder(pid)
 
     def _not_told(self, devices: Devices) -> tuple[Missing, ...]:
-        """Whose names, and whose processes, cannot be told."""
+        """Returns what could not be named: tenants, and processes on GPUs."""
         wrong = self._other_numbers and any(listed(devices))
         not_kept = self._kernel.not_kept if self._kernel is not None else ""
         return (
@@ -316,7 +323,7 @@ class Monitor:
         for tgid in ended:
             self._tenants.forget(tgid)
             self._kernel_names.forget(tgid)
-            # A new process may have taken the number already: it keeps the slots, and is watched in its turn.
+            # A new process may have reused the PID already: it keeps the slots, and is watched in its turn.
             if not is_alive(tgid):
                 gone.add(tgid)
                 self._kernel.release(tgid)
@@ -354,14 +361,15 @@ class Monitor:
 
 
 def _not_split(kernel: KernelSide) -> tuple[Missing, ...]:
-    """What to say where calls are not split."""
+    """Returns the note that calls are not split, or nothing if they are."""
     if kernel.no_splits is None:
         return ()
     return (Missing("where the time of calls goes", kernel.no_splits.reason, kernel.no_splits.remedy),)
 
 
 def added_up(keys: list[RowKey], counts: Counts) -> Rows:
-    """Counts as rows: those of one key (a process that changed its cgroup within a tenant) become one row."""
+    """Returns counts as rows, merging those with one key: of a process that changed its cgroup within a
+    tenant."""
     place: dict[RowKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
     if len(place) == len(keys):
@@ -396,7 +404,8 @@ def added_up(keys: list[RowKey], counts: Counts) -> Rows:
 
 
 def raise_descriptor_limit() -> None:
-    """Allow as many open files as this user may have: one per probed file and traced process is needed."""
+    """Raises the limit of open files as far as this user may: each probed file and traced process needs
+    one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(OSError, ValueError):
@@ -409,4 +418,4 @@ def _no_rows() -> Rows:
 
 
 NO_ROWS = _no_rows()
-"""The rows of a window in which nothing is traced."""
+"""Rows of a window in which nothing is traced."""

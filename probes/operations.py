@@ -1,9 +1,9 @@
-"""Every function that is traced: its name, its operation, and how the bytes of a call are found.
+"""Lists every traced function: its name, its operation, and how the bytes of a call are found.
 
 The signatures are those of CUDA's ``cuda.h`` and ``cuda_runtime_api.h`` (11 to 13) and of ``nccl.h`` (2.x).
-Argument numbers count from 0, as the integer arguments of the call. How a ``cudaExtent`` is passed by value
-depends on the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers
-of the registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
+Argument numbers count the call's integer arguments from 0. How a ``cudaExtent`` is passed by value depends on
+the machine. On x86-64 it lies on the stack and takes one number per 8 bytes, after the six numbers of the
+registers (System V ABI, 3.2.3); on aarch64 it is one argument, a pointer to a copy (AAPCS64, 6.8.2).
 
 One function may exist under many symbols: ``cuMemcpyHtoD``, ``cuMemcpyHtoD_v2``, ``cuMemcpyHtoD_v2_ptds``.
 Programs get them through ``cuGetProcAddress`` and compile flags, so all of them are traced, as one operation.
@@ -42,12 +42,12 @@ DRIVER: Final = "driver"
 RUNTIME: Final = "runtime"
 NCCL: Final = "nccl"
 LAYERS: Final = (RUNTIME, DRIVER, NCCL)
-"""Layers of functions; what ``HOST_GAP`` and ``HOST_WORK`` count is of none."""
+"""Layers of functions; ``HOST_GAP`` and ``HOST_WORK`` belong to none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationInfo:
-    """What a row is called."""
+    """The name of a row's operation, with its layer and family."""
 
     id: int
     """1 to 511."""
@@ -64,12 +64,12 @@ class Function:
     """One traced function; its variants share it."""
 
     id: int
-    """The attach cookie: 1 to 1,023, or from ``layout.FUNCTIONS`` on where it tells names of kernels, and
-    from ``FIRST_CHOOSING`` on where it chooses a device."""
+    """Attach cookie: 1 to 1,023; from ``layout.FUNCTIONS`` on for functions that reveal names of CUDA
+    kernels, and from ``FIRST_CHOOSING`` on for functions that choose a device."""
     symbol: str
-    """The name without its variant."""
+    """Name without its variant."""
     operation: int
-    """0 where its calls are not counted."""
+    """Operation id; 0 if the function's calls are not counted."""
     layer: str
     size: Size = Size.NONE
     a: int = 0
@@ -78,16 +78,16 @@ class Function:
     direction: Direction = Direction.NONE
     d: int = 0
     pending: int = 0
-    """A return value besides 0 that is no error; 0 where there is none."""
+    """A return value other than 0 that is not an error; 0 if there is none."""
     object: Object = Object.NONE
     object_at: int = 0
     uses_device: bool = False
-    """Who is in it gives the device work, or waits for it: see ``probes.maps.activity``."""
+    """Whether a call gives the device work or waits for it: see ``probes.maps.activity``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Size and direction of a function, before ids are given out."""
+    """Size and direction of a function, before ids are assigned."""
 
     size: Size = Size.NONE
     a: int = 0
@@ -111,8 +111,8 @@ def _kind(d: int, rule: _Rule) -> _Rule:
 
 _NOTHING = _Rule()
 
-# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). Where an array takes
-# part the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
+# Byte offsets of the first factor, and of the kind, in the documented structs (64-bit). If an array takes
+# part, the extent counts its elements; their size is not in the call, so these bytes are a lower bound.
 _MEMCPY2D = _Rule(Size.STRUCT, 0, 112, 2)  # CUDA_MEMCPY2D.WidthInBytes
 _MEMCPY3D = _Rule(Size.STRUCT, 0, 176, 3)  # CUDA_MEMCPY3D.WidthInBytes, and that of CUDA_MEMCPY3D_PEER
 _PARMS3D = _Rule(Size.STRUCT, 0, 128, 3, Direction.STRUCT_KIND, 152 // 8)  # cudaMemcpy3DParms.extent, .kind
@@ -120,8 +120,8 @@ _PEER3D = _Rule(Size.STRUCT, 0, 144, 3)  # cudaMemcpy3DPeerParms.extent
 _EXTENTS = {
     # Of cudaMalloc3D(cudaPitchedPtr *, cudaExtent) and of cudaMemset3D(cudaPitchedPtr, int, cudaExtent).
     "x86_64": (
-        _Rule(Size.PRODUCT3, 6, 7, 8),  # the extent is all there is on the stack
-        _Rule(Size.PRODUCT3, 10, 11, 12),  # the pitched pointer lies before it: 6 to 9
+        _Rule(Size.PRODUCT3, 6, 7, 8),  # The extent alone is on the stack.
+        _Rule(Size.PRODUCT3, 10, 11, 12),  # The pitched pointer lies before the extent: 6 to 9.
     ),
     "aarch64": (_Rule(Size.STRUCT, 1, 0, 3), _Rule(Size.STRUCT, 2, 0, 3)),
 }
@@ -245,14 +245,14 @@ _OBJECTS: Final[Mapping[str, tuple[Object, int]]] = {
     )
     for symbol in symbols.split()
 }
-"""Functions that make, free or use something that outlives the call. Memory made by ``cuMemCreate`` counts as
-freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped; pitches and the granularity
-of allocations are the driver's own and not in the bytes."""
+"""Functions that create, free or use an object that outlives the call. Memory created by ``cuMemCreate``
+counts as freed by ``cuMemRelease``, though the driver keeps it for as long as it is mapped. Pitches and the
+granularity of allocations are known only to the driver and are not in the bytes."""
 
 _DEVICE_FAMILIES: Final = frozenset(("launch", "copy", "memset", "prefetch", "sync", "collective", "point"))
 _DEVICE_SYMBOLS: Final = frozenset(("cuGraphLaunch", "cudaGraphLaunch", "ncclGroupEnd"))
-"""Functions that give a device work or wait for it: those of a family, and single ones of others. To capture,
-instantiate or order work is not to give it; to allocate or to load modules is not, either."""
+"""Functions that give a device work or wait for it: all of a family, and single ones of other families.
+Functions that capture, instantiate or order work do not count, nor do those that allocate or load modules."""
 
 _OLD: Final = frozenset(
     symbol
@@ -266,8 +266,8 @@ _OLD: Final = frozenset(
     )
     for symbol in symbols.split()
 )
-"""Functions whose symbol without ``_v2`` is CUDA's before 3.2, with sizes of 32 bits. The extent in their
-structs is not read: nothing that calls them is still built."""
+"""Functions whose symbol without ``_v2`` is CUDA's from before 3.2, with sizes of 32 bits. The extent in
+their structs is not read: nothing that calls them is still built."""
 
 _OLD_SIZES: Final = {Size.ARGUMENT: Size.ARGUMENT32, Size.PRODUCT: Size.PRODUCT32}
 
@@ -279,7 +279,7 @@ _NAMING: Final[tuple[tuple[str, layout.Naming, str], ...]] = (
     (DRIVER, layout.Naming.LOOKS_UP, "cuModuleGetFunction cuLibraryGetKernel"),
     (DRIVER, layout.Naming.CONVERTS, "cuKernelGetFunction"),
 )
-"""Functions that tell the names of kernels. They are not counted, so they have no operation."""
+"""Functions that reveal the names of CUDA kernels. Their calls are not counted, so they have no operation."""
 
 _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.BEGINS, "cuInit"),
@@ -296,8 +296,9 @@ _CHOOSING: Final[tuple[tuple[str, layout.Choosing, str], ...]] = (
     (DRIVER, layout.Choosing.TELLS_GPU, "cuDeviceGetUuid"),
     (DRIVER, layout.Choosing.TELLS_UUID, "cuDeviceGetUuid_v2"),
 )
-"""Functions that choose the device of a thread's calls, or tell which one it is. They are not counted. Unlike
-those above, each symbol is one of its own: the arguments of later versions are others."""
+"""Functions that choose the device of a thread's calls, or reveal which one it is. Their calls are not
+counted. Unlike the functions above, each symbol stands for itself, because later versions take other
+arguments."""
 
 _SYMBOL: Final = re.compile(r"((?:cu|cuda|nccl|__cuda)[A-Z]\w*?)(_v\d+)?(?:_pt[sd][sz])?")
 
@@ -354,9 +355,9 @@ def _build() -> tuple[tuple[OperationInfo, ...], tuple[Function, ...], dict[tupl
 
 
 OPERATIONS: tuple[OperationInfo, ...]
-"""Every operation of functions, in the order of their ids: see ``operation``."""
+"""Every operation of functions, in the order of ids: see ``operation``."""
 FUNCTIONS: tuple[Function, ...]
-"""Every function, in the order of their ids: the one with id i is element i - 1."""
+"""Every function, in the order of ids: the function with id i is element i - 1."""
 OPERATIONS, FUNCTIONS, _INDEX = _build()
 
 
@@ -364,13 +365,13 @@ BETWEEN_CALLS: Final = (
     OperationInfo(layout.HOST_GAP, HOST_GAP, HOST_LAYER, HOST_LAYER),
     OperationInfo(layout.HOST_WORK, HOST_WORK, HOST_LAYER, HOST_LAYER),
 )
-"""What is counted of threads while they are in no call."""
+"""Operations that count a thread's time outside calls."""
 
 _BY_ID: Final = {info.id: info for info in (*OPERATIONS, *BETWEEN_CALLS)}
 
 
 def operation(number: int) -> OperationInfo:
-    """The operation with id ``number``. Raises IndexError where there is none."""
+    """Returns the operation with id ``number``. Raises IndexError if there is none."""
     try:
         return _BY_ID[number]
     except KeyError:
@@ -378,9 +379,9 @@ def operation(number: int) -> OperationInfo:
 
 
 def match(symbol: str, layer: str) -> Function | None:
-    """The function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
+    """Returns the function of ``symbol`` in ``layer`` (runtime, driver or nccl), whatever its variant.
 
-    None where the symbol is not traced.
+    Returns None if the symbol is not traced.
     """
     found = _SYMBOL.fullmatch(symbol)
     if found is None:

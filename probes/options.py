@@ -1,4 +1,4 @@
-"""How to trace this host."""
+"""Options that say how to trace this host."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from stalltop.probes.tracer.kernel_side import KernelSide
 
 @dataclass(frozen=True, slots=True)
 class MonitorOptions:
-    """How to trace."""
+    """Options of a `Monitor`."""
 
     attach: Literal["auto", "multi", "perf"] = "auto"
-    """``multi``: uprobe_multi links; ``perf``: a perf event each (before Linux 6.6); ``auto``: either."""
+    """``multi``: uprobe_multi links; ``perf``: one perf event per probe (before Linux 6.6); ``auto``:
+    whichever works."""
     slots: int = 4096
-    """Histograms in the kernel, 16 KiB each: one for each operation of a process on each of its devices."""
+    """Histograms in the Linux kernel, 16 KiB each: one for each operation of a process on each of its
+    devices."""
     threads: int = 8192
-    """Threads that may be traced at once."""
+    """Maximum number of threads that are traced at once."""
     host_root: Path = field(default_factory=host_files)
-    """Where the host's sockets and state files are, by which containers, pods and users have names."""
+    """Folder with the host's sockets and state files, from which containers, pods and users get their
+    names."""
     nvml_environment: Mapping[str, str] = field(default_factory=dict)
-    """What is set for the process that reads the driver's library, such as where another one is."""
+    """Environment variables of the process that reads the driver's library, such as one that names another
+    library."""
     kernel: Callable[[], KernelSide] | None = None
-    """Gives the kernel's part where that was begun before; called once. None: it is made."""
+    """Returns a kernel side that was started earlier; called once. If None, `begin` starts one."""
     progress: Progress | None = None
-    """Is told what takes a while at the start."""
+    """Receives the progress of slow steps at the start."""
 
     def begin(self) -> KernelSide:
-        """Make the kernel's part. Raises CannotTrace."""
+        """Starts the kernel side. Raises CannotTrace."""
         return KernelSide(slots=self.slots, threads=self.threads, way=self.attach, progress=self.progress)

@@ -1,10 +1,10 @@
-"""Compiles the programs before anybody needs them, or tells whether that was done.
+"""Compiles the BPF programs in advance, or tells whether that was done.
 
-    python -m stalltop.probes.precompile           compile what is not kept, for any kernel of this machine
-    python -m stalltop.probes.precompile --kept    end with 0 where the next start needs no compiler, else 1
+    python -m stalltop.probes.precompile           compile what is not cached, for any Linux kernel here
+    python -m stalltop.probes.precompile --kept    exit 0 if the next start needs no compiler, else 1
 
-Packages and images run the first with ``STALLTOP_CACHE_DIR=bpf/compiled``; the launcher asks the second where
-there is no BCC.
+Packages and images run the first with ``STALLTOP_CACHE_DIR=bpf/compiled``; the launcher runs the second if
+BCC is missing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from stalltop.probes.programs.task_offsets import BTF, TaskOffsets
 OF_TASKS: Final = tuple(TaskOffsets(*[0] * len(TaskOffsets.__slots__)).values())
 OF_NAMESPACE: Final = ("PID_NAMESPACE", "PID_NAMESPACE_DEVICE")
 RELEASES: Final = ("5.15", "7.0")
-"""One before and one after all that makes a difference: see ``recipes.ordering``."""
+"""One release on either side of the only difference that matters: see ``recipes.ordering``."""
 
 
 def recipes() -> Iterator[Recipe]:
-    """Every variant: in a PID namespace of its own or not, for kernels that tell their types or do not."""
+    """Yields every variant: with or without a PID namespace, for Linux kernels with or without BTF types."""
     for namespace in ((), OF_NAMESPACE):
         for release in RELEASES:
             yield tracing(OF_TASKS, namespace, release)
@@ -39,7 +39,7 @@ def recipes() -> Iterator[Recipe]:
 
 
 def is_kept() -> bool:
-    """Whether this host's next start needs no compiler."""
+    """Returns whether this host's next start needs no compiler."""
     namespace = tuple(pid_namespace())
     task = OF_TASKS if BTF.exists() else ()
     with contextlib.suppress(program_cache.Unusable):
@@ -54,7 +54,7 @@ def _of_host(namespace: Iterable[str]) -> Recipe:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what is asked for; returns the exit code."""
+    """Runs the command; returns the exit code."""
     if arguments == ["--kept"]:
         return not is_kept()
     if arguments:

@@ -1,4 +1,4 @@
-"""Which files that may hold traced functions a process has mapped executable: ``/proc/PID/maps``."""
+"""Finds the files with possibly traced functions that a process has mapped executable: ``/proc/PID/maps``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Final
 
 from stalltop.probes.operations import DRIVER, NCCL, RUNTIME
 
-# libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (as renamed in wheels), libtorch_cuda.so;
-# not libcudadebugger.so, libnccl-net.so, libnccl-tuner.so.
+# Matches libcuda.so.1, libcudart.so.12.4.127, libcudart-d0da41ae.so.11.0 (as renamed in wheels) and
+# libtorch_cuda; does not match libcudadebugger.so, libnccl-net.so or libnccl-tuner.so.
 _LIBRARY: Final = rb"lib(cuda|cudart|nccl|torch_cuda\w*)(?:-[0-9a-f]{6,})?\.so(?:\.[0-9.]+)?"
 _NAME: Final = re.compile(_LIBRARY)
 _LINE: Final = re.compile(
-    rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ \d+ +"  # range, rights, offset, inode
-    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # path and its last part
+    # Range, permissions, offset, inode
+    rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ \d+ +"
+    rb"(/(?:[^\n]*/)?([^/\n]+?))( \(deleted\))?$",  # path and its last component
     re.MULTILINE,
 )
 
@@ -24,10 +25,10 @@ LAYERS_OF_LIBRARY: Final[dict[str, tuple[str, ...]]] = {
     "cuda": (DRIVER,),
     "cudart": (RUNTIME,),
     "nccl": (NCCL,),
-    "torch_cuda": (NCCL, RUNTIME),  # some builds link NCCL, and the runtime, into it
+    "torch_cuda": (NCCL, RUNTIME),  # Some builds link NCCL, and the runtime, into it.
 }
 LAYERS_OF_EXECUTABLE: Final = (RUNTIME, NCCL)
-"""What a program linked statically may hold; the driver exists as a library only."""
+"""Layers that a statically linked program may hold; the driver exists only as a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +38,31 @@ class Mapping:
     start: int
     end: int
     offset: int
-    """Where it begins in the file, bytes."""
+    """Offset of its beginning in the file, bytes."""
     path: str
-    """As the process sees it, in its own mount namespace; raw, not fit to show."""
+    """Path in the process's own mount namespace; raw, so not safe to display."""
     deleted: bool
     layers: tuple[str, ...]
     """Layers that the file may hold."""
     thread: int
-    """Whose ``/proc`` folder shows it: the process, or a thread of it where the first one has ended."""
+    """Thread whose ``/proc`` folder shows the mapping: the process's first thread, or another if that one has
+    ended."""
 
     @property
     def library(self) -> bool:
-        """Whether it is mapped as a library, not as the process's own program."""
+        """Returns whether the file is mapped as a library, not as the process's own program."""
         return self.layers is not LAYERS_OF_EXECUTABLE
 
     def address(self, offset: int) -> int | None:
-        """Where byte ``offset`` of the file lies in the process; None where it is in another part."""
+        """Returns the address of byte ``offset`` of the file in the process, or None if another mapping holds
+        it."""
         into = offset - self.offset
         return self.start + into if 0 <= into < self.end - self.start else None
 
 
 def library_layers(name: bytes) -> tuple[str, ...]:
-    """Layers that a library of this base name may hold; empty where it is none of CUDA's or NCCL's."""
+    """Returns the layers that a library of this base name may hold; empty if it is not one of CUDA's or
+    NCCL's."""
     found = _NAME.fullmatch(name)
     if found is None:
         return ()
@@ -67,7 +71,8 @@ def library_layers(name: bytes) -> tuple[str, ...]:
 
 
 def libraries_of(pid: int) -> list[Mapping]:
-    """The executable mappings of CUDA's and NCCL's libraries. Raises OSError where the process is gone."""
+    """Returns the executable mappings of CUDA's and NCCL's libraries. Raises OSError if the process is
+    gone."""
     thread, maps = _maps(pid)
     if not (b"libcuda" in maps or b"libnccl" in maps or b"libtorch_cuda" in maps):
         return []
@@ -80,10 +85,10 @@ def libraries_of(pid: int) -> list[Mapping]:
 
 
 def program_of(pid: int) -> list[Mapping]:
-    """The executable mappings of the process's own program. Raises OSError where the process is gone."""
+    """Returns the executable mappings of the process's own program. Raises OSError if the process is gone."""
     thread, maps = _maps(pid)
     program = os.fsencode(os.readlink(f"/proc/{thread}/exe")).removesuffix(b" (deleted)")
-    # The kernel writes a newline in a name as \012 in maps, but as it is in the link.
+    # The Linux kernel writes a newline in a name as \012 in maps, but literally in the link.
     program = program.replace(b"\n", b"\\012")
     return [
         _mapping(line, LAYERS_OF_EXECUTABLE, thread)
@@ -93,7 +98,7 @@ def program_of(pid: int) -> list[Mapping]:
 
 
 def pids() -> set[int]:
-    """Every process that this one can see."""
+    """Returns every process that this one can see."""
     return {int(name) for name in os.listdir("/proc") if name.isdecimal()}
 
 
@@ -111,12 +116,12 @@ def _mapping(line: re.Match[bytes], layers: tuple[str, ...], thread: int) -> Map
 
 
 def _maps(pid: int) -> tuple[int, bytes]:
-    """Text of the process's maps, and the thread that showed it."""
+    """Returns the text of the process's maps, and the thread from which it was read."""
     text = _read(pid)
     if text:
         return pid, text
-    # A process whose first thread has ended lives on, but shows nothing under its own number. (The kernel's
-    # threads and ended processes have a single thread, and no maps either.)
+    # If the first thread of a process has ended, the process lives on, but its maps are shown only under
+    # another thread. (Linux kernel threads and ended processes have a single thread, and no maps either.)
     for name in os.listdir(f"/proc/{pid}/task"):
         if int(name) != pid:
             with contextlib.suppress(OSError):

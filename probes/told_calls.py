@@ -1,4 +1,4 @@
-"""Kept calls as windows have them: with names instead of the kernel's numbers, in Unix time."""
+"""Turns captured calls into those of windows: with names instead of numbers, and in Unix time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stalltop.probes.operations import FUNCTIONS
 _KERNEL_AT: Final = {
     function.id: function.object_at for function in FUNCTIONS if function.object == Object.LAUNCHES
 }
-"""The argument that is the launched kernel, by ``Function.id``."""
+"""Index of the argument that is the launched CUDA kernel, by ``Function.id``."""
 
 
 def told_calls(
@@ -27,10 +27,11 @@ def told_calls(
     kernel_of: Callable[[int, int, int], str],
     unix_ns: int,
 ) -> Calls:
-    """The calls of a window.
+    """Returns the captured calls of a window.
 
-    ``row_of`` gives the row that a call is counted in, ``kernel_of`` the name of a kernel by process, program
-    (``RawKeptCall.born_ns``) and function, ``unix_ns`` is what to add to CLOCK_MONOTONIC for Unix time.
+    ``row_of`` gives the row in which a call is counted; ``kernel_of`` the name of a CUDA kernel by process,
+    program (``RawKeptCall.born_ns``) and function; ``unix_ns`` is the difference from CLOCK_MONOTONIC to Unix
+    time.
     """
     kept = []
     for call in raw:

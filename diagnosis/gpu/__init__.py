@@ -1,1 +1,1 @@
-"""Causes that lie in how the GPU is used, in the devices, and between ranks."""
+"""Finds causes that lie in the use of the GPU, in the devices, and between ranks."""

@@ -1,4 +1,5 @@
-"""The healthy case: a loop that is bound by the device; and what can be said of it on a shared one."""
+"""Recognizes the healthy case, a loop that is GPU-bound, and says what can be known of it on a shared
+device."""
 
 from __future__ import annotations
 
@@ -17,13 +18,14 @@ from stalltop.model.families import Family
 BOUND_SHARE: Final = 0.5
 """Part of the calling threads' time that they wait for the device."""
 WITHOUT_CAUSE: Final = 0.9
-"""Part of the waits that is waiting for the device, and not for a CPU, a disk or memory."""
+"""Part of the waits that is spent waiting for the device, and not for a CPU, a disk or memory."""
 MOST_OTHERS: Final = 3
-"""Tenants of a shared device that are named."""
+"""Maximum number of tenants of a shared device that are named."""
 
 
 def gpu_bound(facts: Facts, usages: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Threads wait for the device most of the time: as it should be where nobody else uses it."""
+    """Yields processes whose threads wait for the device most of the time, which is healthy if nobody else
+    uses it."""
     bound = [usage for usage in usages if _is_bound(usage)]
     shared = [place for place in _places(facts) if place.shared] if bound else []
     for usage in bound:
@@ -35,7 +37,7 @@ def _is_bound(usage: Usage) -> bool:
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
     if waits.total_ns < BOUND_SHARE * usage.wall_ns or waits.waited_ns < WITHOUT_CAUSE * waits.total_ns:
         return False
-    # What looks like work of the device may be a collective that waits for TCP.
+    # A collective that waits for TCP may look like work of the device.
     return not loses_segments(usage.facts, usage.pid)
 
 
@@ -56,7 +58,8 @@ def _alone(usage: Usage) -> Suspicion:
 
 
 def _among_others(usage: Usage, place: Sharing) -> Suspicion:
-    """Its waits are for its own work and that of others: which, nobody can tell."""
+    """Returns the suspicion of a process that waits for its own work and that of others, which cannot be told
+    apart."""
     waits = added(usage.facts, usage.of(Family.SYNC).rows)
     own, gpu = _own(place, usage), f"GPU {place.label}"
     assert own is not None
@@ -102,7 +105,7 @@ def _own(place: Sharing, usage: Usage) -> Sharer | None:
 
 
 def _together(facts: Facts, own: Sharer) -> str:
-    """Whose activity fell into the same milliseconds, and in how much of the window."""
+    """Names the tenants that were active in the same milliseconds, and in how much of the window."""
     parts = [
         f"{facts.name(tenant)} {100 * ns / (facts.seconds * SECOND_NS):.0f}%"
         for tenant, ns in own.overlaps[:MOST_OTHERS]

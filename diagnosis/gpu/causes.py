@@ -1,4 +1,4 @@
-"""All causes of this package, asked in one go: what they share is worked out once."""
+"""Asks all rules of this package together, so that what they share is computed once."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PROCESS_RULES: Final = (
     *launches.PROCESS_RULES,
     *graphs.PROCESS_RULES,
 )
-"""Each is asked about every process that calls."""
+"""Rules that are asked about every process that makes calls."""
 
 
 def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
-    """Causes that lie in how the GPU is used, in the devices, and between ranks."""
+    """Yields causes that lie in the use of the GPU, in the devices, and between ranks."""
     callers = usages(facts)
     found = [suspicion for usage in callers for rule in PROCESS_RULES for suspicion in rule(usage)]
     for device in facts.window.devices.devices:
@@ -40,7 +40,7 @@ def gpu_causes(facts: Facts) -> Iterator[Suspicion]:
         found += slower
         found += [suspicion for rule in DEVICE_RULES for suspicion in rule(facts, device, users)]
         found += gpu_memory_full(facts, device, users)
-        if not slower:  # a slower device explains longer waits better than who else is on it
+        if not slower:  # A slower device explains longer waits better than other tenants on it do.
             found += gpu_neighbours(facts, device, users)
     found += [suspicion for usage in callers for suspicion in retransmits(facts, usage)]
     found += gpu_not_given(facts, callers)

@@ -1,4 +1,4 @@
-"""Clocks that are held down while the device has work."""
+"""Finds clocks that are throttled while the device has work."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 
 HELD: Final = 0.1
-"""Part of the time that clocks are held down before it counts: shorter touches of a limit are usual."""
+"""Least part of the time that clocks are throttled: shorter contacts with a limit are usual."""
 SLOWER: Final = 0.05
-"""Part of the highest clock that is missing before it counts; boost clocks move within this anyway."""
+"""Least part of the highest clock that is missing; boost clocks vary within this anyway."""
 USUAL_AT_CAP: Final = 0.3
-"""The same that a device under full load misses at its power cap: large matrix products hold an A100 or H100
-there by design, at 70 to 90 % of its highest clock. That is worth a word, and nobody's alarm."""
+"""Part of the highest clock below which a device at its power cap counts as healthy: large matrix products
+hold an A100 or H100 there by design, at 70 to 90 % of its highest clock. That is reported, but raises no
+alarm."""
 UNEXPLAINED: Final = 0.3
-"""The same where the driver gives no reason: clocks chosen on purpose are mostly nearer to the highest."""
+"""Least part of the highest clock that is missing if the driver gives no reason: clocks chosen on purpose are
+mostly nearer to the highest."""
 BUSY_PERCENT: Final = 50.0
-"""Utilisation from which on a device should be at its clocks by itself."""
+"""Least utilization at which a device should run at its clocks without help, percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """One way in which clocks are held down."""
+    """One way in which clocks are throttled."""
 
     cause: str
     reasons: frozenset[str]
     """Names of ``Device.throttle_reasons``."""
     text: str
     counted: tuple[str, ...]
-    """Fields of ``Device``: how long the driver counted that it held."""
+    """Fields of ``Device`` in which the driver counts the throttled time."""
 
 
 _LIMITS: Final = (
@@ -50,16 +52,17 @@ _LIMITS: Final = (
         "gpu_hardware_slowdown",
         frozenset({"hardware slowdown", "power brake", "board limit", "reliability"}),
         "its hardware protection",
-        # Not the time at the limit of voltage: boards that run as fast as they can are always there.
+        # The time at the voltage limit is left out: boards that run as fast as they can are always there.
         ("power_brake_held_ns", "board_limit_held_ns"),
     ),
 )
-"""The first one that holds is told: heat and power also raise the general ``hardware slowdown``."""
+"""Only the first limit that applies is reported: heat and power also raise the general ``hardware
+slowdown``."""
 
 
 def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Power, heat or the hardware hold the clocks down; or they are low for no reason that the driver
-    gives."""
+    """Yields devices whose clocks are throttled by power, heat or the hardware, or are low without a reason
+    from the driver."""
     if not _works(device, users):
         return
     missing = _missing(device)
@@ -70,7 +73,7 @@ def clocks(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Sus
         if missing is not None and missing * held < SLOWER:
             continue
         if missing is None and limit.cause == "gpu_power":
-            continue  # at its cap a device may well run at its clocks
+            continue  # A device at its power cap may well run at its highest clocks.
         yield _limited(facts, device, users, limit, held, missing)
         return
     if (
@@ -89,14 +92,15 @@ def _works(device: Device, users: Sequence[Usage]) -> bool:
 
 
 def _missing(device: Device) -> float | None:
-    """Part of the highest SM clock that is missing; None where clocks are not known."""
+    """Returns the part of the highest SM clock that is missing; None if clocks are not known."""
     if device.sm_clock_mhz is None or not device.sm_clock_max_mhz:
         return None
     return max(0.0, 1 - device.sm_clock_mhz / device.sm_clock_max_mhz)
 
 
 def _held(facts: Facts, device: Device, limit: _Limit) -> float:
-    """Part of the window in which ``limit`` held the clocks down: counted where the driver counts it."""
+    """Returns the part of the window in which ``limit`` throttled the clocks, from the driver's counter if it
+    has one."""
     counted = max(getattr(device, field) or 0 for field in limit.counted)
     share = min(counted / (facts.seconds * SECOND_NS), 1.0)
     now = bool(limit.reasons.intersection(device.throttle_reasons))

@@ -1,4 +1,4 @@
-"""Copies that cost the host more than they need to: from pageable memory, or too small."""
+"""Finds copies that cost the host more than necessary: from pageable memory, or too small."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix
 
 STAGED_BYTES: Final = 64 << 10
-"""Copies from pageable memory up to this size go along with the command, without a staging buffer (CUDA's
+"""Size up to which copies from pageable memory are sent with the command, without a staging buffer (CUDA's
 driver API, "API synchronization behavior")."""
 PAGEABLE_BYTES_PER_S: Final = (0.5e9, 10e9)
-"""What a core moves into a staging buffer. A copy that is faster than the upper figure is as fast as one
-from pinned memory on many hosts; a wait below the lower one is a wait for the device, not a copy."""
+"""Rates at which a core moves bytes into a staging buffer. A copy above the upper figure is as fast as one
+from pinned memory on many hosts; below the lower one, the thread waits for the device instead of copying."""
 PINNED_BYTES_PER_S: Final = 12e9
-"""What a copy from pinned memory reaches at least on PCIe 3.0 x16, the slowest link of data-centre cards
-still in use: the time beyond this is what pageable memory costs a copy that is waited for."""
+"""Least rate of a copy from pinned memory on PCIe 3.0 x16, the slowest link of data-centre cards still in
+use: the time beyond it is what pageable memory costs a synchronous copy."""
 PINNED_OF_LINK: Final = 0.7
-"""Part of what a link carries that a copy from pinned memory reaches at least: one that is as fast, on a link
-that is slow, is told nothing of. Packets and their headers leave 80 to 90 % (PCIe 3.0, 4.12)."""
+"""Least part of a link's rate that a copy from pinned memory reaches: a copy that is as fast, on a slow link,
+is not reported. Packets and their headers leave 80 to 90 % (PCIe 3.0, 4.12)."""
 STARTED_NS: Final = 10_000
-"""What starting a copy from pinned memory takes: an asynchronous one returns after that."""
+"""Time to start a copy from pinned memory, after which an asynchronous one returns."""
 SHORTEST_COPY: Final = 0.5
-"""Part of the copies' time that the thread is on the CPU where it moves the bytes itself."""
+"""Least part of the copies' time that a thread is on the CPU if it moves the bytes itself."""
 
 
 def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
-    """The driver copies by way of a staging buffer, and a thread moves the bytes."""
+    """Yields processes whose copies go through a staging buffer, for which a thread moves the bytes."""
     rows = []
     lost = 0.0
     pinned_per_s = _pinned_bytes_per_s(usage)
@@ -83,7 +83,7 @@ def pageable_copies(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _pinned_bytes_per_s(usage: Usage) -> float:
-    """What a copy from pinned memory reaches at least on the links of the process's devices; infinite where
+    """Returns the least rate of a copy from pinned memory on the links of the process's devices; infinite if
     these are not known."""
     devices = (
         device
@@ -96,15 +96,16 @@ def _pinned_bytes_per_s(usage: Usage) -> float:
 
 
 SMALL_BYTES: Final = 64 << 10
-"""At 12 GB/s this takes 5 us: what starting a copy costs."""
+"""Largest small copy, bytes: at 12 GB/s it takes 5 us, which is the cost of starting it."""
 SMALL_PER_S: Final = 1_000
-"""So many small copies a second are a loop over pieces, not the inputs of requests."""
+"""Least number of small copies per second: so many are a loop over pieces, not the inputs of requests."""
 SMALL_MEAN_NS: Final = 100_000
-"""A small copy that takes longer waits for the device, which is another matter."""
+"""Longest mean time of a small copy: one that takes longer waits for the device, which is another cause."""
 
 
 def small_copies(usage: Usage) -> Iterator[Suspicion]:
-    """Many copies of few bytes each: starting them takes the time."""
+    """Yields processes that make many copies of few bytes each, so that starting them takes most of the
+    time."""
     small = added(
         usage.facts,
         (

@@ -1,4 +1,4 @@
-"""What a device itself reports: held clocks, errors, its link to the host."""
+"""Finds what a device itself reports: errors, and its link to the host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.devices.device import Device
 
 WORKING_PERCENT: Final = 20.0
-"""Utilisation from which on a device is not idle: idle ones lower clocks and link by themselves."""
+"""Utilization from which on a device is not idle: idle devices lower clocks and link by themselves."""
 
 
 def users_of(facts: Facts, device: Device, usages: Iterable[Usage]) -> list[Usage]:
-    """Calling processes that have a context on ``device``. Where the driver names none, and there is only
-    this device, all of them."""
+    """Returns the processes that make calls and have a context on ``device``. If the driver lists none, and
+    this is the only device, returns all of them."""
     pids = {process.pid for process in device.processes}
     if not pids and len(facts.window.devices.devices) == 1:
         return list(usages)
@@ -28,12 +28,12 @@ def users_of(facts: Facts, device: Device, usages: Iterable[Usage]) -> list[Usag
 
 @dataclass(frozen=True, slots=True)
 class Loser:
-    """Who loses most by a fault of a device, and what."""
+    """The process that loses most by a fault of a device, and what it loses."""
 
     usage: Usage | None
     hit: Calls
     lost_ns: float
-    """Of the window."""
+    """Time lost in the window."""
     share: float
 
 
@@ -50,7 +50,8 @@ def suspect(
     about: str = "",
     unknown: Iterable[str] = (),
 ) -> Suspicion:
-    """A suspicion of ``cause`` against ``device``; ``about`` tells apart what it may have several of."""
+    """Returns a suspicion of ``cause`` against ``device``; ``about`` distinguishes several of the same
+    cause."""
     gpu = name_of(device)
     usage, hit = loser.usage, loser.hit
     effect = hit.rows[0] if hit.rows else None
@@ -92,32 +93,32 @@ def suspect(
 
 
 def name_of(device: Device) -> str:
-    """``GPU 3``."""
+    """Returns a name such as ``GPU 3``."""
     return f"GPU {device.index}"
 
 
 def _only_tenant(device: Device) -> str:
-    """The tenant that has the device for itself. Of several it is nobody's: who of them loses most changes
-    from one second to the next, and the fault stays the same."""
+    """Returns the tenant that has the device for itself, or '' if there are several: the one that loses most
+    changes every second, while the fault stays the same."""
     tenants = {process.tenant for process in device.processes}
     return tenants.pop() if len(tenants) == 1 else ""
 
 
 def slower(users: Sequence[Usage], share: float) -> Loser:
-    """Who loses most where the device does everything slower by ``share``, 0 to 1."""
+    """Returns the process that loses most if the device does everything slower by ``share``, 0 to 1."""
     usage = max(users, key=lambda user: user.synced.waited_ns, default=None)
     waits = usage.synced if usage else NO_CALLS
     return Loser(usage, waits, waits.waited_ns * share, share)
 
 
 def stopped(users: Sequence[Usage]) -> Loser:
-    """Who is hit by an error whose cost is not a time."""
+    """Returns the process that is hit by an error whose cost is not a time."""
     usage = max(users, key=lambda user: user.all.total_ns, default=None)
     return Loser(usage, NO_CALLS, 0.0, 0.0)
 
 
 def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """The device no longer answers."""
+    """Yields a device that no longer answers."""
     if not device.lost:
         return
     gpu = name_of(device)
@@ -149,7 +150,7 @@ def gpu_lost(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[S
 
 
 def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """The driver reported an XID."""
+    """Yields the XIDs that the driver reported."""
     gpu = name_of(device)
     for code in sorted(set(device.xids)):
         xid = meaning_of(code)
@@ -182,11 +183,11 @@ def gpu_xid(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
 
 
 CORRECTED: Final = 10
-"""Corrected errors between two looks that are more than the one now and then that memory has."""
+"""Least number of corrected errors between two samples: healthy memory has one now and then."""
 
 
 def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Errors of the device's memory."""
+    """Yields a device with memory errors."""
     gpu = name_of(device)
     bad, corrected = device.ecc_uncorrected or 0, device.ecc_corrected or 0
     said = []
@@ -240,11 +241,11 @@ def gpu_ecc(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Su
 
 
 LANE_GB_PER_S: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""What one lane of each PCIe generation carries, after encoding."""
+"""Rate of one lane of each PCIe generation after encoding, GB/s."""
 
 
 def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """The link is slower than card and slot can make it, while the device works."""
+    """Yields a device whose link is slower than card and slot allow, while it works."""
     now, best = (
         (device.pcie_generation, device.pcie_width),
         (device.pcie_generation_max, device.pcie_width_max),
@@ -297,16 +298,16 @@ def pcie_link(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[
 
 
 def link_rate(generation: int | None, width: int | None) -> float:
-    """What a PCIe link carries in each direction, GB/s; 0 where that is not known."""
+    """Returns the rate of a PCIe link in each direction, GB/s; 0 if it is not known."""
     return LANE_GB_PER_S.get(generation or 0, 0.0) * (width or 0)
 
 
 REPLAYS: Final = 20
-"""In one window: a sound link sends a packet again a few times a day."""
+"""Least number of replays in one window: a sound link replays a packet a few times a day."""
 
 
 def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """The link sends packets again."""
+    """Yields a device whose link replays packets."""
     replays = device.pcie_replays or 0
     if replays < REPLAYS:
         return
@@ -342,4 +343,4 @@ def _works(device: Device) -> bool:
 
 
 DEVICE_RULES: Final = (gpu_lost, gpu_xid, gpu_ecc, pcie_link, pcie_replays)
-"""Each is asked about every device, with the processes that use it."""
+"""Rules that are asked about every device, with the processes that use it."""

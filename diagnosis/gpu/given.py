@@ -1,4 +1,4 @@
-"""What schedulers gave, beside what is used."""
+"""Compares the devices that tenants use with those that schedulers gave them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stalltop.model.devices.sharing import Sharer, Sharing, sharings
 
 
 def gpu_not_given(facts: Facts, callers: Sequence[Usage]) -> Iterator[Suspicion]:
-    """Tenants that work on a device which the scheduler gave to others, or kept."""
+    """Yields tenants that use a device which the scheduler gave to others, or to nobody."""
     if not facts.window.allocations:
         return
     by_pid = {usage.pid: usage for usage in callers}

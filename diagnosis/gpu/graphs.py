@@ -1,4 +1,4 @@
-"""CUDA graphs that do not pay: captured again and again, or never launched."""
+"""Finds CUDA graphs that do not pay: captured again and again, or never launched."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 
 MADE_PER_S: Final = 0.5
-"""Graphs made a second: a program that captures one for each shape does so once, while it starts."""
+"""Least number of graphs made per second: a program that captures one for each shape does so only while it
+starts."""
 LAUNCHES_PER_GRAPH: Final = 5.0
-"""A graph pays from some launches on: making one takes as long as launching its kernels several times."""
+"""Number of launches from which on a graph pays: making one takes as long as launching its CUDA kernels
+several times."""
 
 
 def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
-    """A graph is captured for every launch or two of it."""
+    """Yields processes that capture a graph for every launch or two of it."""
     made, launched = usage.of(Family.GRAPH_INSTANTIATE), usage.of(Family.GRAPH_LAUNCH)
     if made.calls < 2 or usage.per_second(made.calls) < MADE_PER_S or not launched.calls:
         return
@@ -57,13 +59,14 @@ def graph_recapture(usage: Usage) -> Iterator[Suspicion]:
 
 
 UNLAUNCHED_SECONDS: Final = 60.0
-"""Servers capture all their graphs at start before they launch the first; that takes some tens of seconds."""
+"""Time after which graphs count as never launched: servers capture all their graphs at start before they
+launch the first, which takes some tens of seconds."""
 WORKING_PER_S: Final = 2.0
-"""Kernels launched a second: the program does its work, and does it without its graphs."""
+"""CUDA kernels launched per second from which on the program is at work, and does not use its graphs."""
 
 
 def graph_unlaunched(usage: Usage) -> Iterator[Suspicion]:
-    """Graphs were made, kernels are launched, and none of the graphs is."""
+    """Yields processes that made graphs and launch CUDA kernels, but none of the graphs."""
     facts = usage.facts
     made = facts.trend("graphs_made", usage.tenant, usage.pid)
     launched = facts.trend("graphs_launched", usage.tenant, usage.pid)

@@ -1,4 +1,4 @@
-"""Ranks of NCCL that wait for one another: one does not come at all."""
+"""Finds ranks of NCCL that wait for a rank that does not come at all."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from stalltop.model.evidence import Rank
 from stalltop.model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
-"""No wait for a rank, or in a call of NCCL, is called a hang before that."""
+"""Shortest wait for a rank, or in a call of NCCL, that is called a hang."""
 TIMES_LONGEST: Final = 5
-"""And not before so many times the longest that was seen: one rank alone writes checkpoints and validates."""
+"""A wait also has to be so many times the longest that was seen: one rank alone writes checkpoints and
+validates."""
 STARTING_NS: Final = 60_000_000_000
-"""The same for making a communicator: ranks of one job start at different times."""
+"""Shortest hang while a communicator is made: ranks of one job start at different times."""
 CRITICAL_NS: Final = 60_000_000_000
-"""From here on it is as bad as can be: nobody works."""
+"""Length of a wait from which on its severity is critical: the whole job stands still."""
 OPEN_NS: Final = 5_000_000_000
-"""Age of an open call of the missing rank from which on it may be why."""
+"""Age of an open call of the missing rank from which on it may be the reason."""
 MOST_RANKS: Final = 4
-"""Ranks that a chain names one by one."""
+"""Maximum number of ranks that a chain names one by one."""
 
 
 def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
-    """Ranks have entered a collective and wait for one that has not."""
+    """Yields collectives in which ranks wait for one that has not entered."""
     explained: set[int] = set()
     for communicator, ranks in communicators(facts).items():
         missing = [rank for rank in ranks if rank.behind > 0]
@@ -53,20 +54,20 @@ def nccl_hang(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _longest_lag_ns(facts: Facts, ahead: Sequence[Rank], waited_ns: int) -> float:
-    """How long these ranks waited at most before the wait that goes on now."""
+    """Returns how long these ranks waited at most before the present wait, ns."""
     began = facts.window.end - waited_ns / SECOND_NS
     lags = (facts.trend("rank_lag_ns", rank.tenant, rank.pid) for rank in ahead)
     return max((lag for points in lags for time, lag in points if time < began), default=0.0)
 
 
 def _hangs_from_ns(facts: Facts, call: OpenCall) -> float:
-    """The age from which on an open call that waits for ranks hangs."""
+    """Returns the age from which on an open call that waits for ranks hangs, ns."""
     least_ns = STARTING_NS if call.operation.startswith("ncclCommInit") else HUNG_NS
     return max(least_ns, TIMES_LONGEST * (facts.longest_ns(call) or 0))
 
 
 def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
-    """Whether an open call waits for other ranks: a call of NCCL, or a rank's wait for the device."""
+    """Returns whether an open call waits for other ranks: a call of NCCL, or a rank's wait for the device."""
     if call.ended or call.nested:
         return False
     known = any(rank.pid == call.pid for rank in facts.ranks)
@@ -74,7 +75,8 @@ def waits_for_ranks(facts: Facts, call: OpenCall) -> bool:
 
 
 def _severity(waited_ns: float) -> float:
-    """``Suspicion.share``: it takes all the time of who waits, but may end by itself at first."""
+    """Returns ``Suspicion.share``: the waiting ranks lose all their time, but the wait may still end by
+    itself at first."""
     return 1.0 if waited_ns >= CRITICAL_NS else 0.0
 
 
@@ -93,7 +95,7 @@ def _hang(
 ) -> Suspicion:
     first, worst = ahead[0], max(missing, key=lambda rank: rank.behind)
     links = _hang_links(facts, ahead, missing, waited_ns)
-    # All that wait: whoever looks at one of them is to find the chain.
+    # All ranks that wait: a user who looks at any of them must find the chain.
     rows = tuple(row for rank in ahead if (row := _row(facts, rank)) is not None)
     return Suspicion(
         cause="nccl_hang",
@@ -129,7 +131,8 @@ def _hang(
 def _hang_links(
     facts: Facts, ahead: Sequence[Rank], missing: Sequence[Rank], waited_ns: int
 ) -> tuple[Link, ...]:
-    """Who waits, and for whom; what those have been in for long."""
+    """Returns the steps: which ranks wait, for which ranks, and the calls that those have been in for
+    long."""
     first = ahead[0]
     links = [
         link_of(
@@ -226,7 +229,7 @@ def _open(facts: Facts, about: str, calls: Sequence[OpenCall], rank: Rank | None
 
 
 def _row(facts: Facts, rank: Rank) -> RowKey | None:
-    """The row that a waiting rank waits in: its open call, else its longest call."""
+    """Returns the row in which a waiting rank waits: its open call, else its longest call."""
     for call in facts.window.open_calls:
         if call.pid == rank.pid and not call.nested and not call.ended:
             return RowKey(facts.window.host, *call.row)

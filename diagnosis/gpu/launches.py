@@ -1,4 +1,4 @@
-"""How launches and waits take turns: waits after every launch, loops bound by launching, and first loads."""
+"""Finds launches and waits that take turns: waits after every launch, launch-bound loops, and first loads."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from stalltop.model.chain import Fix
 from stalltop.model.families import Family
 
 SYNCS_PER_S: Final = 100
-"""Waits a second below which their round trips are of no account."""
+"""Waits per second below which their round trips do not matter."""
 SYNCS_PER_LAUNCH: Final = 0.5
-"""Healthy loops give the device ten kernels and more for each wait, small requests four or five."""
+"""Waits per launch from which on they are too frequent: healthy loops launch ten CUDA kernels and more for
+each wait, small requests four or five."""
 ROUND_TRIP_NS: Final = 10_000
-"""Time in which the device has nothing to do around a wait that comes after each launch: until the host is
-awake, and until the next launch has reached the device; about 5 us each on current cards."""
+"""Time for which the device is idle around a wait after each launch: until the host is awake, and until the
+next launch has reached the device; about 5 us each on current cards."""
 
 
 def sync_storm(usage: Usage) -> Iterator[Suspicion]:
-    """The host waits for the device after each launch or two: the device idles while the host works."""
+    """Yields processes that wait for the device after each launch or two, so that the device idles while the
+    host works."""
     waits = usage.synced
     kernels = usage.kernels
     if not kernels or usage.per_second(waits.calls) < SYNCS_PER_S or waits.calls < SYNCS_PER_LAUNCH * kernels:
         return
     host_ns = usage.launched.total_ns + (usage.gap.running_ns if usage.gap else 0)
-    # What overlapping would hide is the shorter of both sides, and at least the round trips.
+    # Overlapping would hide the shorter of both sides, and at least the round trips.
     lost = max(min(host_ns, waits.total_ns), min(waits.calls * ROUND_TRIP_NS, waits.total_ns))
     if not usage.noticeable(lost):
         return
@@ -66,20 +68,21 @@ def sync_storm(usage: Usage) -> Iterator[Suspicion]:
 
 
 LAUNCHES_PER_S: Final = 2_000
-"""Launches a second below which they do not bound a loop."""
+"""Launches per second below which they do not limit a loop."""
 SHORT_LAUNCH_NS: Final = 30_000
-"""Median of a launch that is not held up: they take 2 to 10 us. Where the device's queue is full each launch
-waits for a kernel to end, and it is the device that is the bound."""
+"""Longest median of a launch that is not held up: launches take 2 to 10 us. If the device's queue is full,
+each launch waits for a CUDA kernel to end, and the loop is GPU-bound instead."""
 BUSY_SHARE: Final = 0.7
-"""Part of the threads' time spent launching and preparing launches in a loop that is bound by them."""
+"""Part of the threads' time spent launching and preparing launches in a launch-bound loop."""
 LAUNCH_SHARE: Final = 0.1
-"""Part of it that is launches: else the loop is bound by what the program does between them."""
+"""Least part of that time that is spent in launches: below it, the program's work between them is the
+limit."""
 WAITING_SHARE: Final = 0.15
-"""Part of it spent waiting for the device above which the device is not starved."""
+"""Part of that time spent waiting for the device above which the device is not starved."""
 
 
 def launch_bound(usage: Usage) -> Iterator[Suspicion]:
-    """Kernels are so short that the host cannot launch them fast enough."""
+    """Yields processes whose CUDA kernels are so short that the host cannot launch them fast enough."""
     launches = usage.launched
     if usage.per_second(launches.calls) < LAUNCHES_PER_S or launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
         return
@@ -130,12 +133,11 @@ def launch_bound(usage: Usage) -> Iterator[Suspicion]:
 LOADING_SHARE: Final = 0.1
 """Part of a thread's time in loads that a person notices as a start that hangs."""
 COMPILED_NS: Final = 1_000_000_000
-"""A single load that runs for longer than this compiles: reading and relocating a module takes
-milliseconds."""
+"""Time of a single load above which it compiles: reading and relocating a module takes milliseconds."""
 
 
 def cold_start(usage: Usage) -> Iterator[Suspicion]:
-    """First calls wait until their code is loaded, or compiled for this device."""
+    """Yields processes whose first calls wait until their code is loaded, or compiled for this device."""
     loads = usage.everywhere(Family.LOAD)
     if usage.per_second(loads.total_ns) < LOADING_SHARE * SECOND_NS:
         return

@@ -1,4 +1,4 @@
-"""Device memory that is allocated and never freed."""
+"""Finds device memory that is allocated and never freed."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.families import Family
 
 LEAK_LOOKS: Final = ((20.0, 0.8), (120.0, 0.0), (600.0, 0.0))
-"""How far back a look goes, s, and the part of the trend's points that have to be above the one before.
-Caches grow in the first minutes, but in steps that become rare; what grows with nearly every point is told
-early."""
+"""Lengths of the trends that are examined, s, each with the least part of its points that have to be above
+the one before. Caches grow in the first minutes, but in steps that become rare; memory that grows with nearly
+every point is reported early."""
 LEAK_SURE_SECONDS: Final = 300.0
-"""After this no start of a program explains it any more."""
+"""Length of growth that the start of a program does not explain any more."""
 LEAK_POINTS: Final = 6
-"""Points of the trend, so that its shape can be told."""
+"""Least number of points of a trend whose shape can be judged."""
 LEAK_PARTS: Final = 4
-"""The trend is cut into so many parts of equal length, and grows in each of them."""
+"""Number of parts of equal length into which the trend is cut; it has to grow in each of them."""
 LEAK_STEADY: Final = 0.5
-"""The last part grows by at least this much of the mean part: caches that fill up slow down."""
+"""Least growth of the last part, relative to the mean part: caches that fill up slow down."""
 LEAK_BYTES: Final = 16 << 20
-"""Growth that is worth a word: less than this is within what libraries allocate as they go."""
+"""Least growth that is reported, bytes: libraries allocate smaller amounts as they run."""
 WORKING_PER_S: Final = 2.0
-"""Launches (of kernels or graphs) a second of a program that is in its loop."""
+"""Launches (of CUDA kernels or graphs) per second of a program that is in its loop."""
 LOADING: Final = 0.5
-"""Where at least so much of what is allocated is filled by copies from the host, and hardly anything is
-freed, a model is being loaded."""
+"""If at least this part of what is allocated is filled by copies from the host, and hardly anything is freed,
+a model is being loaded."""
 MOSTLY_KEPT: Final = 0.1
 """Frees per allocation below which a program only allocates."""
 
 
 def memory_leak(usage: Usage) -> Iterator[Suspicion]:
-    """Device memory held grows without end while the program is in its loop."""
+    """Yields processes whose device memory grows without end while they are in their loop."""
     facts = usage.facts
     trend, grown, seconds = _grown(facts, usage)
     together = not grown
@@ -106,9 +106,10 @@ def memory_leak(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
-    """(trend, bytes, seconds) of growth of the memory that the process holds; no bytes where there is none.
+    """Returns (trend, bytes, seconds) of growth of the memory that the process holds; 0 bytes if there is
+    none.
 
-    What the driver says of a process is coarser, and covers what was allocated before tracing began.
+    The driver's figure of a process is coarser, but includes what was allocated before tracing began.
     """
     for what in ("held_bytes", "device_memory_bytes"):
         trend = facts.trend(what, usage.tenant, usage.pid)
@@ -119,8 +120,8 @@ def _grown(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], f
 
 
 def _grown_together(facts: Facts, usage: Usage) -> tuple[Sequence[tuple[float, float]], float, float]:
-    """The same of all processes of its tenant together, told by the one of them that grew most: each may
-    keep too little to be told of by itself."""
+    """Returns the same for all processes of its tenant together, only for the process that grew most: each
+    may keep too little to be reported by itself."""
     trend = facts.trend("held_bytes", usage.tenant)
     grown, seconds = _growth(trend)
     if not grown or usage.pid != max(_tenants_growth(facts, usage.tenant), key=itemgetter(1))[0]:
@@ -138,7 +139,7 @@ def _tenants_growth(facts: Facts, tenant: str) -> list[tuple[int, float]]:
 
 
 def _loads(usage: Usage) -> bool:
-    """Whether it looks as if a model is being loaded."""
+    """Returns whether a model seems to be being loaded."""
     process = usage.facts.process(usage.pid)
     if process is None or process.frees > MOSTLY_KEPT * process.allocations:
         return False
@@ -146,7 +147,7 @@ def _loads(usage: Usage) -> bool:
 
 
 def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """(bytes, seconds) of steady growth in the longest look that shows it; nothing where none does."""
+    """Returns (bytes, seconds) of steady growth over the longest length that shows it; zeros if none does."""
     found = (0.0, 0.0)
     for seconds, rising in LEAK_LOOKS:
         if not trend or trend[-1][0] - trend[0][0] < seconds:
@@ -159,12 +160,13 @@ def _growth(trend: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _steady_growth(look: Sequence[tuple[float, float]], rising: float) -> tuple[float, float]:
-    """(bytes, seconds) by which ``look`` grew, where it did so in every part of it and went on to its end."""
+    """Returns (bytes, seconds) by which ``look`` grew, if it grew in every part and until its end."""
     rises = sum(after[1] > before[1] for before, after in pairwise(look))
     if len(look) < LEAK_POINTS or rises < rising * (len(look) - 1):
         return 0.0, 0.0
     first, seconds = look[0][0], look[-1][0] - look[0][0]
-    # The lowest of each part, since a loop that allocates and frees goes up and down above what it keeps.
+    # The lowest point of each part counts, since a loop that allocates and frees goes up and down above what
+    # it keeps.
     lows: list[tuple[float, float]] = []
     for part in range(LEAK_PARTS):
         begin, end = (first + seconds * edge / LEAK_PARTS for edge in (part, part + 1))

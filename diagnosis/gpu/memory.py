@@ -1,4 +1,4 @@
-"""Device memory: allocated in the loop, mapped over and over, leaking, or full."""
+"""Finds problems of device memory: allocated in the loop, mapped over and over, or full."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from stalltop.model.devices.device import Device
 from stalltop.model.families import Family
 
 LEAST_PER_S: Final = 4
-"""Allocations a second, and frees: fewer are not a loop's."""
+"""Least number of allocations, and of frees, per second in a loop."""
 EVEN: Final = 0.5
-"""The fewer of allocations and frees, as a part of the more: a program that starts up only allocates, one
+"""Least ratio of the fewer of allocations and frees to the more: a program that starts up only allocates, one
 that ends only frees."""
 SLOW_POOL_NS: Final = 50_000
-"""Mean of an allocation in stream order: from memory that its pool holds it takes a few microseconds; one
-that takes longer than this has the driver get memory from the device first."""
+"""Longest mean time of a stream-ordered allocation from memory that its pool holds, which takes a few
+microseconds; above it, the driver has to get memory from the device first."""
 
 _DIRECT: Final = (Family.ALLOC, Family.HOST_ALLOC, Family.FREE, Family.HOST_FREE)
 _POOLED: Final = (Family.POOL_ALLOC, Family.POOL_FREE, Family.POOL)
 
 
 def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
-    """Memory allocated and freed in the loop: every free waits for the device, every allocation asks the
-    driver."""
+    """Yields processes that allocate and free memory in their loop: every free waits for the device, every
+    allocation asks the driver."""
     allocated = usage.of(Family.ALLOC, Family.HOST_ALLOC, Family.POOL_ALLOC)
     freed = usage.of(Family.FREE, Family.HOST_FREE, Family.POOL_FREE)
     if not _alternate(usage, allocated, freed):
@@ -88,7 +88,7 @@ def allocation_storm(usage: Usage) -> Iterator[Suspicion]:
 
 
 def memory_churn(usage: Usage) -> Iterator[Suspicion]:
-    """Address ranges mapped and unmapped in the loop."""
+    """Yields processes that map and unmap address ranges in their loop."""
     mapped, unmapped = usage.of(Family.MAP), usage.of(Family.UNMAP)
     if not _alternate(usage, mapped, unmapped):
         return
@@ -127,14 +127,14 @@ def _alternate(usage: Usage, taken: Calls, given: Calls) -> bool:
 
 
 NEARLY_FULL: Final = 0.97
-"""Used part of a device's memory above which allocators have to give back before they get."""
+"""Used part of a device's memory above which allocators have to free before they can allocate."""
 SLOW_ALLOC_NS: Final = 10_000_000
 """Longest allocation that is still usual: the driver takes 0.1 to 1 ms for one; longer ones wait for
 frees."""
 
 
 def gpu_memory_full(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """The device is full, and its users feel it: allocations fail or take long."""
+    """Yields processes on a full device whose allocations fail or take long."""
     used, total = device.memory_used_bytes, device.memory_total_bytes
     if not used or not total or used < NEARLY_FULL * total:
         return
@@ -208,7 +208,7 @@ def _full(facts: Facts, device: Device, usage: Usage, allocated: Calls, used: in
 
 
 def device_of(facts: Facts, pid: int) -> Device | None:
-    """The device that ``pid`` has a context on; None where there are several, or none is known."""
+    """Returns the device on which ``pid`` has a context; None if there are several, or none is known."""
     found = [
         device
         for device in facts.window.devices.devices
@@ -218,7 +218,7 @@ def device_of(facts: Facts, pid: int) -> Device | None:
 
 
 def free_bytes(device: Device | None) -> int | None:
-    """What a device has left; None where that is not known."""
+    """Returns the free bytes of a device; None if that is not known."""
     if device is None or device.memory_total_bytes is None or device.memory_used_bytes is None:
         return None
     return max(device.memory_total_bytes - device.memory_used_bytes, 0)

@@ -1,4 +1,5 @@
-"""Ranks of NCCL that wait for one another: one comes late. Where it does not come: `diagnosis.gpu.hangs`."""
+"""Finds stragglers: ranks of NCCL that enter collectives late. `diagnosis.gpu.hangs` finds ranks that do not
+enter at all."""
 
 from __future__ import annotations
 
@@ -20,19 +21,20 @@ from stalltop.model.families import Family
 from stalltop.model.window import SPLITS
 
 JOINED: Final = 8
-"""Collectives compared before the lateness of a rank is more than chance."""
+"""Number of compared collectives from which on the lateness of a rank is more than chance."""
 JOINED_AT_LEAST: Final = 3
-"""So few are enough where the rank was the last one each time and the loss is large."""
+"""Number of compared collectives that is enough if the rank was the last one each time and the loss is
+large."""
 LARGE: Final = 0.2
-"""A loss, as a part of the time, that jitter does not bring: steps of equal work differ by a few per cent."""
+"""Loss, as a part of the time, that jitter does not cause: steps of equal work differ by a few per cent."""
 APART: Final = 3.0
-"""Lateness of a straggler over that of the median of the others: jitter makes all ranks late in turn."""
+"""Least ratio of a straggler's lateness to the median of the others: jitter makes all ranks late in turn."""
 EXPLAINED: Final = 0.3
-"""Part of the lateness that a difference between the ranks has to make up to be named as its reason."""
+"""Part of the lateness that a difference between the ranks has to explain to be named as its reason."""
 
 
 def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspicion]:
-    """One rank enters collectives later than the others of this host, which wait for it."""
+    """Yields ranks that enter collectives later than the others of this host, which wait for them."""
     for ranks in communicators(facts).values():
         late = max(ranks, key=lambda rank: rank.late_ns)
         others = [rank for rank in ranks if rank is not late]
@@ -52,7 +54,7 @@ def nccl_straggler(facts: Facts, usages: Mapping[int, Usage]) -> Iterator[Suspic
 
 
 def communicators(facts: Facts) -> dict[str, list[Rank]]:
-    """The ranks of this host by communicator."""
+    """Returns the ranks of this host by communicator."""
     found: defaultdict[str, list[Rank]] = defaultdict(list)
     for rank in facts.ranks:
         found[rank.communicator].append(rank)
@@ -60,8 +62,8 @@ def communicators(facts: Facts) -> dict[str, list[Rank]]:
 
 
 def _lost_ns(late: Rank, usual_ns: float, waiting: Sequence[Usage]) -> float:
-    """What the others wait, ns of the window. Collectives between two waits of the host are late together,
-    so each wait counts one lateness; and nobody waits longer than it waits for anything."""
+    """Returns what the others wait, ns of the window. Collectives between two waits of the host are late
+    together, so each wait counts one lateness; and the loss of a process is at most its measured waits."""
     syncs = fmean(usage.synced.calls for usage in waiting)
     times = min(late.joined, syncs) if syncs else late.joined
     lost = max(late.late_ns - usual_ns, 0) / late.joined * times
@@ -110,7 +112,7 @@ def _straggler(
         lost,
         confidence=(0.6 + 0.3 * late.last / late.joined) + (0.05 if reasons else 0.0),
         links=(
-            # In calls and between them: all that is lost.
+            # Includes waits in calls and between them, so this step has the whole loss.
             replace(
                 worst.step("waits for the collective to end", hit, lost),
                 share=1.0,
@@ -124,13 +126,13 @@ def _straggler(
         about=late.communicator,
         unknown=unknown,
     )
-    # All that wait: whoever looks at one of them is to find the chain.
+    # All ranks that wait: a user who looks at any of them must find the chain.
     rows = (row.key for usage in (worst, *waiting) for row in _waits_in(usage).rows)
     return replace(told, rows=tuple(dict.fromkeys(rows)))
 
 
 def _waits_in(usage: Usage) -> Calls:
-    """The calls in which a rank waits for the others."""
+    """Returns the calls in which a rank waits for the others."""
     return usage.synced if usage.synced.calls else usage.of(Family.COLLECTIVE, Family.GROUP)
 
 
@@ -148,7 +150,7 @@ _IN_WORDS: Final = {
 
 
 def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -> list[Link]:
-    """What the late rank spends more time on than the others, the largest difference first."""
+    """Returns what the late rank spends more time on than the others, the largest difference first."""
     own = _spent(late)
     usual = [_spent(usage) for usage in waiting]
     more = {part: own[part] - fmean(spent[part] for spent in usual) for part in _IN_WORDS}
@@ -189,7 +191,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
-    """What the late rank spends more time on; what it computes within calls is told with the call."""
+    """Returns in words what the late rank spends more time on; computing within calls is named with the
+    call."""
     if part != "running":
         return _IN_WORDS[part]
     usual: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -204,14 +207,14 @@ def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
 
 
 def _working(usage: Usage) -> list[Row]:
-    """The rows of a process but for its waits for the device and for other ranks."""
+    """Returns the rows of a process without its waits for the device and for other ranks."""
     waits = {row.key for row in usage.synced.rows}
     waits |= {row.key for row in usage.of(Family.COLLECTIVE, Family.GROUP, Family.POINT).rows}
     return [row for row in usage.all.rows if row.key not in waits] + list(usage.gap.rows if usage.gap else ())
 
 
 def _spent(usage: Usage) -> dict[str, float]:
-    """Where the time of a process goes outside its waits for the device and for other ranks, ns by part."""
+    """Returns the time of a process outside its waits for the device and for other ranks, ns by part."""
     rows = _working(usage)
     return {part: float(sum(row.split_ns.get(part, 0) for row in rows)) for part in SPLITS}
 

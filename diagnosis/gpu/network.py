@@ -1,7 +1,7 @@
-"""Collectives that go by way of TCP, and lose segments there.
+"""Finds collectives that use TCP and lose segments.
 
-The rank itself waits for the device: NCCL's own threads send, and poll their sockets without sleeping. So no
-time of it is a wait for the network.
+The rank itself waits for the device: NCCL's own threads send, and poll their sockets without sleeping. So
+none of the rank's time counts as a wait for the network.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
-"""What waits take over what they usually take: steps of usual sizes differ by less."""
+"""Least ratio of present to usual waits: steps of usual sizes differ by less."""
 PROBABLE: Final = 0.5
-"""Segments are sent again, and collectives take longer: that one brings the other is not measured."""
+"""Confidence: retransmits and longer collectives are both measured, but not that one causes the other."""
 _COLLECTIVES: Final = (Family.COLLECTIVE, Family.GROUP, Family.POINT)
 
 
 def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
-    """A process waits longer than usual for its collectives while its connections lose segments."""
+    """Yields processes that wait longer than usual for their collectives while their connections lose
+    segments."""
     if not loses_segments(facts, usage.pid):
         return
     ranks = [rank for rank in facts.ranks if rank.pid == usage.pid]
@@ -56,13 +57,13 @@ def retransmits(facts: Facts, usage: Usage) -> Iterator[Suspicion]:
             *(("whether collectives use TCP: all ranks are on this host",) if here else ()),
         ),
     )
-    # One chain with what the host's rules find of the same tenant's waits for the network.
+    # This becomes one chain with what the host's rules find of the same tenant's waits for the network.
     yield replace(told, about="")
 
 
 def _beyond_usual_ns(facts: Facts, waits: Calls) -> tuple[float, float]:
-    """What calls waited beyond the usual, and the usual, ns; nothing of those whose usual is not known: what
-    a collective takes on a healthy network is not the same for any two jobs."""
+    """Returns what calls waited beyond the usual, and the usual, ns. Leaves out calls whose usual time is not
+    known, because no two jobs have the same collectives on a healthy network."""
     lost = usual = 0.0
     for row in waits.rows:
         if row.usual_ns is not None:

@@ -1,4 +1,4 @@
-"""Several tenants on one device, when nothing on the host explains why one waits longer."""
+"""Finds tenants that slow each other down on one device, if nothing on the host explains the longer waits."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from stalltop.model.devices.ways import way_of
 from stalltop.model.families import WAITING_PARTS, Family
 
 LONGER: Final = 1.5
-"""What a wait takes now over what it took before, without what the host adds: batches of usual sizes differ
-by less."""
+"""Least ratio of present to earlier waits, without the host's part: batches of usual sizes differ by less."""
 CALLS: Final = 30
-"""Waits in the window, so that their mean is more than chance."""
+"""Least number of waits in the window, so that their mean is more than chance."""
 MORE: Final = 0.5
-"""What others give the device more than before, over all that it had before: work that makes waits longer by
-half is at least half as much again."""
+"""Least increase of the work that others give the device, relative to all its earlier work: work that makes
+waits longer by half is at least half as much again."""
 NEW_SECONDS: Final = 10.0
-"""What lies further back is before; the waits that are looked at are of the last seconds."""
+"""Age from which on the past counts as earlier; the examined waits are those of the last seconds."""
 WATCHED_SECONDS: Final = 20.0
-"""So long a process has to be watched before anything can be told from what was before."""
+"""Time for which a process has to be watched before its past can be compared."""
 MOST_NEIGHBOURS: Final = 3
 
 
 def gpu_neighbours(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterator[Suspicion]:
-    """One tenant's waits became longer when others began to give the same device more work; or are longer
-    than they were in earlier runs, when others have been there since before tracing began. MIG instances of a
-    device are apart: only those on the same one are neighbours."""
+    """Yields tenants whose waits became longer when others began to give the same device more work; or are
+    longer than they were in earlier runs, if others have been there since before tracing began. MIG instances
+    of a device are separate: only tenants on the same one are neighbours."""
     for place in device.instances or (device,):
         computing = {process.pid for process in processes_on(device, place) if "C" in process.kind}
         together = [usage for usage in users if usage.pid in computing]
@@ -54,7 +53,7 @@ def _neighbours(
         if not usual_ns or waits.calls < CALLS or waits.waited_ns < LONGER * usual_ns * waits.calls:
             continue
         lost = waits.waited_ns - usual_ns * waits.calls
-        # Of what others gave the device in earlier runs, nothing is known: all that they do counts.
+        # The work of others in earlier runs is not known, so all their present work counts.
         before = {usage.pid: usage.per_second(usage.kernels)} if kept else _before(facts, usage, users)
         risen = {
             other.pid: other.per_second(other.kernels) - before.get(other.pid, 0.0)
@@ -69,8 +68,8 @@ def _neighbours(
 
 
 def _kept_wait_ns(waits: Calls) -> float:
-    """What one of these waits took in runs that are over, or in half a minute of this one; 0 where that is
-    not known of all of them."""
+    """Returns what one of these waits took in completed runs, or in half a minute of this one, ns; 0 if that
+    is not known of all of them."""
     if any(row.usual_ns is None or row.normal_p50_ns is None for row in waits.rows):
         return 0.0
     usual = sum(
@@ -80,7 +79,8 @@ def _kept_wait_ns(waits: Calls) -> float:
 
 
 def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
-    """What one of its waits for the device took before; 0 where it was not watched for long."""
+    """Returns what one of its waits for the device took before, ns; 0 if it has not been watched for long
+    enough."""
     trend = facts.trend("device_wait_ns", usage.tenant, usage.pid)
     if not trend or facts.window.end - trend[0][0] < WATCHED_SECONDS:
         return 0.0
@@ -89,7 +89,8 @@ def _usual_wait_ns(facts: Facts, usage: Usage) -> float:
 
 
 def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, float]:
-    """Kernels a second that each of ``users`` gave the device before, since ``usage`` is watched."""
+    """Returns the CUDA kernels per second that each of ``users`` gave the device before, since ``usage`` is
+    watched."""
     now = facts.window.end
     watched = [time for time, _ in facts.trend("kernels_per_s", usage.tenant, usage.pid)]
     start = watched[0] if watched else now
@@ -101,7 +102,7 @@ def _before(facts: Facts, usage: Usage, users: Sequence[Usage]) -> dict[int, flo
             for time, value in facts.trend("kernels_per_s", other.tenant, other.pid)
             if start <= time < now - NEW_SECONDS
         ]
-        # Points are missing where it made no call: it gave the device nothing then.
+        # Points are missing where it made no call: then it gave the device nothing.
         return sum(values) / max(points, len(values), 1)
 
     return {other.pid: usual(other) for other in users}

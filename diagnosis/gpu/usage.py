@@ -1,4 +1,4 @@
-"""How one process uses the GPU: its outermost calls by family, in plain figures."""
+"""Summarizes how one process uses the GPU: its outermost calls by family, in plain figures."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, K
 
 SECOND_NS: Final = 1_000_000_000
 NOTICEABLE: Final = 0.05
-"""Part of one thread's time that a habit of a program must cost before it is called a fault: what costs less
-is not worth anybody's night, and a tenth of it is within the noise of a second's figures."""
+"""Part of one thread's time that a habit of a program must cost to be called a fault: less is not worth an
+alarm, and a tenth of it is within the noise of a second's figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Some rows of one process added up, with the time of theirs that lies in the window."""
+    """Sums over some rows of one process, with the part of their time that lies in the window."""
 
     rows: tuple[Row, ...] = ()
-    """The one that took most time first."""
+    """Rows, the one that took most time first."""
     calls: int = 0
     errors: int = 0
     bytes: int = 0
     total_ns: int = 0
     waited_ns: int = 0
-    """Of this, waiting for the device: asleep in the driver, or spinning in a wait."""
+    """Part of the total spent waiting for the device: asleep in the driver, or spinning in a wait."""
     running_ns: int = 0
 
     @property
     def mean_ns(self) -> float:
-        """Of one call."""
+        """Returns the mean time of one call, ns."""
         return self.total_ns / self.calls if self.calls else 0.0
 
     @property
     def mean_bytes(self) -> float:
-        """Of one call."""
+        """Returns the mean bytes of one call."""
         return self.bytes / self.calls if self.calls else 0.0
 
 
@@ -59,10 +59,10 @@ class _Counted(NamedTuple):
 
 
 class Usage:
-    """One process. Times are those of all its calling threads together."""
+    """One process. Times are sums over all its calling threads."""
 
     def __init__(self, facts: Facts, pid: int, rows: Sequence[Row]) -> None:
-        """``rows``: its outermost ones, at least one."""
+        """``rows`` are its outermost ones, at least one."""
         self.facts = facts
         self.pid = pid
         self._rows = [_counted(facts, row) for row in rows]
@@ -74,11 +74,11 @@ class Usage:
         self.tenant, self.process = self.all.rows[0].key.tenant, self.all.rows[0].key.process
         gaps = facts.gaps_of(pid)
         self.gap = added(facts, gaps) if gaps else None
-        """The time between its calls; None where that was not measured."""
+        """Time between its calls; None if that was not measured."""
         self.wall_ns = facts.wall_ns(pid)
 
     def of(self, *families: Family) -> Calls:
-        """Its outermost calls of ``families``."""
+        """Returns its outermost calls of ``families``."""
         known = self._known.get(families)
         if known is None:
             known = _sum([row for family in families for row in self._families.get(family, ())])
@@ -86,7 +86,7 @@ class Usage:
         return known
 
     def copies(self, *directions: str, asynchronous: bool | None = None) -> Calls:
-        """Its outermost copies in ``directions`` (all where none is named)."""
+        """Returns its outermost copies in ``directions`` (in all if none is named)."""
         return _sum(
             [
                 row
@@ -97,8 +97,8 @@ class Usage:
         )
 
     def everywhere(self, family: Family) -> Calls:
-        """Calls of ``family`` wherever they were made, nested ones too, of the layer that spent most on them:
-        layers see the same work, so they are not added up."""
+        """Returns calls of ``family`` wherever they were made, nested ones too, of the layer that spent most
+        on them: layers see the same work, so they are not added up."""
         layers: defaultdict[str, list[Row]] = defaultdict(list)
         for row in self.facts.rows_of(self.pid):
             if kind_of(row.key.layer, row.key.operation).family is family:
@@ -108,17 +108,18 @@ class Usage:
 
     @property
     def launched(self) -> Calls:
-        """Single kernels given to the device; what a graph launches is not among them."""
+        """Returns launches of single CUDA kernels, without those that a graph launches."""
         return self.of(Family.LAUNCH)
 
     @property
     def kernels(self) -> int:
-        """Kernels given to the device, at least: those that graphs launch are not counted one by one."""
+        """Returns a lower bound of the CUDA kernels given to the device: those that graphs launch are not
+        counted one by one."""
         return self.launched.calls + KERNELS_OF_A_GRAPH * self.of(Family.GRAPH_LAUNCH).calls
 
     @cached_property
     def synced(self) -> Calls:
-        """Waits of the host for the device: synchronisations, and copies to the host that wait."""
+        """Returns the host's waits for the device: synchronizations, and synchronous copies to the host."""
         copies = [
             row
             for row in self._families.get(Family.COPY, ())
@@ -127,16 +128,16 @@ class Usage:
         return _sum([*self._families.get(Family.SYNC, ()), *copies])
 
     def per_second(self, value: float) -> float:
-        """``value`` of the window as a rate."""
+        """Returns ``value`` of the window as a rate."""
         return value / self.facts.seconds
 
     @property
     def who(self) -> str:
-        """The process as a person knows it."""
+        """Returns the process as text for people."""
         return f"{self.process} (pid {self.pid}) of {self.facts.name(self.tenant)}"
 
     def own(self, text: str, *, share: float | None = None, ns: float | None = None, depth: int = 2) -> Link:
-        """The process itself as the culprit; ``ns`` of the window."""
+        """Returns a link that names the process itself as the culprit; ``ns`` is of the window."""
         return link_of(
             self,
             "culprit",
@@ -147,7 +148,8 @@ class Usage:
         )
 
     def step(self, text: str, calls: Calls, lost_ns: float) -> Link:
-        """Where the time went: ``calls``, as a part of the ``lost_ns`` of the window."""
+        """Returns a link that says where the time went: to ``calls``, as a part of the ``lost_ns`` of the
+        window."""
         return link_of(
             self,
             "mechanism",
@@ -170,7 +172,8 @@ class Usage:
         unknown: Iterable[str] = (),
         verb: str = "loses",
     ) -> Suspicion:
-        """A suspicion of ``cause`` against this process: ``lost_ns`` of the window, most of it in ``hit``."""
+        """Returns a suspicion of ``cause`` against this process: ``lost_ns`` of the window, most of it in
+        ``hit``."""
         effect = hit.rows[0] if hit.rows else None
         where = effect.key.operation if effect else "its calls"
         return Suspicion(
@@ -204,12 +207,13 @@ class Usage:
         )
 
     def noticeable(self, lost_ns: float) -> bool:
-        """Whether that much of the window is worth speaking of."""
+        """Returns whether that loss in the window is worth reporting."""
         return self.per_second(lost_ns) >= NOTICEABLE * SECOND_NS
 
 
 def added(facts: Facts, rows: Iterable[Row]) -> Calls:
-    """``rows`` added up. Of calls that began long before the window only what lies in it counts."""
+    """Returns the sums over ``rows``. Of calls that began long before the window only the part inside it
+    counts."""
     return _sum([_counted(facts, row) for row in rows])
 
 
@@ -239,12 +243,12 @@ def _sum(rows: list[_Counted]) -> Calls:
 
 
 def usages(facts: Facts) -> list[Usage]:
-    """Every process that calls."""
+    """Returns the usage of every process that makes calls."""
     return [Usage(facts, pid, rows) for pid in facts.callers if (rows := facts.calls_of(pid))]
 
 
 def figure(value: float) -> str:
-    """A count or rate with two digits that count: ``12``, ``3.4``, ``5,200``."""
+    """Returns a count or rate with two significant digits: ``12``, ``3.4``, ``5,200``."""
     if value >= 10:
         digits = max(len(str(int(value))) - 2, 0)
         return f"{round(value / 10**digits) * 10**digits:,}"
@@ -252,7 +256,7 @@ def figure(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in words: ``16 KiB``."""
+    """Returns bytes as text: ``16 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             break
@@ -261,7 +265,7 @@ def size(count: float) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time in words: ``35 us``, ``1.2 s``."""
+    """Returns a time as text: ``35 us``, ``1.2 s``."""
     for unit, longest in (("ns", 1e3), ("us", 1e6), ("ms", 1e9)):
         if ns < longest:
             return f"{figure(ns / (longest / 1e3))} {unit}"

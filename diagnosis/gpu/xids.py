@@ -1,4 +1,4 @@
-"""What NVIDIA's XID codes mean, in our words, after its public "XID Errors" list."""
+"""Explains NVIDIA's XID codes in our own words, after its public "XID Errors" list."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 
 class Xid(NamedTuple):
-    """One code."""
+    """Explanation of one code."""
 
     text: str
     fix: str
     """What to do; ``{gpu}`` stands for the device's name."""
     program: bool = False
-    """Mostly the doing of the program that runs, and not of the hardware."""
+    """Whether mostly the running program causes it, not the hardware."""
 
 
 _DEBUG: Final = "run the program under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, to find the kernel"
@@ -51,9 +51,9 @@ XIDS: Final = {
     119: Xid("the device's system processor (GSP) did not answer the driver in time", _RESET),
     120: Xid("the device's system processor (GSP) reported an error", _RESET),
 }
-"""By code."""
+"""Explanations by code."""
 
 
 def meaning_of(code: int) -> Xid:
-    """What ``code`` means; for one not listed here, where to read about it."""
+    """Returns the explanation of ``code``; if it is not listed here, where to read about it."""
     return XIDS.get(code) or Xid("see NVIDIA's XID list", "look the code up in NVIDIA's list of XID errors")

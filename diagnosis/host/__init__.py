@@ -1,1 +1,1 @@
-"""Causes that lie on the host: CPU, disk, memory, locks, network, workers."""
+"""Finds causes that lie on the host: CPU, disk, memory, locks, network, workers."""

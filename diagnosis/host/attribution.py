@@ -1,11 +1,11 @@
-"""Whose fault the time is that a process lost on the host: each ns of a wait goes to one root cause.
+"""Attributes each ns that a process lost on the host to one root cause.
 
-A wait of a thread that calls is followed to who ended it. Where that is a worker, its own time says why it
-came late: what it waited for, in the proportions of its split, and so on for a few steps. A worker that waits
-for the caller, or for nobody known, holds nobody up.
+A wait of a calling thread is followed to the process that ended it. If that is a worker, its own time says
+why it was late: what it waited for, in the proportions of its split, and so on for a few steps. A worker that
+itself waits for the caller, or whose waits have no known end, is not the cause of the delay.
 
-What nobody known ends is told only of a program that learned normals show to be always at work: a wait for
-work looks the same.
+A wait that no known process ends is reported only of a program whose baseline shows that it is always at
+work, because a wait for new work looks the same.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from stalltop.model.families import Family, kind_of
 from stalltop.model.window import RowKey
 
 MOSTLY_CHARGED: Final = 0.5
-"""Where more of a wait for a CPU than that has no culprit, it is told as well, if no other loss is larger."""
+"""If more than this part of a wait for a CPU has no culprit, that part is reported too, if no other loss is
+larger."""
 CHANGED_WORKER: Final = 0.2
-"""A worker that spends so much of its time on what it usually does not is late because of that."""
+"""Part of a worker's time on unusual things from which on these are why it is late."""
 MOST_LINKS: Final = 3
-"""Workers followed in a row: as many as the kernel side follows."""
+"""Maximum number of workers followed in a row: as many as the kernel side follows."""
 BUSY_WORKER: Final = 0.5
-"""A worker with less of its time spent on work, or on waits with a known reason, waits for work itself."""
+"""Part of a worker's time spent on work, or on waits with a known reason, below which the worker itself waits
+for work."""
 WAKEABLE: Final = ("lock", "process", "network")
 """Waits that another process ends."""
 SELDOM_WAITS: Final = 0.2
-"""Part of the time between calls that a program usually waits in vain, below which it is one that is always
-at work. A server with requests to spare waits for work for longer."""
+"""Part of the time between calls that a program usually waits for an unknown reason, below which it counts as
+always at work. A server with capacity to spare waits for work for longer."""
 _WAITS: Final = ("disk", "memory", *WAKEABLE, "other")
 _HANDED_OVER: Final = (Family.SYNC, Family.COLLECTIVE)
 
@@ -56,47 +58,47 @@ class Loss:
     victim: Who
     ns: float = 0.0
     effects: dict[RowKey, float] = field(default_factory=lambda: defaultdict(float))
-    """In which of its rows."""
+    """Rows in which it was lost."""
     parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """In which parts of their split."""
+    """Parts of their split in which it was lost."""
     paths: dict[tuple[Who, ...], float] = field(default_factory=lambda: defaultdict(float))
-    """Which workers it waited for, the nearest one first; empty where it waited itself."""
+    """Workers for which the process waited, the nearest one first; empty if it waited itself."""
     last_parts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """What the last of these, or else the victim, spent it on."""
+    """Parts of the split of the last of these workers, or else of the victim."""
     culprits: dict[Who, float] = field(default_factory=lambda: defaultdict(float))
-    """Who took it, as far as is known."""
+    """Culprits that took it, as far as they are known."""
     sure_ns: float = 0.0
-    """Of it, what is measured to be this: a caller waits for a worker's result, and of the worker only the
-    sum over all its results is known."""
+    """Part of it that is directly measured. A caller waits for one result of a worker, but only the sum over
+    all results of the worker is known."""
 
     @property
     def sure(self) -> float:
-        """Part of it that is measured to be this, 0 to 1."""
+        """Returns the part of it that is directly measured, 0 to 1."""
         return min(self.sure_ns / self.ns, 1.0) if self.ns else 0.0
 
     @property
     def path(self) -> tuple[Who, ...]:
-        """The workers that most of it was waited for."""
+        """Returns the workers through which most of it was lost."""
         return max(self.paths, key=lambda path: self.paths[path], default=())
 
     @property
     def last(self) -> Who:
-        """Who is held up at the root: the last worker, or the victim."""
+        """Returns the process at the root: the last worker, or the victim."""
         return self.path[-1] if self.path else self.victim
 
 
 class _Wait(NamedTuple):
-    """Where an ns of a root cause comes from."""
+    """Origin of lost time."""
 
     effect: RowKey
     part: str
     path: tuple[Who, ...] = ()
     sure: float = 1.0
-    """Part of the time of the workers on the way that went the same way."""
+    """Part of the time of the workers on the path that was spent in the same way."""
 
     @property
     def victim(self) -> Who:
-        """Who calls."""
+        """Returns the process that makes the calls."""
         return Who(self.effect.tenant, self.effect.pid, self.effect.process)
 
 
@@ -107,34 +109,34 @@ class _Late(NamedTuple):
     who: Who
     ns: float
     by: Mapping[Who, float]
-    """Who had the CPU, as far as is known."""
+    """Processes that had the CPU, as far as they are known."""
 
     @property
     def charged_ns(self) -> float:
-        """What is known to be somebody's."""
+        """Returns the part that has a known culprit."""
         return min(sum(self.by.values()), self.ns)
 
 
 class Attribution:
-    """All losses of one window."""
+    """Computes all losses of one window."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._blamed: defaultdict[tuple[int, str, str, str, str], dict[Who, float]] = defaultdict(dict)
-        """Process, layer, operation, device, part: who it is charged to."""
+        """Culprits by process, layer, operation, device and part."""
         for charge in facts.window.evidence.charges:
             by = self._blamed[charge.pid, charge.layer, charge.operation, charge.device, charge.kind]
             who = Who(charge.culprit_tenant, charge.culprit_pid, charge.culprit_process)
             by[who] = by.get(who, 0.0) + charge.ns
         self._losses: dict[tuple[int, str], Loss] = {}
-        """By process and cause."""
+        """Losses by process and cause."""
         self._pinned: dict[int, bool] = {}
         self._late: list[_Late] = []
         self._victim = Who("", 0, "")
-        """Whose waits are being followed."""
+        """The process whose waits are being followed."""
 
     def losses(self) -> list[Loss]:
-        """What each process that calls lost, by root cause."""
+        """Returns what each process that makes calls lost, by root cause."""
         self._losses, self._late = {}, []
         for pid in self._facts.callers:
             self._follow(pid)
@@ -154,12 +156,12 @@ class Attribution:
                     self._wait(row, part, ns)
 
     def _charged(self, row: Row, part: str) -> Mapping[Who, float]:
-        """Who is charged with that part of a row's time, ns."""
+        """Returns the culprits of that part of a row's time, with their ns."""
         key = row.key
         own: Mapping[Who, float] = {}
         if key.device:
             own = self._blamed.get((key.pid, key.layer, key.operation, key.device, part), {})
-        # What is not told apart by device is divided among the rows of the operation as their waits are.
+        # Charges without a device are divided among the rows of the operation in proportion to their waits.
         of_all = self._blamed.get((key.pid, key.layer, key.operation, UNKNOWN, part), {})
         if not of_all:
             return own
@@ -168,13 +170,13 @@ class Attribution:
             for other in self._facts.rows_of(key.pid)
             if other.key._replace(device=key.device) == key
         ]
-        # A call that goes on is charged already, and is in no row yet.
+        # A call that is still open is charged already, but is in no row yet.
         share = row.split_ns.get(part, 0) / sum(alike) if any(alike) else 1 / len(alike)
         return {who: own.get(who, 0.0) + share * of_all.get(who, 0.0) for who in {**own, **of_all}}
 
     def _waits_for_cpu(self, row: Row) -> None:
-        """Time without a CPU. It is charged as it happens, and in the row when a call or gap ends: whichever
-        is more, so that long steps do not hide it."""
+        """Adds the time without a CPU. Charges count while it happens, the row only when a call or gap ends:
+        the larger of both is taken, so that long steps do not hide it."""
         by = self._charged(row, "runqueue")
         ns = max(row.split_ns.get("runqueue", 0) * self._facts.within(row), sum(by.values()))
         ns = min(ns, self._facts.wall_ns(row.key.pid))
@@ -189,7 +191,7 @@ class Attribution:
             return
         left = ns
         for who, lost in _scaled(self._charged(row, part), ns).items():
-            # A thread that hands over by a futex is known, also where that is no fault.
+            # The thread that hands over by a futex is known, even if that is not a fault.
             if who.pid and (self._woken(row, wait, who, lost) or part == "lock"):
                 left -= lost
         if part == "network" and loses_segments(self._facts, row.key.pid):
@@ -198,7 +200,8 @@ class Attribution:
             self._unexplained(row, wait, left)
 
     def _unexplained(self, row: Row, wait: _Wait, ns: float) -> None:
-        """``ns`` that nobody known is behind: lost where the program is known to be always at work."""
+        """Attributes ``ns`` without a known culprit: it is lost if the program is known to be always at
+        work."""
         usual = row.usual_ns
         if row.key.operation != HOST_GAP or usual is None or row.normal_p99_ns is None:
             return
@@ -207,7 +210,7 @@ class Attribution:
             self._lost("unexplained_wait", wait, wait.part, ns, {})
 
     def _woken(self, row: Row, wait: _Wait, who: Who, ns: float) -> bool:
-        """The caller waited until ``who`` woke it. Whether that tells why."""
+        """The caller waited until ``who`` woke it. Returns whether that explains the wait."""
         if wait.part != "lock":
             return self._works_for(who) and self._work(wait, who, ns)
         if self._hands_over(who) and self._work(wait, who, ns):
@@ -218,9 +221,9 @@ class Attribution:
         return True
 
     def _is_lock(self, row: Row, who: Who) -> bool:
-        """Whether a futex that ``who`` gave up is a lock. Other threads hand their results over in the same
-        way: a driver's that the device is done, an autograd engine's that the backward pass is; there, only
-        what is beyond the usual tells."""
+        """Returns whether a futex that ``who`` released is a lock. Other threads hand over results in the
+        same way: a driver's thread when the device is done, an autograd engine's when the backward pass is.
+        For these, only time beyond the usual is evidence."""
         if who.pid != self._victim.pid and not self._is_child(who):
             return True
         if row.key.layer == HOST_LAYER:
@@ -228,11 +231,11 @@ class Attribution:
         return kind_of(row.key.layer, row.key.operation).family not in _HANDED_OVER
 
     def _hands_over(self, who: Who) -> bool:
-        """Whether a wait that looks like one for a lock may be one for a worker's result."""
+        """Returns whether a wait that looks like one for a lock may be one for a worker's result."""
         work = self._facts.work_of(who.pid)
         if work is None or who.pid != self._victim.pid:
             return work is not None and self._is_child(who)
-        # A thread of the same process: one that itself waits for something is no holder of a lock.
+        # A thread of the same process that itself mostly waits does not hold a lock.
         waits = sum(work.share(part) for part in ("disk", "process", "network", "memory"))
         return waits >= BUSY_WORKER
 
@@ -244,8 +247,8 @@ class Attribution:
         return who.tenant == self._victim.tenant or self._is_child(who)
 
     def _work(self, wait: _Wait, worker: Who, ns: float) -> bool:
-        """``ns`` of the effect were waited for ``worker``: why did it come so late? False where its own time
-        does not tell."""
+        """Attributes ``ns`` for which ``worker`` was waited for to the reasons why it was late. Returns False
+        if its own time does not show these."""
         work = self._facts.work_of(worker.pid)
         if work is None or worker in wait.path or len(wait.path) >= MOST_LINKS:
             return False
@@ -290,8 +293,8 @@ class Attribution:
             self._held_up(wait, worker, part, ns, by)
 
     def _held_up(self, wait: _Wait, who: Who, part: str, ns: float, by: Mapping[Who, float]) -> bool:
-        """``who``, the caller or a worker, waited for something that no other process has to give. Whether
-        it is known why."""
+        """Attributes a wait of ``who``, the caller or a worker, for something that no other process has to
+        give. Returns whether the reason is known."""
         if part == "runqueue":
             self._late.append(_Late(wait, who, ns, by))
             return True
@@ -309,8 +312,8 @@ class Attribution:
         return bool(cause)
 
     def _settle(self) -> None:
-        """Whose fault it is that processes had no CPU: once all of it is known, as what a quota took is known
-        for a tenant as a whole."""
+        """Attributes waits for CPUs. Runs at the end, because the time that a quota took is known only for a
+        tenant as a whole."""
         by_tenant: defaultdict[str, list[_Late]] = defaultdict(list)
         for late in self._late:
             by_tenant[late.who.tenant].append(late)
@@ -334,14 +337,15 @@ class Attribution:
                     self._lost(cause, late.wait, "runqueue", ns, {})
 
     def _stopped_share(self, tenant: str, waits: list[_Late], stopped_ns: float) -> float:
-        """Part of the time that somebody had the CPU in which a quota would have stopped ``waits`` anyway.
+        """Returns the part of the charged time in which a quota would have stopped ``waits`` anyway.
 
-        A CPU that nobody had is the quota's; what is left of the time that it took is spread over the rest.
+        Time in which nobody had the CPU belongs to the quota; what is left of the quota's time is spread over
+        the rest.
         """
         charged = sum(late.charged_ns for late in waits)
         if not charged:
             return 0.0
-        # The kernel counts by CPU: of two threads that wait for one CPU it counts one.
+        # The Linux kernel counts by CPU: of two threads that wait for one CPU it counts one.
         pids = {late.who.pid for late in waits}
         threads = sum(self._facts.wall_ns(pid) for pid in pids) / (self._facts.seconds * 1e9)
         cpus = processors.cpus_for(self._facts, tenant)
@@ -350,7 +354,7 @@ class Attribution:
         return min(max(left, 0.0) / charged, 1.0)
 
     def _charge(self, late: _Late, part: float) -> None:
-        """Give ``part`` of a wait for a CPU to those who had it."""
+        """Charges ``part`` of a wait for a CPU to the processes that had it."""
         who = late.who
         for other, lost in late.by.items():
             if other.pid == self._facts.own_pid != 0:
@@ -364,7 +368,7 @@ class Attribution:
             self._lost(cause, late.wait, "runqueue", lost * part, {other: lost * part})
 
     def _is_pinned(self, pid: int) -> bool:
-        """Whether it waits for its CPUs while others have room that it may not use."""
+        """Returns whether the process waits for its CPUs while CPUs that it may not use are idle."""
         pinned = self._pinned.get(pid)
         if pinned is None:
             pinned = self._pinned[pid] = bool(processors.idle_elsewhere(self._facts, pid))
@@ -386,8 +390,8 @@ class Attribution:
 
 
 def _late_by(work: Row, busy: Mapping[str, float]) -> Mapping[str, float]:
-    """What a worker's time went to that makes it late: of ``busy``, what is beyond the usual. Where that is
-    little the worker is as ever, and late by all that it does."""
+    """Returns the part of a worker's time, out of ``busy``, that makes it late: what is beyond the usual. If
+    that is little, the worker behaves as always, and all of ``busy`` makes it late."""
     if work.usual_ns is None:
         return busy
     usual = {part: work.usual_ns.get(part, 0.0) * work.calls for part in busy}
@@ -396,7 +400,7 @@ def _late_by(work: Row, busy: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _scaled(by: Mapping[Who, float], most: float) -> Mapping[Who, float]:
-    """``by`` with a sum of at most ``most``."""
+    """Returns ``by``, scaled to a sum of at most ``most``."""
     total = sum(by.values())
     if total <= most or total <= 0:
         return by

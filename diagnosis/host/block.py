@@ -1,4 +1,4 @@
-"""Block I/O by device: which one a process waits for, and who keeps it busy."""
+"""Reads block I/O by device: for which one a process waits, and which processes keep it busy."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from stalltop.model.evidence import BlockIo
 OTHERS_LOAD: Final = 0.3
 """Part of a device's time that others take before they are to blame for its waits."""
 OTHERS_BUSY: Final = 0.3
-"""How much of the time they keep it busy, at least: a device with little to do makes nobody wait."""
+"""Least part of the time for which others keep it busy: a device with little to do delays nobody."""
 
 User = tuple[str, int, str]
-"""Tenant, process id (0: writeback of the tenant's pages) and process."""
+"""Tenant, process id (0: writeback of the tenant's pages) and process name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that a process waits for."""
+    """A device for which a process waits."""
 
     name: str
     own: bool
-    """Whether the process has requests there itself; else it is its tenant's."""
+    """Whether the process has requests there itself; if not, its tenant has."""
     requests: int
     queued_ns: int
     service_ns: int
 
     @property
     def request_ns(self) -> float:
-        """Mean time of a request."""
+        """Returns the mean time of a request, ns."""
         return (self.queued_ns + self.service_ns) / (self.requests or 1)
 
 
 def device_of(facts: Facts, tenant: str, pid: int) -> Device | None:
-    """The device that has most of the time of a process's requests, or else of its tenant's."""
+    """Returns the device that has most of the time of a process's requests, or else of its tenant's."""
     own = _by_device(facts.io_of(pid))
     found = own or _by_device(io for io in facts.window.evidence.block_io if io.tenant == tenant)
     if not found:
@@ -52,7 +52,7 @@ def device_of(facts: Facts, tenant: str, pid: int) -> Device | None:
 
 
 def users(facts: Facts, device: str) -> dict[User, float]:
-    """Who keeps a device busy: time of its requests within the device, ns of the window."""
+    """Returns who keeps a device busy: time of their requests within the device, ns of the window."""
     found: dict[User, float] = {}
     for io in facts.window.evidence.block_io:
         if io.device == device:
@@ -62,7 +62,8 @@ def users(facts: Facts, device: str) -> dict[User, float]:
 
 
 def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
-    """Those of ``users`` that are of other tenants, where they load the device enough to make others wait."""
+    """Returns those of ``users`` that belong to other tenants, if they load the device enough to delay
+    others."""
     using = users(facts, device)
     found = {user: ns for user, ns in using.items() if user[0] != tenant}
     least = max(OTHERS_LOAD * sum(using.values()), OTHERS_BUSY * facts.seconds * 1e9)
@@ -70,13 +71,14 @@ def others(facts: Facts, device: str, tenant: str) -> dict[User, float]:
 
 
 def loaded_by_others(facts: Facts, tenant: str, pid: int) -> bool:
-    """Whether other tenants load the device that a process waits for."""
+    """Returns whether other tenants load the device for which a process waits."""
     device = device_of(facts, tenant, pid)
     return device is not None and bool(others(facts, device.name, tenant))
 
 
 def bytes_per_second(facts: Facts, device: str, tenant: str) -> tuple[float, bool]:
-    """What a tenant moves to or from a device, whichever is more; and whether that is writing."""
+    """Returns the bytes per second that a tenant reads from or writes to a device, whichever is more, and
+    whether that is writing."""
     moved = {False: 0, True: 0}
     for io in facts.window.evidence.block_io:
         if io.device == device and io.tenant == tenant:

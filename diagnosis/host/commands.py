@@ -1,7 +1,8 @@
-"""What to type on the host, with the actual names: by the tool that runs the tenant, which keeps to it later.
+"""Builds commands for the host, with the actual names, through the tool that runs the tenant, so that the
+change lasts.
 
-A cgroup's files are written only where nothing is known to own the cgroup: what owns it would undo that.
-Where neither a tool nor the file is known there is no command.
+A cgroup's files are written only if no tool is known to manage the cgroup: such a tool would revert the
+change. If neither a tool nor the file is known there is no command.
 """
 
 from __future__ import annotations
@@ -15,39 +16,40 @@ from stalltop.model.evidence import TenantUse
 from stalltop.model.tenant import Tenant
 
 PERIOD_US: Final = 100_000
-"""The kernel's own default period of a CPU quota."""
+"""The Linux kernel's default period of a CPU quota, us."""
 MIB: Final = 1 << 20
 LEAST_CPUS: Final = 0.01
-"""Less is refused by most tools."""
+"""Least CPU limit; most tools refuse less."""
 _UPDATE: Final = {"docker": "docker update", "podman": "podman update"}
-"""By the tenant's runtime."""
+"""Commands by the tenant's runtime."""
 _USER_MANAGER: Final = re.compile(r"/user@(\d+)\.service/")
-"""Below this cgroup a user's own systemd has the units and the containers."""
+"""Matches cgroups of units and containers that a user's own systemd manages."""
 
 
 def move_to_cpus(pid: int, cpus: str) -> str:
-    """Let all threads of a process run on ``cpus`` only."""
+    """Returns a command that restricts all threads of a process to ``cpus``."""
     return f"taskset -acp {cpus} {pid}"
 
 
 def lower_priority(pid: int) -> str:
-    """Let others go before all threads of a process."""
+    """Returns a command that lowers the priority of all threads of a process."""
     return f"renice -n 19 -p $(ls /proc/{pid}/task)"
 
 
 def idle_io(pid: int) -> str:
-    """Let all threads of a process use a disk only when nobody else does."""
+    """Returns a command that lets all threads of a process use a disk only while nobody else does."""
     return f"ionice -c3 -p $(ls /proc/{pid}/task)"
 
 
 def in_network_of(pid: int, command: str) -> str:
-    """``command`` as it is seen by a process: a container has interfaces and connections of its own."""
+    """Returns ``command`` for the network namespace of a process: a container has its own interfaces and
+    connections."""
     return f"nsenter -t {pid} -n {command}"
 
 
 def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> str:
-    """Let a tenant use so many CPUs; empty where no command does that. ``now_by`` is the cgroup that has the
-    limit now."""
+    """Returns a command that limits a tenant to so many CPUs; '' if no command does that. ``now_by`` is the
+    cgroup that has the limit now."""
     cpus = max(cpus, LEAST_CPUS)
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
@@ -66,12 +68,12 @@ def limit_cpus(facts: Facts, tenant: str, cpus: float, *, now_by: str = "") -> s
 
 
 def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = "") -> str:
-    """Let a tenant use so much memory; empty where no command does that."""
+    """Returns a command that limits a tenant to so much memory; '' if no command does that."""
     mib = max(round(size_bytes / MIB), 1)
     found, use = facts.window.tenants.get(tenant), facts.use(tenant)
     if found is None or _above(found, now_by):
         return ""
-    # Memory and swap together: as much swap as memory is what a container gets that asks for none.
+    # Memory and swap are set together: by default a container gets as much swap as memory.
     if by_tool := _by_tool(found, f"--memory {mib}m --memory-swap {2 * mib}m", f"MemoryMax={mib}M"):
         return by_tool
     if use is None or _above(found, use.memory_cgroup) or not (folder := _own(found, use.memory_folder)):
@@ -81,18 +83,19 @@ def limit_memory(facts: Facts, tenant: str, size_bytes: float, *, now_by: str = 
 
 
 def set_cpus(facts: Facts, tenant: str, cpus: str) -> str:
-    """Let a tenant's cgroup run on ``cpus``; empty where no command does that."""
+    """Returns a command that restricts a tenant's cgroup to ``cpus``; '' if no command does that."""
     found = facts.window.tenants.get(tenant)
     return _by_tool(found, f"--cpuset-cpus {cpus}", f"AllowedCPUs={cpus}") if found is not None else ""
 
 
 def limit_disk(facts: Facts, tenant: str, device: str, bytes_per_s: float, *, write: bool) -> str:
-    """Let a tenant read, or write, so much of a block device a second; empty where no command does that."""
+    """Returns a command that limits a tenant's reads or writes of a block device, bytes/s; '' if no command
+    does that."""
     found = facts.window.tenants.get(tenant)
     if found is None:
         return ""
     path, rate = shlex.quote(f"/dev/{device}"), max(round(bytes_per_s), 1)
-    # Docker sets such limits when it makes a container, and at no other time.
+    # Docker sets such limits only when it creates a container.
     option = f"--device-{'write' if write else 'read'}-bps {path}:{rate}" if found.runtime == "podman" else ""
     return _by_tool(found, option, f"'IO{'Write' if write else 'Read'}BandwidthMax=/dev/{device} {rate}'")
 
@@ -102,27 +105,29 @@ _QUOTA_FILES: Final = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 
 
 def memory_file(use: TenantUse | None) -> str:
-    """What has a tenant's memory limit, in brackets: the file where it is known; empty where nothing is."""
+    """Returns, in parentheses, the file and cgroup of a tenant's memory limit as far as they are known; '' if
+    nothing is."""
     if use is None or not use.memory_cgroup:
         return ""
     return f" ({_MEMORY_FILES.get(use.memory_version, 'memory limit')} of cgroup {use.memory_cgroup})"
 
 
 def quota_file(use: TenantUse | None) -> str:
-    """The same for its CPU quota."""
+    """Returns the same for its CPU quota."""
     if use is None or not use.quota_cgroup:
         return ""
     return f" ({_QUOTA_FILES.get(use.cpu_version, 'CPU quota')} of cgroup {use.quota_cgroup})"
 
 
 def _above(tenant: Tenant, cgroup: str) -> bool:
-    """Whether a limit is that of a cgroup above the tenant: changing the tenant's would not help."""
+    """Returns whether a limit is that of a cgroup above the tenant: then changing the tenant's would not
+    help."""
     return bool(cgroup) and cgroup.strip("/") != tenant.cgroup_path.strip("/")
 
 
 def _by_tool(tenant: Tenant, options: str, setting: str) -> str:
-    """Change a tenant by the tool that runs it: a container by ``options`` (empty: by none), a unit by
-    ``setting`` of systemd. Empty where no such tool is known."""
+    """Returns a command for the tool that runs a tenant: for a container with ``options`` (if not ''), for a
+    unit with ``setting`` of systemd. Returns '' if no such tool is known."""
     update = _update(tenant)
     if update and options:
         return f"{update} {options} {shlex.quote(tenant.container_id[:12])}"
@@ -131,14 +136,14 @@ def _by_tool(tenant: Tenant, options: str, setting: str) -> str:
 
 
 def _update(tenant: Tenant) -> str:
-    """How to change a container; empty where nothing does, or only its user can."""
+    """Returns the command that changes a container; '' if there is none, or only its user can run it."""
     if not tenant.container_id or _USER_MANAGER.search(tenant.cgroup_path):
         return ""
     return _UPDATE.get(tenant.runtime, "")
 
 
 def _unit(tenant: Tenant) -> str:
-    """How to change the systemd unit that a tenant is; empty for anything else."""
+    """Returns the command that changes the systemd unit of a tenant; '' for anything else."""
     name = tenant.cgroup_path.rpartition("/")[2]
     if tenant.kind != "unit" or not name.endswith((".service", ".scope")):
         return ""
@@ -148,6 +153,6 @@ def _unit(tenant: Tenant) -> str:
 
 
 def _own(tenant: Tenant, folder: str) -> str:
-    """``folder``, where nothing is known to own that cgroup; empty otherwise."""
+    """Returns ``folder``, quoted, if no tool is known to manage that cgroup; '' otherwise."""
     owned = bool(tenant.runtime or tenant.pod) or tenant.cgroup_path in ("", "/")
     return "" if owned else shlex.quote(folder) if folder else ""

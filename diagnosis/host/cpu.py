@@ -1,4 +1,4 @@
-"""CPU causes: others' threads, own threads, a quota, a CPU set."""
+"""Describes CPU causes: threads of other tenants, own threads, a quota, a CPU set, the tracer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from stalltop.model.chain import Fix, Link
 from stalltop.model.cpu_list import cpus_of, list_of
 
 KNOWN: Final = 0.8
-"""Part of a loss with a culprit: less is said to be incomplete."""
+"""Part of a loss with a culprit below which the list of culprits is called incomplete."""
 LEAST_QUOTA: Final = 0.5
-"""CPUs. A quota below that stops a tenant most of the time, for the little that it takes: no remedy for a
-neighbour that uses less than a CPU."""
+"""Least quota, CPUs. A smaller quota stops a tenant most of the time and gains little, so it is no remedy
+against a neighbour that uses less than a CPU."""
 GOOD_SHARE: Final = 0.15
-"""Part of a loss from which on a culprit is told what to do about, beside the one that leads."""
+"""Part of a loss from which on a culprit other than the largest also gets a fix."""
 MOST_PIDS: Final = 5
-"""Process ids named beside the one in a command."""
+"""Maximum number of process ids named besides the one in a command."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
-    """Other tenants' threads had the CPU."""
+    """Describes a wait for CPUs that threads of other tenants had."""
     culprits = ranked(loss.culprits, loss.ns)
     holder = next((f"{facts.name(tenant)} holds" for tenant in by_tenant(loss.culprits)), "others hold")
     fixes: list[Fix] = []
@@ -51,7 +51,8 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
-    """Keep a culprit away; of many processes that no command moves together, the one that took most."""
+    """Returns a fix that keeps a culprit away; of many processes that no single command moves, for the one
+    that took most."""
     fix = keep_off(facts, loss.last.pid, culprit)
     if fix.command or culprit.pid:
         return fix
@@ -66,7 +67,7 @@ def _keep_off_any(facts: Facts, loss: Loss, culprit: Who) -> Fix:
 
 
 def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
-    """Keep a culprit away from the CPUs of the victim."""
+    """Returns a fix that keeps a culprit away from the CPUs of the victim."""
     system = facts.window.system
     cpus = system.cpus if system is not None else 0
     everywhere = frozenset(range(cpus))
@@ -75,9 +76,9 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
     theirs = everywhere - mine if mine else frozenset()
     if not theirs and cpus > 1:
         theirs = everywhere - frozenset(range((cpus + 1) // 2))
-    # The kernel refuses CPUs outside of the cgroup's.
+    # The Linux kernel refuses CPUs outside the cgroup's.
     theirs &= cpuset_of(facts, culprit.tenant) or everywhere
-    # Many that come and go can only be told by their cgroup.
+    # Short-lived processes can only be named by their cgroup.
     whom = named(facts, culprit._replace(pid=0)) if culprit.pid else facts.name(culprit.tenant)
     if not theirs:
         command = commands.lower_priority(culprit.pid) if culprit.pid else ""
@@ -91,7 +92,7 @@ def keep_off(facts: Facts, victim_pid: int, culprit: Who) -> Fix:
 
 
 def own_threads(facts: Facts, loss: Loss) -> Description:
-    """The tenant's own threads had the CPU."""
+    """Describes a wait for CPUs that the tenant's own threads had."""
     culprits = ranked(loss.culprits, loss.ns)
     victim = facts.process(loss.last.pid)
     system = facts.window.system
@@ -122,15 +123,15 @@ def own_threads(facts: Facts, loss: Loss) -> Description:
 
 
 def throttling(facts: Facts, loss: Loss) -> Description:
-    """A quota stopped the threads."""
+    """Describes threads that a quota stopped."""
     who = loss.last
     use = facts.use(who.tenant)
     quota = use.cpu_quota if use is not None else None
     cgroup = use.quota_cgroup if use is not None else ""
     used = use.cpu_ns / facts.seconds / 1e9 if use is not None else 0.0
     stopped = use.throttled_ns / facts.seconds / 1e9 if use is not None else 0.0
-    # What it used, and what it could not run while it was stopped: the latter is summed up over CPUs, and
-    # several threads of it may have had to share one.
+    # What it used, plus what it could not run while it was stopped. The latter is summed over CPUs, and
+    # several of its threads may have had to share one.
     needed = (quota or used) + max(stopped, 0.25)
     cpus = facts.window.system.cpus if facts.window.system is not None else 0
     fewer = Fix("or run fewer threads: OMP_NUM_THREADS, num_workers")
@@ -161,7 +162,7 @@ def throttling(facts: Facts, loss: Loss) -> Description:
 
 
 def pinning(facts: Facts, loss: Loss) -> Description:
-    """The CPUs it may use are busy while others are idle."""
+    """Describes a process whose CPUs are busy while others are idle."""
     who = loss.last
     process = facts.process(who.pid)
     idle = idle_elsewhere(facts, who.pid)
@@ -182,7 +183,8 @@ def pinning(facts: Facts, loss: Loss) -> Description:
 
 
 def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[int]) -> tuple[Fix, ...]:
-    """Let a process use idle CPUs: by itself where its cgroup may use them, else with its cgroup."""
+    """Returns fixes that let a process use idle CPUs: by itself if its cgroup may use them, else with its
+    cgroup."""
     name, cpuset = facts.name(who.tenant), cpuset_of(facts, who.tenant)
     all_of_them = list_of(idle | allowed)
     tenant = facts.window.tenants.get(who.tenant)
@@ -195,12 +197,12 @@ def _more_cpus(facts: Facts, who: Who, allowed: frozenset[int], idle: frozenset[
         return (wider,)
     within = list_of((idle & cpuset if cpuset else idle) | allowed)
     own = Fix(f"let {who.process} run on CPUs {within}", commands.move_to_cpus(who.pid, within))
-    # An unknown CPU set may be what binds it, and then refuses other CPUs.
+    # If the CPU set is not known, it may be the limit, and then the process cannot be moved.
     return (own,) if cpuset >= idle else (own, wider)
 
 
 def tracer(facts: Facts, loss: Loss) -> Description:
-    """This program had the CPU."""
+    """Describes a wait for CPUs that stalltop had."""
     culprits = ranked(loss.culprits, loss.ns)
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for a CPU that stalltop holds",
@@ -215,5 +217,5 @@ def _factor(loss: Loss, text: str) -> Link:
 
 
 def _explained(loss: Loss) -> float:
-    """How much of the loss has a culprit."""
+    """Returns the part of the loss that has a culprit."""
     return min(sum(loss.culprits.values()) / loss.ns, 1.0) if loss.ns else 0.0

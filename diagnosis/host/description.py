@@ -1,4 +1,4 @@
-"""What is particular to one root cause in the chain that tells it."""
+"""Defines what a root cause adds to the chain that reports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stalltop.model.chain import Fix, Link
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Comes after the effect and the mechanisms."""
+    """The parts of a chain that follow the effect and the mechanisms."""
 
     summary: str
     """One line: who loses what to whom."""

@@ -1,4 +1,5 @@
-"""Block devices: which one a process waits for, how slow it is, and who loads it."""
+"""Describes waits for block devices: for which one a process waits, how slow it is, and which processes load
+it."""
 
 from __future__ import annotations
 
@@ -14,15 +15,16 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
 
 SLOW_REQUEST_NS: Final = 4_000_000
-"""Mean time of a request from which a device counts as slow: a solid-state disk with room takes less than one
-millisecond."""
+"""Mean time of a request from which on a device counts as slow: a solid-state disk that is not loaded takes
+less than one millisecond."""
 OFTEN: Final = 0.2
-"""Part of a caller's time in reads and writes that is too much on a fast device as well."""
+"""Part of a caller's time in reads and writes that is too much even on a fast device."""
 HELD_BACK: Final = 0.7
-"""Part of its requests' time that they wait before the device gets them: a limit holds them, or the queue."""
+"""Part of its requests' time spent waiting before the device gets them, from which on a limit or the queue
+holds them."""
 SURE: Final = 0.9
 UNSURE: Final = SURE / 2
-"""Where the process itself had no request at a block device."""
+"""Confidence if the process itself had no request at a block device."""
 _NO_BLOCK_IO: Final = (
     "no block I/O of its own was seen (a network file system, such as NFS, or FUSE has none)"
 )
@@ -31,21 +33,22 @@ _LIMIT_FILES: Final = "io.max; with cgroup v1 blkio.throttle"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A device that a process waits for."""
+    """The device for which a process waits."""
 
     device: str
-    """Empty where its I/O was not seen."""
+    """Name of the device; '' if its I/O was not seen."""
     links: tuple[Link, ...]
     fixes: tuple[Fix, ...]
     unknown: tuple[str, ...] = ()
     request_ns: float = 0.0
-    """Mean time of its requests there."""
+    """Mean time of its requests there, ns."""
     sure: float = SURE
-    """How sure it is that this is the device."""
+    """Confidence that this is the device."""
 
 
 def load(facts: Facts, loss: Loss) -> Load:
-    """The device that the process at the root of ``loss`` waits for, and who loads it."""
+    """Returns the device for which the process at the root of ``loss`` waits, and the processes that load
+    it."""
     who, depth = loss.last, len(loss.path) + 2
     device = block.device_of(facts, who.tenant, who.pid)
     if device is None:
@@ -94,7 +97,7 @@ def load(facts: Facts, loss: Loss) -> Load:
 
 
 def slow(facts: Facts, loss: Loss) -> Description | None:
-    """Threads that call wait for a device themselves."""
+    """Describes calling threads that wait for a device themselves."""
     found = load(facts, loss)
     if found.request_ns < SLOW_REQUEST_NS and loss.ns < OFTEN * facts.wall_ns(loss.victim.pid):
         return None
@@ -111,7 +114,8 @@ def slow(facts: Facts, loss: Loss) -> Description | None:
 
 
 def _culprits(facts: Facts, reason: Link, users: dict[Who, float], total: float) -> list[Link]:
-    """``users`` of the device in ``reason``, each with that part of the loss that it has of the load."""
+    """Returns ``users`` of the device in ``reason`` as culprits, each with a part of the loss in proportion
+    to its load."""
     tenants: dict[str, float] = {}
     for user, ns in users.items():
         tenants[user.tenant] = tenants.get(user.tenant, 0.0) + ns
@@ -132,12 +136,12 @@ def _culprits(facts: Facts, reason: Link, users: dict[Who, float], total: float)
 
 
 def _at_once(requests: float) -> str:
-    """How much load that is: ``requests`` under way at a time, on average."""
+    """Describes a load by the mean number of ``requests`` under way."""
     return f"with {requests:.0f} requests at a time" if requests >= 2 else f"for {requests:.0%} of the time"
 
 
 def _slower(facts: Facts, culprit: Link) -> list[Fix]:
-    """Let the one who loads the device most use it less."""
+    """Returns fixes that make the heaviest user of the device use it less."""
     name, device = facts.name(culprit.tenant), culprit.device
     rate, write = block.bytes_per_second(facts, device, culprit.tenant)
     command = commands.limit_disk(facts, culprit.tenant, device, rate / 2, write=write) if rate else ""

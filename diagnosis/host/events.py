@@ -1,4 +1,4 @@
-"""Host causes that are no lost time of calls: kills, hung calls, what tracing costs."""
+"""Finds host causes that are not lost time of calls: OOM kills, hung calls, the cost of tracing."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.window import OpenCall, RowKey
 
 HUNG_NS: Final = 10_000_000_000
-"""A call that is open for less is no hang: nobody would look into it so soon."""
+"""Age below which an open call is not called hung: nobody would look into it so soon."""
 HUNG_TIMES: Final = 10
-"""Times what such calls of the process took before: long steps and loads are long again and again."""
+"""An open call also has to be so many times as long as such calls of the process before: long steps and loads
+recur."""
 UNKNOWN_HUNG_NS: Final = 60_000_000_000
-"""Where none came back yet: the first one may load and compile device code for tens of seconds."""
+"""Age of a hung call if no such call has returned yet: the first one may load and compile device code for
+tens of seconds."""
 COST_SHARE: Final = 0.05
-"""Of the time of a process's calling threads, 0 to 1: what tracing may take before it is a cause."""
+"""Part of the time of a process's calling threads, 0 to 1, from which on the cost of tracing is a cause."""
 
 
 def oom_kill(facts: Facts) -> Iterator[Suspicion]:
-    """The kernel killed a process: by its event, or else by the count of the tenant's cgroup."""
+    """Yields processes that the Linux kernel killed for lack of memory: by its event, or else by the count of
+    the tenant's cgroup."""
     events = [event for event in facts.window.evidence.events if event.kind == "oom_kill"]
     for event in events:
         yield _killed(facts, event.tenant, event.pid, event.process)
@@ -95,7 +98,7 @@ def _killed(facts: Facts, tenant: str, pid: int, process: str) -> Suspicion:
 
 
 def hung_call(facts: Facts) -> Iterator[Suspicion]:
-    """A call does not return. Collectives are told by causes of their own."""
+    """Yields calls that do not return. Collectives have causes of their own."""
     oldest: dict[str, OpenCall] = {}
     for call in facts.window.open_calls:
         if call.nested or call.ended or call.age_ns < HUNG_NS or waits_for_ranks(facts, call):
@@ -108,7 +111,7 @@ def hung_call(facts: Facts) -> Iterator[Suspicion]:
 
 
 def _hung_from_ns(facts: Facts, call: OpenCall) -> int:
-    """The age from which on an open call hangs."""
+    """Returns the age from which on an open call hangs, ns."""
     longest_ns = facts.longest_ns(call)
     return UNKNOWN_HUNG_NS if longest_ns is None else max(HUNG_NS, HUNG_TIMES * longest_ns)
 
@@ -157,7 +160,7 @@ def _hung(facts: Facts, call: OpenCall) -> Suspicion:
 
 
 def tracer(facts: Facts) -> Iterator[Suspicion]:
-    """Tracing itself takes a noticeable part of a process's time: what its own calls cost."""
+    """Yields processes of whose time tracing takes a noticeable part, by the cost of their own calls."""
     coverage = facts.window.coverage
     for pid in facts.callers:
         rows = sorted((r for r in facts.rows_of(pid) if r.key.layer != HOST_LAYER), key=lambda r: -r.calls)

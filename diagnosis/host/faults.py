@@ -1,4 +1,4 @@
-"""Waits for memory: reclaim, and pages that are read back from disk."""
+"""Describes waits for memory: reclaim, and pages that are read back from disk."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stalltop.model.evidence import TenantUse
 SURE: Final = 0.9
 PROBABLE: Final = 0.6
 MORE_MEMORY: Final = 2
-"""Times the limit: how much is needed is not known while a tenant is held below it."""
+"""Factor by which a limit is raised: the real need is not known while a tenant is held below it."""
 
 
 def reclaim(facts: Facts, loss: Loss) -> Description:
-    """Memory has to be freed first, or was freed too early."""
+    """Describes memory that has to be freed first, or was freed too early."""
     who = loss.last
     use = facts.use(who.tenant)
     name = facts.name(who.tenant)
@@ -62,7 +62,7 @@ def reclaim(facts: Facts, loss: Loss) -> Description:
 
 
 def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
-    """Raise the memory limit of a tenant, as far as the host has memory."""
+    """Returns a fix that raises the memory limit of a tenant, as far as the host has memory."""
     limit, system = use.memory_limit_bytes or 0, facts.window.system
     total = (system.memory_total_bytes or 0) if system is not None else 0
     wanted = MORE_MEMORY * limit
@@ -78,7 +78,7 @@ def more_memory(facts: Facts, tenant: str, use: TenantUse) -> Fix:
 
 
 def users_of_host(facts: Facts) -> list[Link]:
-    """Who uses most of the host's memory."""
+    """Returns the tenants that use most of the host's memory, as factors."""
     return [
         Link(
             "factor",
@@ -90,14 +90,14 @@ def users_of_host(facts: Facts) -> list[Link]:
 
 
 def less_for_others(facts: Facts) -> Fix:
-    """What helps where the host has too little memory."""
+    """Returns a fix for a host with too little memory."""
     names = ", ".join(facts.name(tenant) for tenant, _ in largest_users(facts))
     largest = f" ({names})" if names else ""
     return Fix(f"give the largest memory users of the host{largest} limits of their own, or run fewer there")
 
 
 def read_back(facts: Facts, loss: Loss) -> Description:
-    """Pages are read from disk when they are touched."""
+    """Describes pages that are read from disk when they are touched."""
     who = loss.last
     process = facts.process(who.pid)
     swapped = facts.window.evidence.swap_in_bytes

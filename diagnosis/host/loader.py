@@ -1,4 +1,4 @@
-"""Data loading: a caller waits for workers, and these for a disk, a CPU or a lock."""
+"""Describes data loading: a caller waits for workers, and these for a disk, a CPU or a lock."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 
 SURE: Final = 0.9
-"""Workers are measured by their own split; that the caller waits for their result is told by who wakes it.
-How much of their time went this way (``Loss.sure``) says how likely the caller waited for just that:
-the split is of all their results together, also of those that nobody waited for."""
+"""Confidence before ``Loss.sure``. Workers are measured by their own split; that the caller waits for their
+result is known from who wakes it. How much of their time was spent in this way (``Loss.sure``) says how
+likely the caller waited for just that: the split covers all their results, also those that nobody waited
+for."""
 
 
 def short_of_cpu(facts: Facts, loss: Loss) -> Description:
-    """Workers compute all the time."""
+    """Describes workers that compute all the time."""
     worker = loss.last
     culprits = ranked(loss.culprits, loss.ns)
     process, system = facts.process(worker.pid), facts.window.system
@@ -40,7 +41,7 @@ def short_of_cpu(facts: Facts, loss: Loss) -> Description:
 
 
 def short_of_disk(facts: Facts, loss: Loss) -> Description:
-    """Workers wait for a disk."""
+    """Describes workers that wait for a disk."""
     worker = loss.last
     found = disk.load(facts, loss)
     return Description(
@@ -58,7 +59,7 @@ def short_of_disk(facts: Facts, loss: Loss) -> Description:
 
 
 def short_of_lock(facts: Facts, loss: Loss) -> Description:
-    """Workers wait for a lock."""
+    """Describes workers that wait for a lock."""
     worker = loss.last
     culprits = ranked(locks.holders(facts, loss), loss.ns)
     return Description(

@@ -1,4 +1,4 @@
-"""Locks between threads and processes."""
+"""Describes waits for locks between threads and processes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix, Link
 
 PASSES_ON: Final = 0.5
-"""Who spends so much of its time waiting for a lock itself has it last and not for long."""
+"""Part of a process's time spent waiting for locks, from which on it only passed the lock on and did not hold
+it for long."""
 SURE: Final = 0.8
-"""Who wakes a waiter had the lock, or made what it waited for: the kernel cannot tell these apart."""
+"""Confidence: the process that wakes a waiter either had the lock, or made what it waited for; the Linux
+kernel cannot distinguish these."""
 
 
 def contention(facts: Facts, loss: Loss) -> Description:
-    """A caller waits for a lock."""
+    """Describes a caller that waits for a lock."""
     culprits = ranked(holders(facts, loss), loss.ns)
     holder = culprits[0][0] if culprits else loss.victim
     own = holder.pid == loss.victim.pid
@@ -40,7 +42,7 @@ def contention(facts: Facts, loss: Loss) -> Description:
 
 
 def holders(facts: Facts, loss: Loss) -> dict[Who, float]:
-    """Who holds the lock, ns of the loss: without those that stand in line for it as the victim does."""
+    """Returns who holds the lock, ns of the loss, without processes that wait for it as the victim does."""
     waiting = {who for who in loss.culprits if _stands_in_line(facts, who)}
     kept = {who: ns for who, ns in loss.culprits.items() if who not in waiting}
     if not kept:
@@ -55,7 +57,7 @@ def _stands_in_line(facts: Facts, who: Who) -> bool:
 
 
 def _reason(facts: Facts, holder: Who, depth: int) -> tuple[Link, ...]:
-    """What the holder does meanwhile, where it is followed."""
+    """Returns what the holder does meanwhile, if it is followed."""
     work = facts.work_of(holder.pid)
     if work is None or not work.total_ns:
         return ()

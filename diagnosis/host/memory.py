@@ -1,4 +1,4 @@
-"""Memory: limits that are reached, pages that are read back."""
+"""Judges memory: limits that are reached, pages that are read back."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 PAGE_BYTES: Final = 4096
-"""Kernels with larger pages count these: there a refault is worth more than it is taken for."""
+"""Page size. Linux kernels with larger pages count refaults of those, which are then underestimated."""
 READ_BACK: Final = 0.5
-"""Part of what a tenant reads from disks that it had read shortly before: then its memory is too small."""
+"""Part of what a tenant reads from disks that it had read shortly before, from which on its memory is too
+small."""
 RECLAIM_OF_WAIT: Final = 0.25
-"""Part of a wait that direct reclaim takes from which on it counts: below that it goes on beside it."""
+"""Part of a wait that direct reclaim takes, from which on it is the cause."""
 AT_LIMIT: Final = 0.95
-"""A cgroup that uses more of its limit has to free memory for what it reads next: page cache counts in."""
+"""Used part of a cgroup's limit above which it has to free memory for what it reads next: page cache is
+included."""
 MOST_USERS: Final = 3
-"""Of the host's memory, named."""
+"""Maximum number of users of the host's memory that are named."""
 FAULTS_A_SECOND: Final = 20.0
-"""Major faults a second: each waits for the disk, and a program that starts has a few."""
+"""Major faults per second from which on they matter: each waits for the disk, and a program that starts has a
+few."""
 
 
 def at_limit(facts: Facts, tenant: str) -> bool:
-    """Whether a tenant's memory is as good as full."""
+    """Returns whether a tenant's memory is nearly at its limit."""
     use = facts.use(tenant)
     if use is None or not use.memory_limit_bytes or use.memory_used_bytes is None:
         return False
@@ -29,11 +32,11 @@ def at_limit(facts: Facts, tenant: str) -> bool:
 
 
 def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
-    """Whether the memory limit of a tenant is why ``pid`` waits for disks or memory: it is at the limit and
-    reclaims, and what was dropped is read back, or reclaim takes as long as the waits.
+    """Returns whether the memory limit of a tenant is why ``pid`` waits for disks or memory: it is at the
+    limit and reclaims, and either what was dropped is read back, or reclaim takes as long as the waits.
 
-    A full limit and some reclaim say nothing: page cache fills every limit, and a program that reads more
-    than that reclaims all the time at no cost.
+    A full limit and some reclaim alone are no evidence: page cache fills every limit, and a program that
+    reads more than that reclaims all the time at no cost.
     """
     use = facts.use(tenant)
     if use is None or use.reclaims <= 0 or not at_limit(facts, tenant):
@@ -49,7 +52,7 @@ def thrashes(facts: Facts, tenant: str, pid: int) -> bool:
 
 
 def cause_of_wait(facts: Facts, tenant: str, pid: int) -> str:
-    """The cause of a wait for memory; empty where nothing tells."""
+    """Returns the cause of a wait for memory; '' if nothing shows it."""
     if thrashes(facts, tenant, pid):
         return "reclaim"
     process, use = facts.process(pid), facts.use(tenant)
@@ -59,13 +62,14 @@ def cause_of_wait(facts: Facts, tenant: str, pid: int) -> str:
 
 
 def largest_users(facts: Facts) -> list[tuple[str, int]]:
-    """Tenants that use most memory of the host, as far as it is known: (id, bytes), the largest first."""
+    """Returns the tenants that use most memory of the host, as far as it is known: (id, bytes), the largest
+    first."""
     resident: dict[str, int] = {}
     for process in facts.window.evidence.processes:
         if process.tenant:
             resident[process.tenant] = resident.get(process.tenant, 0) + process.rss_bytes
     for use in facts.window.evidence.tenants:
-        # Of a cgroup it is exact, page cache included.
+        # The figure of a cgroup is exact, page cache included.
         if use.memory_used_bytes is not None:
             resident[use.tenant] = use.memory_used_bytes
     found = sorted(resident.items(), key=lambda item: (-item[1], item[0]))

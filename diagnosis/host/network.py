@@ -1,4 +1,4 @@
-"""The network, as far as the host sees it."""
+"""Describes waits for the network, as far as the host sees them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Fix
 
 PROBABLE: Final = 0.75
-"""Segments are sent again, and threads wait for the network: that they wait for these is not measured."""
+"""Confidence: retransmits and waits for the network are both measured, but not that the threads wait for
+these segments."""
 
 
 def retransmits(facts: Facts, loss: Loss) -> Description:
-    """Segments are lost on the way."""
+    """Describes connections that lose segments."""
     who = loss.last
     process = facts.process(who.pid)
     v4, v6 = (process.retransmits_v4, process.retransmits_v6) if process is not None else (0, 0)
@@ -49,7 +50,7 @@ UNKNOWN: Final = (
 
 
 def segment_fixes(pid: int) -> tuple[Fix, ...]:
-    """What helps a process whose connections lose segments."""
+    """Returns fixes for a process whose connections lose segments."""
     return (
         Fix(
             "see which connections lose segments, to whom, and by which interface",

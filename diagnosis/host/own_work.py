@@ -1,4 +1,4 @@
-"""Programs that are bound by what their own threads compute between calls: no fault, and worth knowing."""
+"""Finds programs that are limited by their own computing between calls: not a fault, but worth knowing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from stalltop.model.evidence import HOST_GAP
 BOUND_SHARE: Final = 0.5
 """Part of its time that a program computes between its calls."""
 BUSY_DEVICE_PERCENT: Final = 80.0
-"""A device that has kernels to run for more of the time waits for nobody."""
+"""Utilization from which on a device does not wait for the program."""
 
 
 def host_bound(facts: Facts) -> Iterator[Suspicion]:
-    """Calling threads compute between their calls for most of their time, and hardly wait for the device."""
+    """Yields processes whose calling threads compute between their calls for most of their time, and hardly
+    wait for the device."""
     for pid in facts.callers:
         computing_ns = sum(gap.split_ns.get("running", 0) for gap in facts.gaps_of(pid))
-        # Most programs end here: the rest is worked out for those that compute much.
+        # Most programs end here, so the rest is computed only for those that compute much.
         if computing_ns < BOUND_SHARE * facts.seconds * SECOND_NS:
             continue
         if calls := facts.calls_of(pid):
@@ -37,9 +38,9 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     if not usage.kernels or computing_ns < BOUND_SHARE * busy_ns:
         return
     if usage.synced.total_ns > WAITING_SHARE * busy_ns:
-        return  # it waits for the device, too
+        return  # It waits for the device, too.
     if launches.rows and launches.rows[0].p50_ns > SHORT_LAUNCH_NS:
-        return  # launches wait until the device's queue has room
+        return  # Launches wait until the device's queue has room.
     percent = _utilisation(facts, usage.pid)
     if percent is not None and percent >= BUSY_DEVICE_PERCENT:
         return
@@ -94,7 +95,8 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
 
 
 def _turns_ns(facts: Facts, pid: int) -> int:
-    """Time in which one of its threads waited between its calls for another one of them: they take turns."""
+    """Returns the time in which one of its threads waited between its calls for another one of them, ns: they
+    take turns."""
     return sum(
         charge.ns
         for charge in facts.charges_of(pid)
@@ -103,7 +105,7 @@ def _turns_ns(facts: Facts, pid: int) -> int:
 
 
 def _utilisation(facts: Facts, pid: int) -> float | None:
-    """That of the busiest device which a process uses, percent; None where it is not known."""
+    """Returns the utilization of the busiest device that a process uses, percent; None if it is not known."""
     return max(
         (
             device.utilization_percent

@@ -1,4 +1,4 @@
-"""CPUs: which a process may run on, which are idle, and what a quota takes away."""
+"""Reads CPUs: which ones a process may use, which are idle, and what a quota takes away."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.model.cpu_list import cpus_of
 
 THROTTLED_PERIODS: Final = 0.1
-"""Part of the quota's periods in which it ran out: below that, running into it is no pattern."""
+"""Part of the quota's periods in which it ran out, below which that is no pattern."""
 BUSY_PERCENT: Final = 50.0
-"""CPUs that are less busy than this are waited for in short bursts: more of them would hardly help. That
-threads wait is measured; two that wait for a device between steps leave their CPU idle for a third of it."""
+"""Load of CPUs below which they are waited for only in short bursts, so that more CPUs would hardly help. The
+waits themselves are measured; two threads that wait for a device between steps leave their CPU idle for a
+third of the time."""
 IDLE_PERCENT: Final = 70.0
-"""A CPU that is less busy than this has room for one more thread."""
+"""Load of a CPU below which it has room for one more thread."""
 LESS_BUSY_PERCENT: Final = 25.0
-"""Another CPU must be so much less busy than those that are waited for: noise makes smaller differences."""
+"""Another CPU must be less busy by this than those that are waited for: noise makes smaller differences."""
 
 
 def cpuset_of(facts: Facts, tenant: str) -> frozenset[int]:
-    """CPUs that the tenant's cgroup may use; none where that is not known."""
+    """Returns the CPUs that the tenant's cgroup may use; none if that is not known."""
     use = facts.use(tenant)
     return cpus_of(use.cpuset) if use is not None else frozenset()
 
 
 def cpus_for(facts: Facts, tenant: str) -> int:
-    """How many CPUs a tenant may use; 0 where that is not known."""
+    """Returns how many CPUs a tenant may use; 0 if that is not known."""
     system = facts.window.system
     return len(cpuset_of(facts, tenant)) or (system.cpus if system is not None else 0)
 
 
 def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
-    """CPUs with room that ``pid`` may not run on, while those that it may are busy; none otherwise."""
+    """Returns CPUs with room that ``pid`` may not use, if those that it may use are busy; none otherwise."""
     process, system = facts.process(pid), facts.window.system
     if process is None or system is None or not system.cpu_each_percent:
         return frozenset()
@@ -45,7 +46,7 @@ def idle_elsewhere(facts: Facts, pid: int) -> frozenset[int]:
 
 
 def throttled_ns(facts: Facts, tenant: str) -> float:
-    """Time that the tenant's CPU quota stopped it, ns of the window; 0 where that is no pattern."""
+    """Returns the time that the tenant's CPU quota stopped it, ns of the window; 0 if that is no pattern."""
     use = facts.use(tenant)
     if use is None or use.throttled_ns <= 0 or not use.throttled_periods:
         return 0.0

@@ -1,4 +1,4 @@
-"""TCP connections: whether they lose segments."""
+"""Tells whether TCP connections lose segments."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Final
 from stalltop.diagnosis.facts import Facts
 
 RETRANSMITS_A_SECOND: Final = 2.0
-"""One lost segment costs a timer of 200 ms or more where no others follow it: two a second are noticed."""
+"""Retransmits per second that are noticeable: one lost segment costs a timer of 200 ms or more if no others
+follow it."""
 
 
 def loses_segments(facts: Facts, pid: int) -> bool:
-    """Whether a process's connections have to send segments again and again."""
+    """Returns whether a process's connections keep retransmitting segments."""
     process = facts.process(pid)
     if process is None:
         return False

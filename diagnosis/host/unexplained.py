@@ -1,4 +1,4 @@
-"""Waits that nobody known ends."""
+"""Describes waits that no known process ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stalltop.diagnosis.host.wording import WAITS
 from stalltop.model.chain import Fix
 
 UNSURE: Final = 0.25
-"""That the program waits longer than it usually does is measured, and nothing else."""
+"""Confidence: only that the program waits longer than usual is measured."""
 _WHO: Final = {
     "network": "who sends so late: packets of other hosts, and RDMA, are nobody's here",
     "process": "who ends these waits so late: nobody that is followed, or one that waits itself",
@@ -20,11 +20,11 @@ _WHO: Final = {
     "memory": "why: no reclaim and few major faults were counted",
     "other": "what the kernel does meanwhile: it is none of the other parts of the split",
 }
-"""What is not known, by where the time went."""
+"""What is not known, by the part of the split with the lost time."""
 
 
 def unexplained(facts: Facts, loss: Loss) -> Description:
-    """A program that is usually always at work waits, and nothing measured says why."""
+    """Describes a program that is usually always at work and now waits without a measured reason."""
     who = loss.victim
     part = max(loss.parts, key=lambda name: loss.parts[name])
     fixes = [Fix("see where it stands (py-spy for Python)", f"py-spy dump -p {who.pid}", look=True)]

@@ -1,4 +1,4 @@
-"""The rule for time that callers lose on the host: waits are followed to their roots, and these told."""
+"""Reports time that callers lose on the host: follows waits to their roots, and describes these."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stalltop.diagnosis.host.wording import effect, mechanisms, row_of, worst
 from stalltop.diagnosis.suspicion import Suspicion
 
 LEAST_SHARE: Final = 0.1
-"""Part of its time that a process loses before anything is said: tenants of a busy, healthy host wait for
-each other for some hundredths of their time."""
+"""Least part of its time that a process loses before that is reported: tenants of a busy, healthy host wait
+for each other for some hundredths of their time."""
 LEAST_SHARE_OF_CERTAIN: Final = 0.02
 """The same for causes in ``_CERTAIN``."""
 _CERTAIN: Final = ("cfs_throttling", "cpu_pinning", "reclaim", "major_faults", "tcp_retransmits", "tracer")
-"""What has a signal of its own besides the time lost: limits reached, faults, segments sent again."""
+"""Causes with evidence of their own besides the lost time: limits reached, faults, retransmits."""
 LEAST_SHARE_OF_SLOW: Final = 0.02
-"""The same where the row that loses most is ``SLOW``: rare, long waits hurt latency."""
+"""The same if the row that loses most is slower by ``SLOW``: rare, long waits hurt latency."""
 SLOW: Final = 3.0
-"""p99 now to normal p99."""
+"""Ratio of the present p99 to its baseline."""
 SLOW_CALLS: Final = 100
-"""Calls from which on a p99 is more than the longest one of them."""
+"""Number of calls from which on a p99 is more than the longest one of them."""
 
 DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "cpu_contention": cpu.contention,
@@ -43,11 +43,11 @@ DESCRIBED: Final[Mapping[str, Callable[[Facts, Loss], Description | None]]] = {
     "tcp_retransmits": network.retransmits,
     "unexplained_wait": unexplained.unexplained,
 }
-"""How each root cause is told; None: it is none after all."""
+"""Functions that describe each root cause; they return None if it is not a cause after all."""
 
 
 def waits(facts: Facts) -> Iterator[Suspicion]:
-    """What every process that calls lost on the host, by root cause."""
+    """Yields what every process that makes calls lost on the host, by root cause."""
     for loss in Attribution(facts).losses():
         if _noticeable(facts, loss) and (told := DESCRIBED[loss.cause](facts, loss)) is not None:
             yield _suspicion(facts, loss, told)

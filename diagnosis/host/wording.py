@@ -1,4 +1,5 @@
-"""The parts of a chain that all host causes share: the effect, where its time went, and through whom."""
+"""Words the parts of a chain that all host causes share: the effect, where its time went, and through which
+processes."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from stalltop.model.evidence import HOST_GAP
 from stalltop.model.window import RowKey
 
 OUTSIDE: Final = "process:"
-"""How the ids of tenants begin that are processes in no container, put together by their name."""
+"""Prefix of the ids of tenants that group processes outside containers by their name."""
 ENDED: Final = "process:ended"
-"""Processes that had ended before anything was known of them."""
+"""Tenant of processes that had ended before anything was known of them."""
 MOST_CULPRITS: Final = 3
-"""Named in one chain; the rest share what is left."""
+"""Maximum number of culprits named in one chain; the rest are not named."""
 SMALLEST_SHARE: Final = 0.05
-"""Of the loss: who took less is not named."""
+"""Part of the loss below which a culprit is not named."""
 
 WAITS: Final = {
     "running": "computes",
@@ -35,34 +36,34 @@ WAITS: Final = {
 
 
 _SINGULAR: Final = {"others": "the rest"}
-"""Culprits that are told together, as a subject of the sentences about one."""
+"""Singular nouns for culprits that are reported together."""
 
 
 def named(facts: Facts, who: Who) -> str:
-    """A process as a person reads it, with its tenant."""
+    """Returns a process as text for people, with its tenant."""
     process = f"{who.process} (pid {who.pid})" if who.pid else _SINGULAR.get(who.process, who.process)
     name = facts.name(who.tenant)
-    # What is in no container is a tenant that has its program's name.
+    # The name of a tenant outside containers is that of its program, so it is not repeated.
     return f"{process} of {name}" if who.tenant and name != who.process.partition(" (")[0] else process
 
 
 def worst(loss: Loss) -> RowKey:
-    """The row that lost most."""
+    """Returns the row that lost most."""
     return max(loss.effects, key=lambda key: loss.effects[key])
 
 
 def row_of(facts: Facts, key: RowKey) -> Row | None:
-    """The row with this key, where anything of it ended in the window."""
+    """Returns the row with this key, if any of its calls ended in the window."""
     return next((row for row in facts.rows_of(key.pid) if row.key == key), None)
 
 
 def doing(key: RowKey) -> str:
-    """An operation as the object of a sentence."""
+    """Returns an operation as the end of a sentence."""
     return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
 
 
 def effect(facts: Facts, loss: Loss) -> Link:
-    """What is slow."""
+    """Returns the link that says what is slow."""
     key = worst(loss)
     return link_of(
         key,
@@ -74,7 +75,7 @@ def effect(facts: Facts, loss: Loss) -> Link:
 
 
 def mechanisms(facts: Facts, loss: Loss) -> list[Link]:
-    """Where the time went: in the victim, then in each worker on the way."""
+    """Returns links that say where the time went: in the victim, then in each worker on the path."""
     part = max(loss.parts, key=lambda name: loss.parts[name])
     before = loss.victim
     links = []
@@ -103,16 +104,16 @@ def _step(facts: Facts, loss: Loss, text: str, who: Who, depth: int) -> Link:
 
 
 def largest(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
-    """Those worth a line, the largest first."""
+    """Returns the culprits that are large enough to be named, the largest first."""
     ordered = sorted(culprits.items(), key=lambda item: (-item[1], item[0]))
     return [(who, ns) for who, ns in ordered if ns >= SMALLEST_SHARE * total][:MOST_CULPRITS]
 
 
 def by_tenant(culprits: Mapping[Who, float]) -> list[str]:
-    """The culprits' tenants, the one that took most first; what is of no tenant comes last.
+    """Returns the culprits' tenants, the one that took most first; culprits without a tenant come last.
 
-    Processes in no container are put together by their name alone: they count as much as the largest of them.
-    Otherwise many that have nothing to do with each other would lead, by turns, before one that took more.
+    Processes outside containers are grouped only by their name, so such a group counts as much as its largest
+    process. Otherwise many unrelated processes would, by turns, precede one that took more.
     """
     taken: dict[str, float] = {}
     for who, ns in culprits.items():
@@ -122,12 +123,13 @@ def by_tenant(culprits: Mapping[Who, float]) -> list[str]:
 
 
 def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float]]:
-    """Like ``largest``, but the processes of the tenant that took most come first.
+    """Returns the same as ``largest``, but the processes of the tenant that took most come first.
 
-    Many of one name in one tenant, such as a compiler's, are told as one, without a process id.
+    Many processes of one name in one tenant, such as a compiler's, are summed into one culprit without a
+    process id.
     """
     place = {tenant: number for number, tenant in enumerate(by_tenant(culprits))}
-    # Small ones that are told together (process id 0) stand behind those with a name.
+    # Sums of small culprits (process id 0) come after those with a name.
     return sorted(
         largest(_swarms(culprits), total),
         key=lambda item: (place[item[0].tenant], item[0].process in _SINGULAR, -item[1], item[0]),
@@ -135,14 +137,14 @@ def ranked(culprits: Mapping[Who, float], total: float) -> list[tuple[Who, float
 
 
 def members(culprits: Mapping[Who, float], whole: Who) -> list[Who]:
-    """The processes that ``ranked`` tells together as ``whole``, the one that took most first."""
+    """Returns the processes that ``ranked`` sums into ``whole``, the one that took most first."""
     name = whole.process.rpartition(" (")[0]
     those = [who for who in culprits if who.pid and (who.tenant, who.process) == (whole.tenant, name)]
     return sorted(those, key=lambda who: (-culprits[who], who))
 
 
 def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:
-    """``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant as one."""
+    """Returns ``culprits``, with more than ``MOST_CULPRITS`` of one name and tenant summed into one."""
     same: dict[tuple[str, str], list[Who]] = {}
     for who in culprits:
         same.setdefault((who.tenant, who.process), []).append(who)
@@ -159,7 +161,7 @@ def _swarms(culprits: Mapping[Who, float]) -> dict[Who, float]:
 def blamed(
     facts: Facts, loss: Loss, verb: str, culprits: Iterable[tuple[Who, float]], depth: int
 ) -> list[Link]:
-    """Who took the time."""
+    """Returns links that name the culprits."""
     return [
         link_of(
             who,

@@ -1,1 +1,1 @@
-"""Which device a CUDA call is for, and whose processes are on which device."""
+"""Finds out which device a CUDA call is for, and which tenant's processes are on which device."""

@@ -1,4 +1,4 @@
-"""Who the processes on the devices are: NVML lists them by process id alone."""
+"""Names the tenants of the processes on devices: NVML lists only process ids."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OTHER_NUMBERS: Final = Missing(
 
 
 def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Callable[[int], str]) -> Devices:
-    """``devices`` with tenant (id) and name of each process on them and on their MIG devices.
+    """Returns ``devices`` with the tenant (id) and name of each process on them and on their MIG devices.
 
-    A process whose tenant is not known (``tenant_of`` is empty) has no name either: its number may be another
+    A process whose tenant is unknown (``tenant_of`` returns '') gets no name either: its PID may be another
     process's here.
     """
     known: dict[int, tuple[str, str]] = {}
@@ -49,12 +49,12 @@ def with_owners(devices: Devices, tenant_of: Callable[[int], str], name_of: Call
 
 
 def holders(devices: Devices) -> set[int]:
-    """The processes on the devices and on their MIG devices whose tenants are known."""
+    """Returns the processes on the devices and on their MIG devices whose tenants are known."""
     return {process.pid for process in listed(devices) if process.tenant}
 
 
 def listed(devices: Devices) -> Iterator[DeviceProcess]:
-    """The processes on the devices and on their MIG devices; one may be on both."""
+    """Yields the processes on the devices and on their MIG devices; one may be on both."""
     for device in devices.devices:
         yield from device.processes
         for instance in device.instances:
@@ -62,7 +62,7 @@ def listed(devices: Devices) -> Iterator[DeviceProcess]:
 
 
 def numbered_otherwise() -> bool:
-    """Whether the process ids that a driver lists may be those of other processes here."""
+    """Returns whether the PIDs that a driver lists may belong to other processes in this PID namespace."""
     try:
         return not sees_host_pids()
     except OSError:

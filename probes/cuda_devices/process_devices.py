@@ -1,12 +1,12 @@
-"""Which GPU of the host the calls of a process ran on: from the process's own ordinals to labels.
+"""Finds on which GPU of the host the calls of a process ran: turns the process's own ordinals into labels.
 
-A process counts the devices that it sees from 0. What it sees is told, the surer one first, by the UUIDs
-that it asked the driver for; by its environment and the device files that it can open, unless NVML
-contradicts that: it lists processes by the GPUs that they hold. What is not known is left empty: it is never
-guessed.
+A process counts the devices that it sees from 0. Which devices it sees follows, most reliable source first,
+from the UUIDs that it asked the driver for; or from its environment and the device files that it can open,
+unless NVML, which lists processes by the GPUs that they hold, contradicts that. An unknown label is left
+empty, never guessed.
 
-Where a process sees one device, all its calls ran there, whatever is known of its threads. So such a process
-has its rows under one label from the first window to the last.
+If a process sees one device, all its calls ran there, whatever is known of its threads. So such a process has
+its rows under one label from the first window to the last.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ from stalltop.probes.maps.cuda_programs import NO_PROGRAM, CudaProgram
 _MINOR: Final = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID: Final = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
 _LOOKS: Final = 2
-"""A list of processes that was asked for so many windows after a call is younger than the call."""
+"""Number of windows after a call by which NVML's list of processes is newer than the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What one program sees."""
+    """The devices that one program sees."""
 
     by_uuid: Mapping[int, str]
     visible: tuple[Labels, ...]
-    """What it may see; none where that is not known."""
+    """Possible lists of devices that it sees; none if that is not known."""
     watched: bool
     listed: frozenset[int]
-    """GPUs on which NVML lists it."""
+    """GPUs on which NVML lists the program."""
     shared: bool
-    """All that it sees may be shared: the first device is the same for all of its threads."""
+    """Whether all devices that it sees may be shared, so that the first device is the same for all of its
+    threads."""
 
     def label(self, device: int, *, is_listed: bool) -> str:
-        """``is_listed``: were calls made there, NVML's list would show it."""
+        """Returns the label of ``device``. ``is_listed`` says that NVML's list is new enough to show calls
+        made there."""
         if len(self.visible) == 1 == len(self.visible[0]):
-            return self.by_uuid.get(0, self.visible[0][0])  # whatever it chose
+            return self.by_uuid.get(0, self.visible[0][0])  # whatever the thread chose
         if device == UNKNOWN_DEVICE or not (device or self.watched):
             return UNKNOWN
         ordinal = max(device - 1, 0)
@@ -65,19 +67,19 @@ class _Known:
     """What is remembered of a program."""
 
     visible: tuple[tuple[str, ...], ...] | None
-    """UUIDs of what it may see, by its files. It goes on with what it saw first, whatever becomes of the
-    host's GPUs. None: not known."""
+    """UUIDs of the devices that it may see, by its files; None if not known. The first answer is kept: a
+    program sees the same devices even if the host's GPUs change."""
     begun: int
-    """The look at the devices at which it was seen first."""
+    """Number of the device sample in which it was first seen."""
     chosen: dict[int, int] = field(default_factory=dict)
-    """The same of each device that it called on."""
+    """The same of each device that it made calls on."""
 
 
 class ProcessDevices:
-    """Labels of devices for the calls of processes. Used from one thread.
+    """Returns labels of devices for the calls of processes. Used from one thread.
 
-    ``program_of`` tells of a process what the kernel side saw; ``uninitialized`` whether it was seen with
-    CUDA's runtime, probed, before it had CUDA's driver.
+    ``program_of`` returns what the kernel side saw of a process; ``uninitialized`` returns whether the
+    process was first seen with a probed CUDA runtime and without CUDA's driver.
     """
 
     def __init__(
@@ -93,22 +95,22 @@ class ProcessDevices:
         self._sights = Sights(root, patience_seconds)
         self._told: tuple[Gpu, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
-        """The same, with what the driver's files tell of them."""
+        """The same GPUs, with device file numbers from the driver's files."""
         self._uuids: Mapping[str, str] = {}
-        """By label."""
+        """UUIDs by label."""
         self._labels: Mapping[str, str] = {}
-        """By UUID."""
+        """Labels by UUID."""
         self._listed: Mapping[int, frozenset[int]] = {}
         self._looks = 0
-        """At the devices, with an answer of now."""
+        """Number of samples of the devices whose list of processes is new."""
         self._known: dict[Program, _Known] = {}
         self._views: dict[int, tuple[_View, _Known]] = {}
-        """Of this window."""
+        """Views of this window."""
 
     def begin(self, devices: Devices, *, same_numbers: bool = True) -> None:
-        """A new window, with the devices as they are now; without any, those of before are still there.
+        """Begins a new window with the current devices; if there are none, the previous ones are kept.
 
-        ``same_numbers``: the driver tells processes by the numbers that they have here.
+        ``same_numbers`` says that the driver lists processes by the PIDs that they have here.
         """
         self._views.clear()
         self._sights.begin()
@@ -128,14 +130,14 @@ class ProcessDevices:
                 *device.processes,
                 *(each for part in device.instances for each in part.processes),
             ):
-                if holder.kind != "G":  # a display is another matter than what CUDA sees
+                if holder.kind != "G":  # A graphics process says nothing about what CUDA sees.
                     listed.setdefault(holder.pid, set()).add(device.index)
         self._listed = {pid: frozenset(indices) for pid, indices in listed.items()}
 
     def label(self, pid: int, device: int) -> str:
-        """The label of ``device`` of process ``pid``; empty where it is not known.
+        """Returns the label of ``device`` of process ``pid``, or '' if it is not known.
 
-        ``device`` is as the kernel side has it: the ordinal + 1, 0 or ``layout.UNKNOWN_DEVICE``.
+        ``device`` is as in the kernel side: the ordinal + 1, 0 or ``layout.UNKNOWN_DEVICE``.
         """
         if not self._gpus:
             return UNKNOWN
@@ -146,14 +148,14 @@ class ProcessDevices:
         return view.label(device, is_listed=at == known.begun or self._looks - at >= _LOOKS)
 
     def forget(self, pid: int) -> None:
-        """The process has ended, and all that was counted of it was read."""
+        """Forgets a process that has ended and whose last counts were read."""
         self._views.pop(pid, None)
         self._sights.forget(pid)
         for key in [key for key in self._known if key[0] == pid]:
             del self._known[key]
 
     def close(self) -> None:
-        """Look at no more processes. May be called twice."""
+        """Stops reading processes. May be called twice."""
         self._sights.close()
 
     def _view(self, pid: int) -> tuple[_View, _Known]:
@@ -186,25 +188,26 @@ class ProcessDevices:
         return known
 
     def _visible(self, sight: Sight | None) -> tuple[Labels, ...]:
-        """What a program may see by its files; nothing where that is not known."""
+        """Returns what a program may see by its files; empty if not known."""
         if len(self._gpus) == 1 and not self._gpus[0].mig and (sight is None or len(sight.environments) > 1):
             return ((self._gpus[0].label,),)
         gpus = None if sight is None else _openable(self._gpus, sight.files)
         if sight is None or gpus is None or (len(gpus) > 1 and sight.mps):
-            return ()  # a client of MPS counts what the server lets it see
+            return ()  # An MPS client sees the devices that its server lets it see.
         found = [visible_devices(each, gpus, contained=sight.contained) for each in sight.environments]
         known = [labels for labels in found if labels is not None]
         return tuple(dict.fromkeys(known)) if len(known) == len(found) else ()
 
 
 def _openable(gpus: tuple[Gpu, ...], files: frozenset[int]) -> tuple[Gpu, ...] | None:
-    """The GPUs whose device files a program has: a container may be given some. None: not known."""
+    """Returns the GPUs whose device files a program has: a container may be given some. None if not known."""
     minors = {gpu.minor for gpu in gpus}
     if not files or minors == files:
         return gpus
     if None in minors:
         return gpus if len(files) == len(gpus) else None
-    # With files of others it may see GPUs that are not known here, as this process may be in a container too.
+    # If it has files of other GPUs it may see GPUs that are unknown here: this process may be in a container
+    # too.
     return tuple(gpu for gpu in gpus if gpu.minor in files) if files <= minors else None
 
 
@@ -216,7 +219,8 @@ def _with_minors(gpus: tuple[Gpu, ...], root: Path) -> tuple[Gpu, ...]:
 
 
 def _minors(root: Path) -> dict[int, str]:
-    """UUIDs of GPUs by the number of their device file, as the driver tells; empty where it does not."""
+    """Returns UUIDs of GPUs by the number of their device file, from the driver's files; empty if it has
+    none."""
     found = {}
     try:
         for folder in (root / "proc/driver/nvidia/gpus").iterdir():

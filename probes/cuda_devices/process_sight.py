@@ -1,7 +1,7 @@
-"""What decides which GPUs a process sees, as far as its files tell: its environment, and its device files.
+"""Reads what decides which GPUs a process sees: its environment and its device files.
 
-Paths that a process names, and the file systems of containers, are somebody else's: they may lead anywhere,
-and hang. So they are looked at beside the thread that asks, which waits for a moment only.
+Paths that a process names, and the file systems of containers, are not under stalltop's control: they may
+lead anywhere, and hang. So they are read on another thread, for which the caller waits only a moment.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stalltop.probes.tenants.environment import Environments, started_with
 from stalltop.probes.tenants.host_files import inside
 
 PATIENCE_SECONDS: Final = 1.0
-"""How long one window waits for all that is not known yet. A look takes some ms."""
+"""Seconds that one window waits in all for processes that are not known yet. Reading one takes some ms."""
 HANG_SECONDS: Final = 5.0
-"""A look that takes longer is given up."""
+"""Seconds after which a read is given up."""
 MOST_HANGING: Final = 4
-"""Looks that may hang before no other is begun."""
+"""Maximum number of hanging reads; beyond it no other is started."""
 
 _MPS_PIPES: Final = "CUDA_MPS_PIPE_DIRECTORY"
 _MPS_PIPES_DEFAULT: Final = "/tmp/nvidia-mps"
@@ -31,29 +31,29 @@ _VARIABLES: Final = (VISIBLE, ORDER, GIVEN, STEP_GPUS, JOB_GPUS, _MPS_PIPES)
 _DEVICE_FILE: Final = re.compile(r"nvidia(\d{1,5})")
 
 Program = tuple[int, int]
-"""A process, and ``CudaProgram.born_ns`` of what it runs."""
+"""A PID, and ``CudaProgram.born_ns`` of the program that it runs."""
 
 
 class Sight(NamedTuple):
     """What one program has."""
 
     environments: tuple[Mapping[str, str], ...]
-    """Variables that choose devices: those that it has; where it has changed them, those that it was started
-    with too: nobody knows which of them CUDA read."""
+    """Variables that choose devices: the present ones and, if the program changed them, also those that it
+    was started with, because it is unknown which of them CUDA read."""
     files: frozenset[int] = frozenset()
     """N of each ``/dev/nvidiaN`` in its root folder."""
     contained: bool = False
-    """It has another root folder than this host."""
+    """Whether its root folder differs from this host's."""
     mps: bool = False
-    """A server of MPS listens where it would look for one."""
+    """Whether an MPS server listens where the program would look for one."""
 
 
 class Unseen(Exception):
-    """Not known now: the look is under way, or was given up."""
+    """The sight is not known now: the read is under way, or was given up."""
 
 
 class Sights:
-    """Sights of programs, each read once. Used from one thread."""
+    """Returns sights of programs, each read once. Used from one thread."""
 
     def __init__(
         self,
@@ -66,19 +66,19 @@ class Sights:
         self._left = self._patience
         self._clock = clock
         self._found: dict[Program, Sight | None] = {}
-        """None: its files cannot be read, as of one that has ended."""
+        """Sight by program; None if its files cannot be read, as of a process that has ended."""
         self._given_up: set[Program] = set()
         self._hanging = 0
         self._looking: tuple[Program, float] | None = None
-        """Whom the latest look is at, and since when."""
+        """Program of the latest read, and when that began."""
         self._new_aside()
 
     def begin(self) -> None:
-        """A new window, which waits anew."""
+        """Begins a new window, and with it a new time to wait."""
         self._left = self._patience
 
     def of(self, program: Program) -> Sight | None:
-        """That of ``program``; None where it cannot be read. Raises Unseen."""
+        """Returns the sight of ``program``, or None if it cannot be read. Raises Unseen."""
         if program not in self._found:
             self._look(program)
         if program not in self._found:
@@ -86,13 +86,13 @@ class Sights:
         return self._found[program]
 
     def forget(self, pid: int) -> None:
-        """The process has ended."""
+        """Forgets a process that has ended."""
         self._given_up = {program for program in self._given_up if program[0] != pid}
         for program in [program for program in self._found if program[0] == pid]:
             del self._found[program]
 
     def close(self) -> None:
-        """Look at nothing more; does not wait. May be called twice."""
+        """Stops reading; does not wait. May be called twice."""
         self._aside.close()
 
     def _look(self, program: Program) -> None:
@@ -114,7 +114,7 @@ class Sights:
         self._left -= self._clock() - now
 
     def _give_up(self) -> None:
-        """Leave a look alone that hangs, and go on with the others."""
+        """Gives up a read that hangs, and continues with others on a new thread."""
         if self._looking is None or self._clock() - self._looking[1] < HANG_SECONDS:
             return
         self._given_up.add(self._looking[0])
@@ -129,7 +129,7 @@ class Sights:
 
 
 def sight_of(pid: int, root: Path, environments: Environments) -> Sight:
-    """Read that of a process. Raises OSError; may hang."""
+    """Reads the sight of a process. Raises OSError; may hang."""
     began = started_with(pid, _VARIABLES, root)
     now = environments.now(pid, _VARIABLES)
     chosen = (began,) if now is None or now == began else (began, now)

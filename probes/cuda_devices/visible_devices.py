@@ -1,7 +1,7 @@
-"""Which devices a CUDA program sees under which ordinals, by its environment. Pure functions.
+"""Computes which devices a CUDA program sees under which ordinals, by its environment. Pure functions.
 
 The rules are those of the CUDA C++ Programming Guide ("CUDA Environment Variables") and of the MIG User Guide
-("CUDA Device Enumeration"). Where they leave open what the driver does, the answer is None: not known.
+("CUDA Device Enumeration"). If they do not say what the driver does, the answer is None: not known.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from stalltop.model.devices.labels import parts_of
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 ORDER: Final = "CUDA_DEVICE_ORDER"
 GIVEN: Final = "NVIDIA_VISIBLE_DEVICES"
-"""What the container runtime was told to give a container."""
+"""Variable with the devices that the container runtime was told to give a container."""
 STEP_GPUS: Final = "SLURM_STEP_GPUS"
-"""GPUs that Slurm gave a job's step, by their numbers on the host; the same of the job in the next."""
+"""Variable with the GPUs, by their numbers on the host, that Slurm gave to a job's step; the next is that of
+the job."""
 JOB_GPUS: Final = "SLURM_JOB_GPUS"
 
 Labels = tuple[str, ...]
-"""Labels of devices (``model.devices.labels``) by ordinal; empty where one is not known."""
+"""Labels of devices (``model.devices.labels``) by ordinal; '' for one that is not known."""
 
 
 class MigDevice(NamedTuple):
@@ -44,13 +45,14 @@ class Gpu(NamedTuple):
     minor: int | None = None
     """N of its ``/dev/nvidiaN``."""
     lost: bool = False
-    """It does not answer."""
+    """Whether it does not answer."""
     shared: bool = True
-    """Several processes may use it; else a program whose threads do not choose has the first free one."""
+    """Whether several processes may use it; if not, a program whose threads choose no device gets the first
+    free one."""
 
 
 def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
-    """What matters here of devices, in the order of their PCI bus ids: that of NVML."""
+    """Returns the relevant facts of devices, in the order of their PCI bus ids, which is that of NVML."""
     return tuple(
         Gpu(
             device.label,
@@ -70,7 +72,7 @@ def gpus_of(devices: Sequence[Device]) -> tuple[Gpu, ...]:
 
 
 def uuids_by_label(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """UUIDs, in lower case and without their kind, by label: of GPUs without MIG, and of MIG devices."""
+    """Returns UUIDs, in lower case and without prefix, by label: of GPUs without MIG, and of MIG devices."""
     found = {gpu.label: _plain(gpu.uuid) for gpu in gpus if not gpu.mig}
     found |= {part.label: _plain(part.uuid) for gpu in gpus for part in gpu.instances}
     return {label: uuid for label, uuid in found.items() if uuid}
@@ -79,15 +81,15 @@ def uuids_by_label(gpus: Sequence[Gpu]) -> dict[str, str]:
 def visible_devices(
     environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool = False
 ) -> Labels | None:
-    """The devices of a program by ordinal, or None where that is not known.
+    """Returns the devices of a program by ordinal, or None if they are not known.
 
-    ``gpus`` are those that it can open; ``contained`` says that it is in a container, so that what the
-    container was given may be told by its environment.
+    ``gpus`` are those that it can open; ``contained`` says that it is in a container, so that its environment
+    may name what the container was given.
     """
     seen = _seen(environment, gpus, contained=contained)
     left = [gpu for gpu in gpus if not gpu.lost]
     if len(left) < len(gpus) and _seen(environment, left, contained=contained) != seen:
-        return None  # whether it began before the GPU was lost, nobody knows
+        return None  # It is unknown whether the program began before the GPU was lost.
     return seen
 
 
@@ -106,7 +108,7 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: boo
             if every is None:
                 return None
             if int(word) >= len(every):
-                break  # the driver ignores it, and what follows
+                break  # The driver ignores this device and all that follow.
             label = every[int(word)]
         else:
             matches = _named(word, gpus)
@@ -121,36 +123,37 @@ def _seen(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: boo
 
 
 def _allowed(environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Sequence[Gpu] | None:
-    """The GPUs that a program can open in its cgroup, which the cgroup does not tell; None: not known.
+    """Returns the GPUs that a program can open in its cgroup, which cannot be read from the cgroup; None: not
+    known.
 
-    Slurm has two ways. With ``ConstrainDevices`` a step can open only what it was given, and counts that
-    from 0; without, it counts all GPUs. ``CUDA_VISIBLE_DEVICES``, as Slurm sets it, shows which way it is. A
-    task may be given less than its step: nothing says what.
+    Slurm has two ways. With ``ConstrainDevices`` a step can open only the GPUs that it was given, and counts
+    those from 0; without, it counts all GPUs. The ``CUDA_VISIBLE_DEVICES`` that Slurm sets shows which way
+    applies. A task may be given fewer GPUs than its step, and nothing says which.
     """
     given = _numbers(environment.get(STEP_GPUS) or environment.get(JOB_GPUS) or "")
     chosen = environment.get(VISIBLE)
     words = None if chosen is None else _numbers(chosen)
     if given == [] or any(gpu.mig for gpu in gpus) or (chosen and words is None):
-        return gpus  # no job of Slurm with GPUs, or devices by UUID
+        return gpus  # No Slurm job with GPUs, or devices by UUID.
     if given is None or words is None:
         return None
     if len(given) == len(gpus):
         return gpus
     if [gpu.minor for gpu in gpus] != list(range(len(gpus))) or max(given) >= len(gpus):
-        return None  # Slurm counts device files
+        return None  # Slurm numbers GPUs by their device files.
     if words == given:
         return gpus
     return [gpus[number] for number in given] if words == list(range(len(given))) else None
 
 
 def _numbers(text: str) -> list[int] | None:
-    """Ascending; None where these are not numbers alone."""
+    """Returns the numbers, ascending, or None if any word is not a number."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     return sorted(map(int, words)) if all(word.isdecimal() for word in words) else None
 
 
 def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bool) -> Labels | None:
-    """What a program without a choice of its own sees."""
+    """Returns what a program sees if it sets no CUDA_VISIBLE_DEVICES."""
     if any(gpu.mig for gpu in gpus):
         # It sees one MIG device: which one depends on those that its container may open.
         given = _given(environment.get(GIVEN, ""), gpus) if contained else None
@@ -158,12 +161,12 @@ def _every(environment: Mapping[str, str], gpus: Sequence[Gpu], *, contained: bo
             return (gpus[0].instances[0].label,)
         return given
     if environment.get(ORDER, "").upper() != "PCI_BUS_ID" and len({gpu.name for gpu in gpus}) > 1:
-        return None  # the fastest come first, and how the driver compares models is its own affair
+        return None  # The fastest device comes first, and the driver does not document how it ranks models.
     return tuple(gpu.label for gpu in gpus)
 
 
 def _given(words: str, gpus: Sequence[Gpu]) -> Labels | None:
-    """The one MIG device that a container was given; None where it is not exactly one, or not known."""
+    """Returns the one MIG device that a container was given; None if it is not exactly one, or not known."""
     parts = [word.strip() for word in words.split(",")]
     if len(parts) != 1:
         return None
@@ -175,7 +178,7 @@ def _given(words: str, gpus: Sequence[Gpu]) -> Labels | None:
 
 
 def _named(word: str, gpus: Sequence[Gpu]) -> list[str] | None:
-    """Labels of the devices that a UUID, or its beginning, stands for; None where it is not known which."""
+    """Returns labels of the devices that a UUID, or its beginning, names; None if it is not known which."""
     lower = word.lower()
     if lower.startswith("mig-gpu-"):  # MIG-<UUID of the GPU>/<GPU instance>/<compute instance>
         uuid, _, place = lower.removeprefix("mig-").partition("/")

@@ -1,1 +1,2 @@
-"""What the host does to its processes: CPUs, memory, block I/O, limits, pressure, events of the kernel."""
+"""Reads what the host does to its processes: CPUs, memory, block I/O, limits, pressure, Linux kernel
+events."""

@@ -1,4 +1,4 @@
-"""Block I/O with names: of devices, of processes, and of those for whom kernel threads submit it."""
+"""Names the devices and processes of block I/O, and the tenants for whom kernel threads submit it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from stalltop.probes.host.events import RawBlockIo
 from stalltop.probes.tenants.owners import HOST, Owner, Owners
 
 MOST_PROCESSES: Final = 64
-"""Records told by process, those that took longest; the rest is told by device alone."""
+"""Maximum number of records listed by process, those that took longest; the others are listed by device
+alone."""
 WRITEBACK: Final = "writeback"
-"""The name for what kernel threads submit for somebody."""
+"""Name of block I/O that kernel threads submit on behalf of a tenant."""
 MOST_DEVICES: Final = 1024
-"""Names that are remembered: then all are looked up anew. Numbers of devices that went are given again."""
+"""Maximum number of remembered device names. Then all are looked up anew, because numbers of removed devices
+are reused."""
 
 
 class _Key(NamedTuple):
@@ -52,7 +54,7 @@ class BlockIoNames:
         self._devices: dict[int, str] = {}
 
     def records(self, raw: Iterable[RawBlockIo], pressed: Mapping[str, Pressed]) -> tuple[BlockIo, ...]:
-        """One record for each process, device and direction; ``pressed`` is of this window."""
+        """Returns one record for each process, device and direction; ``pressed`` is of this window."""
         sums: dict[_Key, _Sums] = {}
         passed_on: list[tuple[_Key, RawBlockIo]] = []
         named = 0
@@ -104,11 +106,12 @@ class BlockIoNames:
 def _add_passed_on(
     sums: dict[_Key, _Sums], key: _Key, io: RawBlockIo, pressed: Mapping[str, Pressed]
 ) -> None:
-    """Add what a kernel thread submitted: written back, or let through after a limit of the cgroup held it.
+    """Adds what a kernel thread submitted: written back, or let through after a limit of the cgroup held it.
 
-    The kernel tells of a request only once its limit lets it through. How long it was held follows from how
-    long the cgroup had nothing under way: no longer than the limit takes for what was moved, since a process
-    may also have asked for nothing. Who asked is known where one process alone of the tenant uses the device.
+    The Linux kernel reports a request only once its limit lets it through. The time that it was held is
+    estimated as the time in which the cgroup had no request under way, but at most the time that the limit
+    takes for the bytes and requests moved, because a process may also have asked for nothing. The process
+    that asked is known only if a single process of the tenant uses the device.
     """
     tenant = key.owner.tenant
     same = [other for other in sums if other.owner.tenant == tenant and other[1:] == key[1:]]

@@ -1,4 +1,4 @@
-"""Cgroup directories and what their files say, of cgroup v1 and v2 alike."""
+"""Reads cgroup directories and their files, for cgroup v1 and v2 alike."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 from stalltop.probes.tenants.cgroups import Mount
 
 UNLIMITED_BYTES: Final = 1 << 62
-"""From here on a limit of cgroup v1 says that there is none."""
+"""Limit of cgroup v1 from which on there is no limit, bytes."""
 OPEN_AGAIN: Final = 10
-"""After so many looks, files that were not there are looked for again."""
+"""Number of samples after which missing files are looked for again."""
 _FILE_BYTES: Final = 4096
 
 
 class IoLimit(NamedTuple):
-    """What a cgroup may do to one device in one direction. None where that is not limited."""
+    """Limits of a cgroup for one device in one direction. None: not limited."""
 
     bytes_per_s: int | None
     requests_per_s: int | None
@@ -25,7 +25,7 @@ class IoLimit(NamedTuple):
     """Path of the cgroup that has this limit."""
 
     def least_ns(self, bytes_moved: int, requests: int) -> int:
-        """The least time in which the limit lets that much pass."""
+        """Returns the shortest time in which the limit lets that much pass, ns."""
         times = [
             amount * 1_000_000_000 // limit
             for amount, limit in ((bytes_moved, self.bytes_per_s), (requests, self.requests_per_s))
@@ -36,7 +36,7 @@ class IoLimit(NamedTuple):
 
 @dataclass(slots=True)
 class Figures:
-    """One directory. Counters are since it was made."""
+    """Figures of one directory. Counters count from its creation."""
 
     usage_ns: int | None = None
     periods: int = 0
@@ -46,19 +46,20 @@ class Figures:
     used_bytes: int | None = None
     limit_bytes: int | None = None
     oom_kills: int = 0
-    """Of processes below it too with cgroup v2, of its own with v1."""
+    """OOM kills: with cgroup v2 also those in cgroups below, with v1 only its own."""
     refaults: int | None = None
-    """Of the cgroups below it too."""
+    """Refaults of file pages, of the cgroups below it too."""
     limit_hits: int = 0
-    """Of its own limit: by whoever is in it or below it."""
+    """Times that its own limit was hit, by processes in it or below it."""
     limit_failures: int = 0
-    """Of these, those in which nothing could be freed: somebody is killed. With v1 all ``limit_hits``."""
+    """Limit hits in which nothing could be freed, so that a process is killed. With v1 all ``limit_hits``."""
     cpuset: str = ""
     io_limits: dict[tuple[int, bool], IoLimit] = field(default_factory=dict)
 
 
 class Directory:
-    """Reads one cgroup's directory. Its files stay open; what cannot be opened is left out for a while."""
+    """Reads one cgroup's directory. Its files stay open; a file that cannot be opened is left out for some
+    samples."""
 
     def __init__(self, place: str, path: str, controllers: Collection[str]) -> None:
         self.path = path
@@ -75,9 +76,9 @@ class Directory:
         self._looks = 0
 
     def look(self) -> None:
-        """Read all figures."""
+        """Reads all figures."""
         self._looks += 1
-        if self._looks % OPEN_AGAIN == 0:  # a controller may have been enabled since
+        if self._looks % OPEN_AGAIN == 0:  # A controller may have been enabled meanwhile.
             self._fds = {name: fd for name, fd in self._fds.items() if fd >= 0}
         figures = Figures()
         for controller in self._controllers:
@@ -86,15 +87,15 @@ class Directory:
         self.now = figures
 
     def rise(self, name: str) -> int:
-        """How much the counter rose between the last two looks."""
+        """Returns how much the counter rose between the last two samples."""
         return max((getattr(self.now, name) or 0) - (getattr(self.before, name) or 0), 0)
 
     def has(self, name: str) -> bool:
-        """Whether the file was there at the last look."""
+        """Returns whether the file was there at the last sample."""
         return self._fds.get(name, -1) >= 0
 
     def text(self, name: str) -> str:
-        """Content of a small file; empty where it is not there, or the cgroup is gone."""
+        """Returns the content of a small file, or '' if it is missing or the cgroup is gone."""
         fd = self._fds.get(name)
         if fd is None:
             try:
@@ -110,17 +111,17 @@ class Directory:
             return ""
 
     def number(self, name: str) -> int | None:
-        """The file's only number; None where it has none (``max``)."""
+        """Returns the file's only number, or None if it has none (``max``)."""
         text = self.text(name).strip()
         return int(text) if text.isdecimal() else None
 
     def counters(self, name: str) -> dict[str, int]:
-        """A file of lines of a name and a number."""
+        """Returns the counters of a file whose lines are a name and a number."""
         pairs = (line.split() for line in self.text(name).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
     def close(self) -> None:
-        """Let go of the files. They are opened again by the next look."""
+        """Closes the files. The next sample opens them again."""
         for fd in self._fds.values():
             if fd >= 0:
                 os.close(fd)
@@ -177,10 +178,11 @@ def _v2(directory: Directory, into: Figures) -> None:
     into.used_bytes, into.limit_bytes = directory.number("memory.current"), directory.number("memory.max")
     events = directory.counters("memory.events")
     into.oom_kills = events.get("oom_kill", 0)
-    own = directory.counters("memory.events.local") or events  # before Linux 5.2 there are the sums only
+    # Before Linux 5.2 there are only the sums over descendants.
+    own = directory.counters("memory.events.local") or events
     into.limit_hits, into.limit_failures = own.get("max", 0), own.get("oom", 0)
     pages = directory.counters("memory.stat")
-    # Before Linux 5.9 only those of files were counted, and the name did not say so.
+    # Before Linux 5.9 only refaults of file pages were counted, under a name without _file.
     into.refaults = pages.get("workingset_refault_file", pages.get("workingset_refault"))
     into.cpuset = directory.text("cpuset.cpus.effective").strip()
     for line in directory.text("io.max").splitlines():
@@ -210,11 +212,11 @@ READERS: Final = {
     "blkio": _v1_blkio,
     "": _v2,
 }
-"""By v1 controller; cgroup v2 has none in its name."""
+"""Readers by v1 controller; '' stands for cgroup v2, whose directories name no controller."""
 
 
 class Hierarchy:
-    """One tree of cgroups."""
+    """One hierarchy of cgroups."""
 
     def __init__(self, mount: Mount, controllers: Collection[str]) -> None:
         self._mount = mount
@@ -222,7 +224,7 @@ class Hierarchy:
         self.directories: dict[str, Directory] = {}
 
     def chain(self, path: str) -> list[Directory]:
-        """The cgroup at ``path`` and its ancestors, the root left out: it limits nothing."""
+        """Returns the cgroup at ``path`` and its ancestors, without the root, which limits nothing."""
         names = path.strip("/").split("/")
         paths = ["/" + "/".join(names[:depth]) for depth in range(len(names), 0, -1)]
         root = self._mount.root.rstrip("/")
@@ -237,7 +239,7 @@ class Hierarchy:
         return found
 
     def look(self, used: set[int]) -> None:
-        """Read the directories whose ``id()`` is in ``used``, and forget the others."""
+        """Reads the directories whose ``id()`` is in ``used``, and forgets the others."""
         for path, directory in list(self.directories.items()):
             if id(directory) in used:
                 directory.look()

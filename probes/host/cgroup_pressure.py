@@ -1,7 +1,7 @@
-"""What cgroups use and what they are denied: CPU, its quota, memory, its limit, limits of block I/O.
+"""Reads what cgroups use and what holds them back: CPU, its quota, memory, its limit, limits of block I/O.
 
-A process is in one cgroup of each hierarchy: of that of cgroup v2, and of each v1 hierarchy. What holds it
-back may be set there or at any ancestor, so all are read, each once a look however many tenants share it.
+A process is in one cgroup of each hierarchy: of that of cgroup v2, and of each v1 hierarchy. A limit may be
+set there or at any ancestor, so all are read, each once per sample however many tenants share it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from stalltop.probes.host.cgroup_files import READERS, Directory, Hierarchy, IoL
 from stalltop.probes.tenants.cgroups import UNIFIED, mounts
 
 LOOK_AGAIN: Final = 5
-"""After so many looks, where a process is is read anew: it may have been moved."""
+"""Number of samples after which the cgroups of a process are read anew: it may have been moved."""
 _PATH_LENGTH: Final = 4096
 _TYPICAL_BYTES: Final = 64 * 1024
-"""Size of the request by which a limit of bytes is compared with one of requests."""
+"""Size of the request by which a limit of bytes is compared with one of requests, bytes."""
 
 IoLimits = Mapping[tuple[int, bool], IoLimit]
-"""By device (major << 20 | minor) and whether it is for writes."""
+"""I/O limits by device (major << 20 | minor) and whether they are for writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """One tenant: counts since the previous look, the rest as it is now. Fields are those of TenantUse."""
+    """Figures of one tenant: counts since the previous sample, the rest as it is now. Fields are those of
+    TenantUse."""
 
     cpu_ns: int | None = None
-    """None where it has no cgroup of its own."""
+    """None if it has no cgroup of its own."""
     periods: int = 0
     throttled_periods: int = 0
     throttled_ns: int = 0
@@ -53,15 +54,15 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where some processes of a tenant are in one hierarchy."""
+    """The cgroups of some processes of a tenant in one hierarchy."""
 
     names: frozenset[str]
-    """The hierarchy's controllers."""
+    """Names of the hierarchy's controllers."""
     chain: list[Directory]
-    """From the processes' cgroup up."""
+    """The processes' cgroup and its ancestors, from the bottom up."""
 
     within: list[Directory]
-    """The part of it that is the tenant's alone."""
+    """The cgroups of the chain that only this tenant uses."""
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class _Member:
 
 
 class Pressures:
-    """Looks at the cgroups of tenants, once a second. Used from one thread."""
+    """Samples the cgroups of tenants, once a second. Used from one thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -87,10 +88,10 @@ class Pressures:
         self._tenant_of_inode: dict[int, str] = {}
 
     def look(self, tenants: Mapping[str, tuple[str, Collection[int]]]) -> dict[str, Pressed]:
-        """What each tenant used since the previous look and what holds it back.
+        """Returns what each tenant used since the previous sample and what holds it back.
 
-        ``tenants`` has, by id, the path of the tenant's own cgroup (empty where it has none) and its
-        processes. A tenant that was not there at the previous look used nothing yet.
+        ``tenants`` has, by id, the path of the tenant's own cgroup ('' if it has none) and its processes. A
+        tenant that was not in the previous sample has used nothing yet.
         """
         places: dict[str, list[_Place]] = {}
         for tenant, (own, pids) in tenants.items():
@@ -111,7 +112,8 @@ class Pressures:
         return {tenant: _pressed(found) for tenant, found in places.items()}
 
     def _block_tenants(self, places: Mapping[str, Iterable[_Place]]) -> dict[int, str]:
-        """By inode of the block controller's cgroups, those of them that one tenant alone is in."""
+        """Returns, by inode, the tenant of each of the block controller's cgroups that only one tenant
+        uses."""
         tenants: dict[int, set[str]] = {}
         for tenant, found in places.items():
             for place in found:
@@ -121,11 +123,12 @@ class Pressures:
         return {inode: next(iter(users)) for inode, users in tenants.items() if len(users) == 1}
 
     def tenant_of_block_cgroup(self, inode: int) -> str | None:
-        """The tenant, of those looked at, whose cgroup in the block controller's hierarchy has this inode."""
+        """Returns the tenant, of those sampled, whose cgroup in the block controller's hierarchy has this
+        inode."""
         return self._tenant_of_inode.get(inode)
 
     def close(self) -> None:
-        """Let go of all files. May be called twice."""
+        """Closes all files. May be called twice."""
         for hierarchy in self._hierarchies.values():
             hierarchy.look(set())
 
@@ -133,7 +136,7 @@ class Pressures:
         member = self._members.get(pid)
         if member is None or (member.looks + pid) % LOOK_AGAIN == 0:
             paths = self._read_paths(pid)
-            # One that has ended stays where it was: what its cgroup counted last is still to be read.
+            # A process that has ended keeps its cgroups: their last counts are still to be read.
             if paths or member is None:
                 member = self._members[pid] = _Member(paths, member.looks if member else 0)
         member.looks += 1
@@ -157,13 +160,14 @@ def _place(names: frozenset[str], chain: list[Directory], own: str) -> _Place:
 
 
 def _own_path(path: str, own: str) -> str:
-    """Where the tenant begins in this hierarchy; empty where it shares its process's cgroup with others."""
+    """Returns the path at which the tenant begins in this hierarchy, or '' if it shares its process's cgroup
+    with others."""
     return own if own and (path == own or path.startswith(own + "/")) else ""
 
 
 def _pressed(places: Iterable[_Place]) -> Pressed:
     every = _each(directory for place in places for directory in place.chain)
-    # A quota or limit that bites is told before one that does not, and a tight one before a wide one.
+    # Prefers a quota or limit that takes effect to one that does not, and a tight one to a wide one.
     throttled = max(every, key=lambda directory: directory.rise("throttled_ns"), default=None)
     quota = min(
         (directory for directory in every if directory.now.quota is not None),
@@ -189,7 +193,8 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
         oom_kills=kills,
         refaults=sum(_own(places, "refaults", ("memory",), rise=True)),
         limit_hits=sum(directory.rise("limit_hits") for directory in every),
-        # With both in one second the limit is taken for the reason: the two are not counted together.
+        # OOM kills are not counted by cause: if kills and failures at the limit fall into one second, the
+        # limit is taken for the cause.
         limit_kills=kills if any(directory.rise("limit_failures") for directory in every) else 0,
         cpu_quota=quota.now.quota if quota else None,
         quota_cgroup=clean(quota.path, _PATH_LENGTH) if quota else "",
@@ -204,7 +209,7 @@ def _pressed(places: Iterable[_Place]) -> Pressed:
 
 
 def _home(places: Iterable[_Place], controller: str) -> Directory | None:
-    """The tenant's own cgroup in the hierarchy that has the controller."""
+    """Returns the tenant's own cgroup in the hierarchy that has the controller."""
     own = [place for place in places if place.within]
     legacy = [place for place in own if controller in place.names]
     unified = [place for place in own if place.names == UNIFIED and place.within[-1].has(f"{controller}.max")]
@@ -212,18 +217,20 @@ def _home(places: Iterable[_Place], controller: str) -> Directory | None:
 
 
 def _folder(controller: str, directory: Directory | None) -> dict[str, Any]:
-    """Fields that say where its files are: nothing where the path is not fit to show and to be typed."""
+    """Returns fields that say where the cgroup's files are, or none if the path cannot safely be displayed
+    and typed."""
     if directory is None or clean(directory.place, _PATH_LENGTH) != directory.place:
         return {}
     return {f"{controller}_folder": directory.place, f"{controller}_version": directory.version}
 
 
 def _cpuset(places: Iterable[_Place]) -> str:
-    """CPUs of the tenant's own cgroup, or of the one its processes are in; empty where these differ."""
+    """Returns the CPUs of the tenant's own cgroup, or of the one that its processes are in; '' if these
+    differ."""
     found = set()
     for place in places:
         above = place.chain[place.chain.index(place.within[-1]) :] if place.within else place.chain
-        # A cgroup without the controller of cgroup v2 has the CPUs of its ancestor.
+        # In cgroup v2, a cgroup without the controller has the CPUs of its ancestor.
         found.add(next((directory.now.cpuset for directory in above if directory.now.cpuset), ""))
     found.discard("")
     return found.pop() if len(found) == 1 else ""
@@ -236,7 +243,8 @@ def _each(directories: Iterable[Directory]) -> list[Directory]:
 def _own(
     places: Iterable[_Place], figure: str, controllers: Collection[str], *, rise: bool = False
 ) -> list[int]:
-    """The figure of the tenant's own cgroups: cgroup v2's where it has it, else v1's ``controllers``'."""
+    """Returns the figure of the tenant's own cgroups: cgroup v2's if it has one, else that of v1's
+    ``controllers``."""
     for wanted in (UNIFIED, frozenset(controllers)):
         own = _each(
             place.within[-1]
@@ -250,7 +258,7 @@ def _own(
 
 
 def _oom_kills(places: Iterable[_Place]) -> int:
-    """Cgroup v2 counts them for all ancestors too, v1 where the process was."""
+    """Returns OOM kills: cgroup v2 counts them in all ancestors too, v1 only in the process's own cgroup."""
     unified = _each(place.within[-1] for place in places if place.within and place.names == UNIFIED)
     legacy = _each(directory for place in places if place.names != UNIFIED for directory in place.within)
     return sum(directory.rise("oom_kills") for directory in (*unified, *legacy))

@@ -1,4 +1,4 @@
-"""How far the host's clock may be off, by the kernel's own account: what NTP or PTP keeps there."""
+"""Reads by how much the host's clock may be off, as the Linux kernel estimates it from NTP or PTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 from typing import Final
 
 TIME_ERROR: Final = 5
-"""adjtimex(2): the clock is not synchronised."""
+"""State that adjtimex(2) returns if the clock is not synchronised."""
 
 
 class _Timex(ctypes.Structure):
@@ -23,10 +23,11 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error_ns() -> int | None:
-    """The largest error (ns) that the clock may have against true time; None where nobody keeps it.
+    """Returns the largest error that the clock may have against true time, ns; None if nothing synchronises
+    it.
 
-    The kernel's ``maxerror`` in µs: half the delay to the time server, and what the clock may have drifted
-    since it was set (RFC 5905, root distance). Reading it takes no rights.
+    This is the Linux kernel's ``maxerror`` (in µs): half the delay to the time server, plus what the clock
+    may have drifted since it was set (RFC 5905, root distance). Reading it needs no privileges.
     """
     time = _Timex(modes=0)
     try:
@@ -35,7 +36,7 @@ def clock_error_ns() -> int | None:
         return None
     if state < 0:
         code = ctypes.get_errno()
-        if code not in (errno.EPERM, errno.ENOSYS):  # as a sandbox says
+        if code not in (errno.EPERM, errno.ENOSYS):  # A sandbox may forbid the call.
             raise OSError(code, "adjtimex")
         return None
     return None if state == TIME_ERROR else max(int(time.maxerror), 0) * 1_000

@@ -1,7 +1,9 @@
-"""What the host does to its processes, told by the kernel: block I/O, reclaim, kills, retransmits, lives.
+"""Reads what the Linux kernel reports of the host: block I/O, reclaim, OOM kills, retransmits, forks and
+exits.
 
-The programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some tracepoints;
-where the kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says so.
+Runs the programs of ``bpf/host.c``. Each part of them needs members of some kernel structs and some
+tracepoints; if the Linux kernel lacks one of these, only that part is missing, and `HostEvents.unknown` says
+so.
 """
 
 from __future__ import annotations
@@ -26,20 +28,21 @@ from stalltop.probes.programs.task_offsets import KernelTypes, NoTypes
 from stalltop.probes.tracer.attach import close_together
 
 _DROPPED: Final = "dropped"
-"""The array with the only count of what did not fit."""
+"""Name of the array whose only element counts what did not fit."""
 _COMPILER_NICENESS: Final = 10
-"""The programs are compiled while others work already: they go first."""
+"""Niceness of the compiler: it runs while the host's processes work, and they go first."""
 
 
 class RawBlockIo(NamedTuple):
-    """Requests to one device, since the previous read."""
+    """Requests to one device since the previous read."""
 
     tgid: int
-    """0 where a kernel thread submitted them."""
+    """Process that submitted them; 0 if a kernel thread did."""
     cgroup_id: int
-    """v2 id of the process's cgroup; with tgid 0, that of the block controller, v1 or v2 (0: none)."""
+    """v2 id of the process's cgroup; if tgid is 0, id of the block controller's cgroup, v1 or v2 (0:
+    none)."""
     device: int
-    """major << 20 | minor, of the whole disk."""
+    """major << 20 | minor of the whole disk."""
     write: bool
     requests: int
     bytes: int
@@ -47,15 +50,15 @@ class RawBlockIo(NamedTuple):
     service_ns: int
     max_ns: int
     idle_ns: int
-    """With tgid 0: how long the cgroup had no request under way before these were passed on."""
+    """If tgid is 0: how long the cgroup had no request under way before these were submitted."""
 
 
 class RawUse(NamedTuple):
-    """What a process did, or what was done to it, since the previous read."""
+    """What a process did, or what happened to it, since the previous read."""
 
     tgid: int
-    """Of the process itself for reclaims and forks; for execs and exits, of its parent in the root cgroup and
-    0 in others."""
+    """For reclaims and forks, the process itself. For execs and exits, its parent if the cgroup is the root,
+    otherwise 0."""
     cgroup_id: int
     reclaims: int
     reclaim_ns: int
@@ -65,43 +68,43 @@ class RawUse(NamedTuple):
 
 
 class RawRetransmits(NamedTuple):
-    """TCP segments sent again, since the previous read."""
+    """Retransmitted TCP segments since the previous read."""
 
     inode: int
-    """Of the socket; 0 where no process has it any more."""
+    """Inode of the socket; 0 if no process has it any more."""
     family: int
-    """4 or 6."""
+    """IP version: 4 or 6."""
     segments: int
 
 
 class RawVictim(NamedTuple):
-    """A process that the kernel chose to kill for lack of memory."""
+    """A process that the Linux kernel chose to kill for lack of memory."""
 
     pid: int
-    """0 where its number is not known here."""
+    """0 if its PID is not known in this PID namespace."""
     name: str
-    """Empty where the kernel does not tell."""
+    """Its name; '' if the Linux kernel does not report it."""
     cgroup_id: int
     time_ns: int
-    """CLOCK_MONOTONIC."""
+    """CLOCK_MONOTONIC, ns."""
 
 
 class RawHostEvents(NamedTuple):
-    """All of it, since the previous read."""
+    """All events since the previous read."""
 
     block_io: list[RawBlockIo]
     uses: list[RawUse]
     retransmits: list[RawRetransmits]
     victims: list[RawVictim]
     dropped: int
-    """How often something could not be counted since the kernel had no room for it."""
+    """How often something could not be counted because a map was full."""
 
 
 NOTHING: Final = RawHostEvents([], [], [], [], 0)
 
 
 class HostEvents:
-    """Loads the programs beside the program's own work, and reads what they tell. Used from one thread."""
+    """Loads the BPF programs in the background, and reads what they count. Used from one thread."""
 
     def __init__(self, parts: tuple[Part, ...] = PARTS) -> None:
         self._parts = parts
@@ -114,7 +117,7 @@ class HostEvents:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What is not told and why, one line each."""
+        """Returns what is not measured and why, one line each."""
         if self._done:
             return self._unknown
         if self._loader is None:
@@ -123,17 +126,18 @@ class HostEvents:
 
     @property
     def loaded(self) -> bool:
-        """Whether the attempt to load is over, with or without success."""
+        """Returns whether the attempt to load is over, with or without success."""
         return self._done
 
     def begin(self) -> None:
-        """Load in the background. Further calls do nothing."""
+        """Starts to load in the background. Further calls do nothing."""
         if self._loader is None:
             self._loader = threading.Thread(target=self._load, name="host events", daemon=True)
             self._loader.start()
 
     def read(self) -> RawHostEvents:
-        """What happened since the previous read; nothing before the programs are loaded. Raises OSError."""
+        """Returns what happened since the previous read; nothing before the programs are loaded. Raises
+        OSError."""
         found: dict[str, tuple[NDArray[np.void], NDArray[np.void]]] = {}
         with self._lock:
             taken = [loaded.take() for loaded in self._loaded]
@@ -159,7 +163,7 @@ class HostEvents:
         )
 
     def close(self) -> None:
-        """Stop, and give everything back. Does not wait for a compiler. May be called twice."""
+        """Stops and releases everything. Does not wait for a compiler. May be called twice."""
         with self._lock:
             self._closed = True
             loaded, self._loaded = self._loaded, []
@@ -170,7 +174,7 @@ class HostEvents:
         unknown: list[str] = []
         try:
             self._load_parts(unknown)
-        except Exception as error:  # whatever it is, it costs these figures and nothing else
+        except Exception as error:  # Any failure costs only these figures.
             unknown.append(f"what the host does to its processes: {error}")
         self._unknown = tuple(unknown)
         self._done = True
@@ -186,7 +190,7 @@ class HostEvents:
                 if len(parts) == 1 or reason.remedy:
                     unknown += [f"{part.what}: {reason.reason}" for part in parts]
                 if reason.remedy:
-                    return  # the same for every part
+                    return  # The same reason holds for every part.
                 continue
             if not self._keep(loaded) or len(parts) > 1:
                 return
@@ -201,12 +205,12 @@ class HostEvents:
 
 
 def _attempts(parts: list[Part]) -> list[list[Part]]:
-    """All parts together; where the kernel refuses that, each by itself."""
+    """Returns all parts together first, then each by itself, for a Linux kernel that refuses all together."""
     return [parts, *([part] for part in parts if len(parts) > 1)] if parts else []
 
 
 def _known(parts: tuple[Part, ...], unknown: list[str]) -> tuple[list[Part], dict[str, int]]:
-    """The parts whose members the kernel knows, and all offsets by definition."""
+    """Returns the parts whose struct members the Linux kernel has, and all offsets by definition."""
     try:
         types = KernelTypes.of_kernel()
     except NoTypes as reason:
@@ -238,13 +242,15 @@ def _offsets(types: KernelTypes, members: Mapping[str, tuple[str, ...]]) -> dict
 
 
 def value_name(struct: str, member: str) -> str:
-    """What the source calls the offset of a member."""
+    """Returns the name under which the C source uses the offset of a member."""
     return f"{struct}_{member}".upper()
 
 
 def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
-    """The programs of ``parts``; ``values`` names the numbers that are known where they are loaded."""
-    # Sorted: kernels have the members of a struct in different orders, and one compiled file serves them all.
+    """Returns the recipe of the programs of ``parts``; ``values`` names the numbers that become known when
+    they are loaded."""
+    # Sorted, because Linux kernels have the members of a struct in different orders, and one compiled file
+    # serves them all.
     return Recipe(
         source_text("host.c"),
         {name: RAW_TRACEPOINT for part in parts for name in part.programs},
@@ -254,7 +260,7 @@ def recipe(parts: Sequence[Part], values: Iterable[str]) -> Recipe:
 
 
 class _Loaded:
-    """Programs in the kernel, attached."""
+    """Loaded and attached BPF programs."""
 
     def __init__(
         self,
@@ -269,7 +275,7 @@ class _Loaded:
 
     @classmethod
     def load(cls, parts: list[Part], offsets: Mapping[str, int], unknown: list[str]) -> _Loaded:
-        """Compile, load and attach ``parts``; what is missing goes to ``unknown``. Raises CannotTrace."""
+        """Compiles, loads and attaches ``parts``; adds what is missing to ``unknown``. Raises CannotTrace."""
         maps = {name: kinds for part in parts for name, kinds in part.maps.items()}
         values = {**pid_namespace(), **offsets}
         fds, _ = load_prepared(recipe(parts, values), values, niceness=_COMPILER_NICENESS)
@@ -278,23 +284,23 @@ class _Loaded:
             for part in parts:
                 links += _attached(part, fds, unknown)
         finally:
-            # A link keeps its program, and a program its maps.
+            # A link keeps its program alive, and a program its maps.
             for name in fds.keys() - {*maps, _DROPPED}:
                 os.close(fds.pop(name))
         return cls({name: (fds[name], *kinds) for name, kinds in maps.items()}, fds[_DROPPED], links)
 
     def take(self) -> dict[str, tuple[NDArray[np.void], NDArray[np.void]]]:
-        """Keys and values of every hash, which is empty then. Raises OSError."""
+        """Returns keys and values of every hash, and empties it. Raises OSError."""
         return {name: take_all(fd, key, value) for name, (fd, key, value) in self._maps.items()}
 
     def dropped(self) -> int:
-        """How often there was no room, since the previous call. Raises OSError."""
+        """Returns how often a map was full since the previous call. Raises OSError."""
         before = self._dropped_before
         self._dropped_before = int.from_bytes(get(self._dropped, bytes(4), 8), sys.byteorder)
         return self._dropped_before - before
 
     def close(self) -> None:
-        """Take the programs out of the kernel."""
+        """Detaches and unloads the programs."""
         close_together(self._links)
         os.close(self._dropped)
         for fd, _, _ in self._maps.values():

@@ -1,4 +1,4 @@
-"""CPU, memory and load of the whole host, through psutil."""
+"""Reads CPU, memory and load of the whole host, through psutil."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class HostReader:
         self._pressure = HostPressure()
 
     def read(self) -> System:
-        """The host now. Two reads less than a clock tick apart may give no CPU share: 0."""
+        """Returns the host's figures now. If two reads are less than a clock tick apart, CPU shares may be
+        0."""
         now = psutil.cpu_times(percpu=True)
         before, self._before = self._before, now
         each = busy_percents(before, now)
@@ -49,14 +50,14 @@ class BusyShares(NamedTuple):
     """Busy shares in percent."""
 
     total: float
-    """Of all CPUs together."""
+    """Share of all CPUs together."""
     each: tuple[float, ...]
 
 
 def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares:
-    """How busy each CPU was between two looks (psutil's times of each CPU, in seconds).
+    """Returns how busy each CPU was between two samples (psutil's times of each CPU, in seconds).
 
-    Waiting for I/O is idle time, as in ``top``. Where CPUs came or went in between, nothing can be said
+    Waiting for I/O is idle time, as in ``top``. If the number of CPUs changed in between, nothing can be said
     and all shares are 0.
     """
     if len(before) != len(now):
@@ -69,7 +70,8 @@ def busy_percents(before: Sequence[object], now: Sequence[object]) -> BusyShares
 
 
 def _busy_and_all(before: object, now: object) -> tuple[float, float]:
-    # user and nice include guest and guest_nice. Counters of idle time may step back a little: never below 0.
+    # user and nice include guest and guest_nice. Counters of idle time may step back a little: a difference
+    # is never below 0.
     busy_fields = ("user", "nice", "system", "irq", "softirq", "steal")
     busy, idle = (
         sum(max(getattr(now, name, 0.0) - getattr(before, name, 0.0), 0.0) for name in names)

@@ -1,4 +1,4 @@
-"""The parts of ``bpf/host.c``: what each tells of, and what it needs of the kernel."""
+"""Lists the parts of ``bpf/host.c``: what each measures, and what it needs from the Linux kernel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Part:
     """One part of ``bpf/host.c``."""
 
     what: str
-    """What is not known without it."""
+    """Figures that are missing without this part."""
     flag: str
-    """The definition that compiles it in."""
+    """Macro that includes this part in the build."""
     members: Mapping[str, tuple[str, ...]]
-    """Members of kernel structs that it reads, by struct."""
+    """Members of Linux kernel structs that it reads, by struct."""
     programs: Mapping[str, tuple[str, ...]]
-    """Its programs, each with the tracepoints that it runs at."""
+    """Its programs, each with its tracepoints."""
     maps: Mapping[str, tuple[np.dtype[np.void], np.dtype[np.void]]] = field(default_factory=dict)
-    """Its hashes that are read, with what keys and values are."""
+    """Its hashes, with the dtypes of keys and values."""
 
 
 COUNT: Final = np.dtype([("count", "u8")])
@@ -99,4 +99,5 @@ BLOCK_CGROUP: Final = {
     "cgroup_subsys_state": ("cgroup",),
     **_TO_CGROUP_ID,
 }
-"""Members to tell the cgroup of what kernel threads submit; block I/O is measured without them too."""
+"""Struct members that lead to the cgroup on whose behalf kernel threads submit; block I/O is measured without
+them too."""

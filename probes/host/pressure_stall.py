@@ -1,4 +1,5 @@
-"""How much of the time tasks of this host waited for CPUs, memory or block I/O, as the kernel adds it up."""
+"""Reads how much of the time tasks of this host waited for CPUs, memory or block I/O (pressure stall
+information)."""
 
 from __future__ import annotations
 
@@ -19,14 +20,15 @@ class HostPressure:
         root: Path = Path("/"),
         clock: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC),
     ) -> None:
-        """``clock`` gives nanoseconds."""
+        """``clock`` returns nanoseconds."""
         self._folder = root / "proc/pressure"
         self._clock = clock
         self._before = self._look()
 
     def read(self) -> dict[str, float]:
-        """Percent by resource: the time in which at least one task waited for it ("some"). A resource is
-        missing where the kernel does not tell: it has none of this, or it is off (``psi=0``)."""
+        """Returns, in percent by resource, the time in which at least one task waited for it ("some"). A
+        resource is missing if the Linux kernel does not report it: it lacks PSI, or PSI is off
+        (``psi=0``)."""
         now, before = self._look(), self._before
         self._before = now
         return {
@@ -36,12 +38,12 @@ class HostPressure:
         }
 
     def _look(self) -> dict[str, tuple[int, int]]:
-        """When each was read, and its total until then, both in ns."""
+        """Returns when each resource was read, and its total until then, both in ns."""
         found = {}
         for name in RESOURCES:
             try:
                 at, text = self._clock(), (self._folder / name).read_text()
-                # some avg10=0.00 avg60=0.00 avg300=0.00 total=1027569: the total in us
+                # The line is: some avg10=0.00 avg60=0.00 avg300=0.00 total=1027569, with the total in µs.
                 some = next(line for line in text.splitlines() if line.startswith("some "))
                 found[name] = at, int(some.rpartition("total=")[2]) * 1000
             except (OSError, ValueError, StopIteration):

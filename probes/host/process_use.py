@@ -1,4 +1,5 @@
-"""What processes use and how they may run: CPU time, page faults, memory, priority, CPUs, from /proc."""
+"""Reads what processes use and how they may run, from /proc: CPU time, page faults, memory, priority,
+CPUs."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ from typing import Final, NamedTuple
 from stalltop.model.cpu_list import list_of
 
 SWAP_LOOKS: Final = 5
-"""A process's share of swap is read at every one of so many looks: it takes as long as all the rest."""
+"""A process's swap is read in every one of so many samples: it takes as long as all the rest."""
 _NS_PER_TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _STAT_BYTES: Final = 1024
 _CPU_CLOCK: Final = 2
-"""Of a process's clocks, the one of its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
+"""Number of a process's clock that counts its CPU time (CPUCLOCK_SCHED, clock_getcpuclockid(3))."""
 _SWAP: Final = re.compile(rb"^VmSwap:\s*(\d+) kB", re.MULTILINE)
 
 
 class Use(NamedTuple):
-    """One process. What adds up is since the previous look; the rest is as it is now."""
+    """Figures of one process: sums since the previous sample, the rest as it is now."""
 
     cpu_ns: int
     minor_faults: int
@@ -35,12 +36,12 @@ class Use(NamedTuple):
     swap_bytes: int
     parent_pid: int
     allowed: str
-    """CPUs that its main thread may run on, as the kernel lists them; empty where unknown."""
+    """CPUs that its main thread may run on, as a Linux CPU list; '' if unknown."""
     allowed_cpus: int
 
 
 class _Stat(NamedTuple):
-    """Fields of /proc/PID/stat (proc(5)), in their order."""
+    """Fields of /proc/PID/stat (proc(5)), in their order there."""
 
     parent_pid: int
     minor_faults: int
@@ -55,16 +56,16 @@ class _Stat(NamedTuple):
 class _Watched:
     fd: int
     before: _Stat | None = None
-    """None before its first look: what it did earlier is no news."""
+    """None before the first sample: what the process did earlier is not reported."""
     swap_bytes: int = 0
     looks: int = 0
 
 
 class ProcessUses:
-    """Looks at processes, once a second. Used from one thread.
+    """Samples processes, once a second. Used from one thread.
 
-    Their files are kept open: an open ``/proc/PID/stat`` is of one process for good, so a number that another
-    process has got meanwhile is not taken for the old one.
+    Their files are kept open: an open ``/proc/PID/stat`` always belongs to the same process, so a new process
+    that has reused the PID is not taken for the old one.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -73,9 +74,10 @@ class ProcessUses:
         self._watched: dict[int, _Watched] = {}
 
     def look(self, pids: Collection[int]) -> dict[int, Use]:
-        """What those of ``pids`` that are alive did since the previous look, and how they are now.
+        """Returns what those of ``pids`` that are alive did since the previous sample, and their present
+        state.
 
-        A process that is looked at for the first time did nothing yet. Others are forgotten.
+        A process that is sampled for the first time has done nothing yet. Others are forgotten.
         """
         for pid in self._watched.keys() - pids:
             self._forget(pid)
@@ -87,7 +89,7 @@ class ProcessUses:
         return uses
 
     def close(self) -> None:
-        """Let go of all files. May be called twice."""
+        """Closes all files. May be called twice."""
         for pid in list(self._watched):
             self._forget(pid)
 
@@ -130,7 +132,8 @@ class ProcessUses:
             os.close(watched.fd)
 
     def _cpu_ns(self, pid: int) -> int:
-        """CPU time of all its threads, exactly: /proc tells it in ticks of 10 ms. 0 where it is gone."""
+        """Returns the exact CPU time of all its threads, because /proc counts in ticks of 10 ms; 0 if it is
+        gone."""
         try:
             return time.clock_gettime_ns(~pid << 3 | _CPU_CLOCK) if self._own else 0
         except OSError:
@@ -152,9 +155,9 @@ class ProcessUses:
 
 
 def _stat(fd: int) -> _Stat | None:
-    """None where the process is gone."""
+    """Returns the fields, or None if the process is gone."""
     try:
-        # The name, in brackets, may hold anything; after it the third field begins.
+        # The name, in parentheses, may contain any characters; after it the third field begins.
         fields = os.pread(fd, _STAT_BYTES, 0).rpartition(b")")[2].split()
         return _Stat(
             parent_pid=int(fields[1]),
@@ -170,21 +173,21 @@ def _stat(fd: int) -> _Stat | None:
 
 
 class Swapped(NamedTuple):
-    """Bytes that the host moved to and from swap since the previous look."""
+    """Bytes that the host moved to and from swap since the previous sample."""
 
     in_bytes: int
     out_bytes: int
 
 
 class SwapReader:
-    """Reads how much is swapped (/proc/vmstat). Used from one thread."""
+    """Reads how much memory is swapped in and out (/proc/vmstat). Used from one thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._path = root / "proc/vmstat"
         self._before = self._pages()
 
     def look(self) -> Swapped:
-        """What was moved since the previous look, or since this was made."""
+        """Returns what was moved since the previous sample, or since this object was created."""
         before, self._before = self._before, self._pages()
         into, out = (max(now - then, 0) * _PAGE_BYTES for now, then in zip(self._before, before, strict=True))
         return Swapped(into, out)

@@ -1,4 +1,4 @@
-"""Tells when processes have ended, without confusing a process with a later one of the same number."""
+"""Reports when processes have ended, and never confuses a process with a later one of the same PID."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class ProcessWatch:
-    """Watches processes by pidfd, which stands for one process and becomes readable when that ended."""
+    """Watches processes by pidfd, which refers to one process and becomes readable when that has ended."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -18,12 +18,12 @@ class ProcessWatch:
         self._ended: set[int] = set()
 
     def watch(self, pids: Iterable[int]) -> None:
-        """Watch these process ids from now on; one that ended already is reported by the next ``ended``."""
+        """Watches these PIDs from now on; the next ``ended`` reports those that have ended already."""
         for pid in set(pids) - self._fd_of.keys() - self._ended:
             try:
                 fd = os.pidfd_open(pid)
             except OSError as error:
-                # Out of descriptors: the process is looked at again by the next call, nothing is reported.
+                # If descriptors run out, nothing is reported and the next call tries again.
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                     self._ended.add(pid)
                 continue
@@ -32,7 +32,7 @@ class ProcessWatch:
             self._poll.register(fd, select.POLLIN)
 
     def ended(self) -> set[int]:
-        """The watched processes that have ended since the previous call; they are watched no more."""
+        """Returns the watched processes that have ended since the previous call, and stops watching them."""
         gone, self._ended = self._ended, set()
         for fd, _ in self._poll.poll(0):
             pid = self._pid_of.pop(fd)
@@ -43,7 +43,7 @@ class ProcessWatch:
         return gone
 
     def close(self) -> None:
-        """Give back all descriptors. May be called twice."""
+        """Closes all descriptors. May be called twice."""
         for fd in self._pid_of:
             os.close(fd)
         self._pid_of.clear()
@@ -51,12 +51,12 @@ class ProcessWatch:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this number runs now (a zombie does not)."""
+    """Returns whether a process with this PID runs now (a zombie does not)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
         state, threads = fields[0], int(fields[17])
     except (OSError, IndexError):
         return False
-    # A process whose first thread has ended looks like a zombie, with more threads than that one.
+    # A process whose first thread has ended looks like a zombie, but has further threads.
     return state not in (b"Z", b"X") or threads > 1

@@ -1,4 +1,4 @@
-"""Which process has a socket: from the socket's inode number, through ``/proc/PID/fd``."""
+"""Finds the process that has a socket, from the socket's inode number, through ``/proc/PID/fd``."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 LOOK_SECONDS: Final = 0.005
-"""How long one look may take: processes with many thousand files are looked through in several."""
+"""Longest time of one sample, s: processes with many thousands of files are searched over several."""
 PATIENCE_LOOKS: Final = 10
-"""Looks after which a socket that nobody seems to have is given up."""
+"""Number of samples after which the search for a socket's owner is given up."""
 KEEP_LOOKS: Final = 60
-"""Looks for which an owner is remembered that is not asked for: by then the number may be another's."""
+"""Number of samples for which an owner that is not asked for is remembered: then the inode number may be
+reused."""
 _PREFIX: Final = "socket:["
 
 
 class SocketOwners:
-    """Finds sockets' owners, and remembers them while they are asked for. Used from one thread."""
+    """Finds the owners of sockets, and remembers them while they are asked for. Used from one thread."""
 
     def __init__(self) -> None:
         self._owner: dict[int, int] = {}
         self._asked: dict[int, int] = {}
-        """The number of the look in which each of them was asked for last, or found."""
+        """Number of the sample in which each was last asked for, or found."""
         self._looks = 0
         self._wanted: dict[int, int] = {}
-        """Sockets without an owner so far, with the looks that they were wanted in."""
+        """Sockets without a known owner, with the number of samples in which they were wanted."""
         self._next: list[int] = []
-        """Processes still to be looked through."""
+        """Processes that are still to be searched."""
 
     @property
     def wanted(self) -> Collection[int]:
-        """Sockets whose owner is still searched for."""
+        """Returns the sockets whose owner is still searched for."""
         return self._wanted.keys()
 
     def look(self, inodes: Collection[int], pids: Collection[int]) -> dict[int, int]:
-        """The process of each of ``inodes``, as far as it is known; only ``pids`` are looked through.
+        """Returns the process of each of ``inodes`` whose owner is known; searches only ``pids``.
 
         A socket that several processes have (after a fork) belongs to the first one found.
         """

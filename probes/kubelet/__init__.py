@@ -1,1 +1,1 @@
-"""What this node's kubelet says of its pods, over its own socket: the API server is never asked."""
+"""Reads which pods this node's kubelet runs and which GPUs it gave them; never asks the API server."""

@@ -1,7 +1,7 @@
-"""One gRPC call over a unix socket: one request, one answer, within a time and a size.
+"""Makes one gRPC call over a Unix socket, with limits for the time and the size of the answer.
 
-https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: a POST over HTTP/2 whose body is a length and
-a message, and whose trailers say how it went.
+https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: a call is a POST over HTTP/2 whose body is a
+length and a message, and whose trailers hold the status.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.unix_socket import connected
 
 _PREFIX: Final = struct.Struct(">BI")
-"""Whether the message is compressed, and its length."""
+"""Header of a message: whether it is compressed, and its length."""
 _READ_BYTES: Final = 1 << 16
 _OK: Final = "0"
 UNIMPLEMENTED: Final = 12
-"""gRPC's status of a method that the server does not have."""
+"""gRPC status for a method that the server does not have."""
 
 
 class CallFailed(Exception):
@@ -44,13 +44,14 @@ class CallFailed(Exception):
     def __init__(self, reason: str, status: int | None = None) -> None:
         super().__init__(reason)
         self.status = status
-        """gRPC's status, where the server gave one."""
+        """gRPC status, or None if the server gave none."""
 
 
 def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_bytes: int) -> bytes:
-    """The answer of ``method`` (``/package.Service/Method``) of the server behind the socket ``path``.
+    """Returns the answer of ``method`` (``/package.Service/Method``) of the server behind the socket
+    ``path``.
 
-    Raises CallFailed, also where it takes longer than ``seconds`` or the answer is over ``most_bytes``.
+    Raises CallFailed, also if it takes longer than ``seconds`` or the answer is larger than ``most_bytes``.
     """
     until = time.monotonic() + seconds
     try:
@@ -65,7 +66,7 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
 
 
 class _Call:
-    """A connection that makes one call."""
+    """A connection for one call."""
 
     def __init__(self, connection: socket.socket, until: float, most_bytes: int) -> None:
         self._socket = connection
@@ -78,7 +79,7 @@ class _Call:
         self._ended = False
 
     def made(self, method: str, request: bytes) -> bytes:
-        """The answer."""
+        """Makes the call and returns the answer."""
         self._http.initiate_connection()
         stream = self._http.get_next_available_stream_id()
         self._http.send_headers(

@@ -1,4 +1,4 @@
-"""Pods and containers as the container runtime tells the kubelet of them: Container Runtime Interface, v1.
+"""Reads pods and containers from the container runtime: Container Runtime Interface (CRI), v1.
 
 The numbers of fields are those of k8s.io/cri-api/pkg/apis/runtime/v1/api.proto.
 """
@@ -22,7 +22,7 @@ SOCKETS: Final = (
     ("containerd of MicroK8s", "var/snap/microk8s/common/run/containerd.sock"),
     ("cri-dockerd", "run/cri-dockerd.sock"),
 )
-"""Runtimes and their sockets, below the root of the host's files."""
+"""Runtimes and their sockets, as paths below the root of the host's files."""
 SANDBOXES: Final = "/runtime.v1.RuntimeService/ListPodSandbox"
 CONTAINERS: Final = "/runtime.v1.RuntimeService/ListContainers"
 SECONDS: Final = 2.0
@@ -31,13 +31,13 @@ _RUNNING: Final = 1
 
 
 def read(path: Path) -> tuple[Pod, ...]:
-    """The pods of the runtime at the socket ``path`` of which anything runs.
+    """Returns the pods with a running sandbox or container of the runtime at the socket ``path``.
 
-    Raises CallFailed, or ValueError for an answer that is none.
+    Raises CallFailed, or ValueError if the answer cannot be parsed.
     """
     if why := why_no_socket(path):
         raise CallFailed(why)
-    # In this order: the sandbox of each container that is told of was there before it.
+    # Containers are read first: the sandbox of each listed container existed before it.
     containers = messages(call(path, CONTAINERS, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     sandboxes = messages(call(path, SANDBOXES, seconds=SECONDS, most_bytes=MOST_BYTES), 1)
     within: dict[str, list[PodContainer]] = {}
@@ -50,7 +50,8 @@ def read(path: Path) -> tuple[Pod, ...]:
     for one in sandboxes[:MOST_PODS]:
         own = within.get(text(one, 1), [])
         if number(one, 3) != _READY and not any(container.running for container in own):
-            continue  # over; the runtime keeps it for a while, and another may have its name already
+            # The pod has ended; the runtime lists it for a while, and another pod may have its name already.
+            continue
         metadata = b"".join(messages(one, 2))
         uid = clean(text(metadata, 2))
         before = found[uid].containers if uid in found else ()

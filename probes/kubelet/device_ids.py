@@ -1,7 +1,7 @@
-"""The devices behind the names that device plugins and drivers give them, as UUIDs.
+"""Translates the names that device plugins and drivers give to devices into UUIDs.
 
-NVIDIA's plugin gives UUIDs, or indexes where it is told to; GKE's gives device files; drivers of dynamic
-resource allocation give names of their own. What cannot be told stays as it is called.
+NVIDIA's plugin gives UUIDs, or indexes if it is configured so; GKE's gives device files; drivers of dynamic
+resource allocation give names of their own. A name that cannot be translated is kept.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Device, Devices
 
 _REPLICA: Final = re.compile(r"(?P<device>.+?)(?:::|/vgpu)(?P<replica>\d+)")
-"""One of several that share a device: ``GPU-…::2`` of NVIDIA's plugin, ``nvidia0/vgpu2`` of GKE's."""
+"""One of several replicas that share a device: ``GPU-…::2`` of NVIDIA's plugin, ``nvidia0/vgpu2`` of
+GKE's."""
 _CLAIMED: Final = "gpu.nvidia.com"
-"""NVIDIA's driver of dynamic resource allocation; what it gives is called ``POOL/gpu-0``."""
+"""NVIDIA's driver of dynamic resource allocation; its devices are named ``POOL/gpu-0``."""
 
 
 def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[Allocation, ...]:
-    """``allocations`` with the UUIDs of the devices of this host in the place of other names."""
+    """Returns ``allocations`` with other names replaced by the UUIDs of this host's devices."""
     names = _names(devices.devices)
     return tuple(
         replace(one, devices=tuple(_uuid(device, one.resource, names) for device in one.devices))
@@ -30,7 +31,7 @@ def with_uuids(allocations: Iterable[Allocation], devices: Devices) -> tuple[All
 
 
 def uuids_of(allocatable: Iterable[tuple[str, tuple[str, ...]]], devices: Devices) -> tuple[str, ...]:
-    """UUIDs of the devices of this host that are named in what there is of each resource, in order."""
+    """Returns the UUIDs of this host's devices that ``allocatable`` names, in order."""
     names = _names(devices.devices)
     here = {
         uuid for device in devices.devices for uuid in (device.uuid, *(one.uuid for one in device.instances))
@@ -49,7 +50,7 @@ def _uuid(called: str, resource: str, names: dict[str, str]) -> str:
 
 
 def _names(devices: Iterable[Device]) -> dict[str, str]:
-    """UUIDs by every name that tells one device alone."""
+    """Returns UUIDs by every name that identifies a single device."""
     found: dict[str, str] = {}
     for name, uuid in (pair for device in devices for pair in _called(device)):
         found[name] = uuid if found.get(name, uuid) == uuid else ""
@@ -64,6 +65,7 @@ def _called(device: Device) -> Iterable[tuple[str, str]]:
         yield f"gpu-{device.minor}", device.uuid
     for one in device.instances:
         yield one.label, one.uuid
-        yield f"MIG-{device.uuid}/{one.gpu_instance}/{one.compute_instance}", one.uuid  # drivers before 470
+        # Name in drivers before 470.
+        yield f"MIG-{device.uuid}/{one.gpu_instance}/{one.compute_instance}", one.uuid
         if file:
             yield f"{file}/gi{one.gpu_instance}", one.uuid

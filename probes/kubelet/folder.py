@@ -1,4 +1,4 @@
-"""Where a kubelet keeps its files."""
+"""Finds where a kubelet keeps its files."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 from stalltop.probes.tenants.host_files import inside
 
 FOLDER: Final = "var/lib/kubelet"
-"""The usual place, below the root of the host's files."""
+"""Usual folder, below the root of the host's files."""
 FOLDERS: Final = (FOLDER, "var/lib/k0s/kubelet", "var/snap/microk8s/common/var/lib/kubelet")
-"""That, and those of k0s and MicroK8s."""
+"""The usual folder, and those of k0s and MicroK8s."""
 PODS: Final = "pods"
-"""In it, a folder by UID for each pod that is not cleaned away."""
+"""Subfolder with a folder, named by UID, for each pod that is not cleaned up yet."""
 SOCKET: Final = "pod-resources/kubelet.sock"
-"""In it, where the kubelet's PodResources service answers. Into a container its own folder has to be mounted,
-not the socket: the kubelet makes a new one when it starts again."""
+"""Socket of the kubelet's PodResources service, in the kubelet's folder. A container has to mount the
+socket's folder, not the socket, because the kubelet creates a new one when it restarts."""
 
 
 def kubelet_folder(root: Path) -> Path:
-    """The kubelet's folder on a host whose files are below ``root``; the usual one where there is none."""
+    """Returns the kubelet's folder on a host whose files are below ``root``; the usual one if none exists."""
     for folder in FOLDERS:
         found = inside(root, folder)
         try:
@@ -32,7 +32,7 @@ def kubelet_folder(root: Path) -> Path:
 
 
 def is_node(root: Path) -> bool:
-    """Whether a kubelet keeps pods on this host, or left a socket at which it told who was given what."""
+    """Returns whether a kubelet keeps pods on this host, or has left its PodResources socket there."""
     folder = kubelet_folder(root)
     try:
         return (folder / PODS).is_dir() or os.path.lexists(folder / SOCKET)

@@ -1,4 +1,4 @@
-"""Allocations, pods and tenants put together: by UIDs and ids of containers, never by a name alone."""
+"""Joins allocations, pods and tenants by UIDs and container ids, never by name alone."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stalltop.probes.tenants.patterns import SHORT_ID, USERS
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Pods by their UIDs, and their containers by id."""
+    """Pods by UID, and their containers by id."""
 
     pods: Mapping[str, Pod] = field(default_factory=dict)
     containers: Mapping[str, tuple[Pod, PodContainer]] = field(default_factory=dict)
 
 
 def known(pods: Iterable[Pod]) -> Known:
-    """What is found by UID and by id."""
+    """Returns the pods indexed by UID, and their containers by id."""
     by_uid = {pod.uid: pod for pod in pods}
     return Known(by_uid, {one.id: (pod, one) for pod in by_uid.values() for one in pod.containers if one.id})
 
 
 class Binder:
-    """Finds the pods of allocations. Remembers what a pod was given: that never changes while it lives."""
+    """Finds the pods of allocations. Remembers what a pod was given, which never changes while it lives."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str, str], frozenset[str]] = {}
@@ -39,10 +39,11 @@ class Binder:
         before: Mapping[tuple[str, str], str],
         after: Mapping[tuple[str, str], str],
     ) -> tuple[Allocation, ...]:
-        """``allocations`` with UIDs where these are sure.
+        """Returns ``allocations`` with the UIDs of those pods that are certain.
 
-        ``before`` and ``after`` are the UIDs by namespace and name, as they were before the kubelet was asked
-        and after. A pod that was replaced meanwhile, or shares its name with the one it replaces, has none.
+        ``before`` and ``after`` are the UIDs by namespace and name, as they were before and after the kubelet
+        was asked. A pod that was replaced meanwhile, or that shares its name with the one that it replaces,
+        gets no UID.
         """
         alive = set(after.values())
         self._given = {key: devices for key, devices in self._given.items() if key[0] in alive}
@@ -60,13 +61,15 @@ class Binder:
     def _fits(self, uid: str, one: Allocation) -> bool:
         devices = frozenset(one.devices)
         given = self._given.setdefault((uid, one.container, one.resource), devices)
-        # Others than it had: the pod that comes after this one, while this one still ends.
+        # Devices other than those remembered belong to the pod's successor of the same name, while the pod
+        # itself is still ending.
         return not given or not devices or bool(given & devices)
 
 
 def with_pod(tenant: Tenant, found: Known) -> Tenant:
-    """``tenant`` with what is known of its pod."""
-    if tenant.id.startswith(USERS):  # its id is what that user calls it
+    """Returns ``tenant`` with what is known of its pod."""
+    # The id of a user's container comes from that user, so it is not trusted.
+    if tenant.id.startswith(USERS):
         return tenant
     pod, container = (
         found.containers.get(tenant.container_id, (None, None)) if tenant.container_id else (None, None)
@@ -89,19 +92,20 @@ def with_pod(tenant: Tenant, found: Known) -> Tenant:
 
 
 def is_scheduled(tenant: Tenant, complete: Collection[str]) -> bool:
-    """Whether all is known that the kubelet gave to a tenant: of pods whose UIDs are in ``complete``, and of
-    what can be no part of a pod. Of containers whose pod is not known it is not."""
+    """Returns whether everything that the kubelet gave to a tenant is known. This holds for pods whose UIDs
+    are in ``complete`` and for tenants that cannot be part of a pod, but not for containers whose pod is
+    unknown."""
     if tenant.pod_uid or tenant.pod:
         return tenant.pod_uid in complete
     if not tenant.runtime and not tenant.cgroup_path:
-        return False  # its cgroup is gone, and may have been a container's
+        return False  # Its cgroup is gone, and may have been a container's.
     return tenant.kind in ("job", "unit", "session") or tenant.runtime in ("docker", "podman", "lxc")
 
 
 def with_tenants(
     allocations: Iterable[Allocation], tenants: Mapping[str, Tenant], found: Known
 ) -> tuple[Allocation, ...]:
-    """``allocations`` with the tenants that run in their containers."""
+    """Returns ``allocations`` with the tenants that run in their containers."""
     inside: dict[tuple[str, str], list[Tenant]] = {}
     for tenant in tenants.values():
         if tenant.pod_uid and tenant.kind == "container":
@@ -115,7 +119,8 @@ def with_tenants(
 
 
 def _tenant(candidates: list[Tenant], found: Known) -> str:
-    """The one that runs now: a container that was started again has another id, and its end is still told."""
+    """Returns the tenant that runs now: a restarted container has another id, and the ended one is still
+    listed."""
     if len(candidates) > 1:
         candidates = [one for one in candidates if _runs(one.container_id, found)]
     return candidates[0].id if len(candidates) == 1 else ""

@@ -1,4 +1,5 @@
-"""How an administrator has a node's GPUs shared, as gpu-feature-discovery wrote it down for its labels."""
+"""Reads how an administrator has configured the sharing of a node's GPUs, from gpu-feature-discovery's
+file."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.names import read_regular
 
 FILE: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
-"""Below the root of the host's files: ``nvidia.com/…=…`` a line."""
+"""Path below the root of the host's files; each line is ``nvidia.com/…=…``."""
 _MOST_BYTES: Final = 64 << 10
 
 
 def node_labels(root: Path = Path("/")) -> dict[str, str]:
-    """Labels of this node that are of GPUs, by name without ``nvidia.com/``; empty where nothing tells."""
+    """Returns the GPU labels of this node, by name without ``nvidia.com/``; empty if there is no such
+    file."""
     content = (read_regular(root / FILE, _MOST_BYTES) or b"").decode("utf-8", "replace")
     found = {}
     for line in content.splitlines():
@@ -25,7 +27,7 @@ def node_labels(root: Path = Path("/")) -> dict[str, str]:
 
 
 def sharing(labels: dict[str, str]) -> str:
-    """How GPUs are to be shared, in a few words; empty where that is not told."""
+    """Returns how GPUs are shared, in a few words; '' if the labels do not say."""
     found = []
     strategy, replicas = labels.get("gpu.sharing-strategy", ""), labels.get("gpu.replicas", "")
     if strategy == "none":

@@ -1,4 +1,4 @@
-"""A pod of this node, whoever told of it."""
+"""Defines a pod of this node, independent of the source that reported it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stalltop.probes.kubelet.protobuf import messages, text
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MOST_BYTES: Final = 32 << 20
-"""Largest answer about pods: some tens of KiB each, a few hundred pods."""
+"""Largest answer about pods, bytes: a few hundred pods of some tens of KiB each."""
 MOST_PODS: Final = 4_096
 _NAMES: Final = 253
-"""Longest name of a Kubernetes object."""
+"""Longest name of a Kubernetes object, characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class PodContainer:
 
     name: str
     id: str
-    """64 hexadecimal digits, as in the path of its cgroup."""
+    """Container id: 64 hexadecimal digits, as in the path of its cgroup."""
     running: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod. ``uid`` is its own for ever; ``name`` may have been another's and may be again."""
+    """A pod. ``uid`` is never reused; ``name`` may have belonged to another pod and may again."""
 
     uid: str
     namespace: str
@@ -39,16 +39,16 @@ class Pod:
 
 
 def object_name(name: str) -> str:
-    """A name that came from outside, fit to show."""
+    """Returns a name from outside in a form that is safe to display."""
     return clean(name, _NAMES)
 
 
 def labels_in(message: bytes, number: int) -> Iterator[tuple[str, str]]:
-    """The entries of a field that is a map of strings."""
+    """Yields the entries of a field that is a map of strings."""
     for entry in messages(message, number):
         yield text(entry, 1), text(entry, 2)
 
 
 def kept_labels(message: bytes, number: int) -> Labels:
-    """Those entries that are kept."""
+    """Returns the entries of such a field that are kept."""
     return bounded(labels_in(message, number))

@@ -1,4 +1,4 @@
-"""Which pods of this node were given which GPUs: the kubelet's PodResources service, version 1.
+"""Reads which pods of this node were given which GPUs: the kubelet's PodResources service, version 1.
 
 It names pods by namespace and name, not by UID, and has no container ids. The messages (field numbers in
 ``_List`` and below) are those of k8s.io/kubelet/pkg/apis/podresources/v1.
@@ -21,30 +21,31 @@ from stalltop.probes.tenants.unix_socket import NOT_THERE, why_no_socket
 LIST: Final = "/v1.PodResourcesLister/List"
 ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
 SECONDS: Final = 2.0
-"""How long an answer may take."""
+"""Time limit for an answer, s."""
 MOST_BYTES: Final = 16 << 20
-"""Largest answer, as the kubelet's own limit."""
+"""Largest answer, bytes; the kubelet's own limit."""
 MOST_ALLOCATIONS: Final = 4_096
-"""More are on no node: 250 pods and 16 devices."""
+"""Maximum number of allocations; a node has at most 250 pods with 16 devices."""
 _MOST_DEVICES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What the kubelet answered."""
+    """The kubelet's answer."""
 
     allocations: tuple[Allocation, ...] = ()
     pods: frozenset[tuple[str, str]] = frozenset()
-    """Namespace and name of every pod that it told of, given devices or not: all of its devices are there."""
+    """Namespace and name of every pod that the kubelet listed, with devices or without; all devices of these
+    pods are in ``allocations``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Every resource with the devices there are of it, given away or not."""
+    """Every resource with its devices, allocated or not."""
     unavailable: str = ""
-    """Why there is no answer, one line; empty where there is one."""
+    """Why there is no answer, one line; '' if there is one."""
 
 
 def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
-    """Ask the kubelet below ``root``; also for what there is to give away, unless that is not wanted. Never
-    raises; takes ``2 * SECONDS`` at most."""
+    """Asks the kubelet below ``root`` for allocations and, unless ``allocatable`` is False, for all
+    resources. Never raises; takes at most ``2 * SECONDS``."""
     path = kubelet_folder(root) / SOCKET
     if why := why_no_socket(path):
         none = "no socket of a kubelet on this host"
@@ -61,7 +62,7 @@ def read(root: Path = Path("/"), *, allocatable: bool = True) -> PodResources:
     try:
         answer = call(path, ALLOCATABLE, seconds=SECONDS, most_bytes=MOST_BYTES)
         return PodResources(allocations, pods, tuple(_devices(answer, 1)))
-    except (CallFailed, ValueError):  # before Kubernetes 1.21, or switched off
+    except (CallFailed, ValueError):  # Not available before Kubernetes 1.21, or switched off.
         return PodResources(allocations, pods)
 
 
@@ -79,18 +80,19 @@ def _allocations(answer: bytes) -> Iterator[Allocation]:
 
 
 def _devices(message: bytes, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The GPUs among the devices in a field; a resource has an entry for each NUMA node."""
+    """Yields the GPUs among the devices in a field; a resource has an entry for each NUMA node."""
     found: dict[str, list[str]] = {}
     for entry in messages(message, number):
         resource = object_name(text(entry, 1))
         if is_gpu(resource):
             found.setdefault(resource, []).extend(object_name(device) for device in texts(entry, 2))
     for resource, devices in found.items():
-        yield resource, tuple(sorted(set(devices)))[:_MOST_DEVICES]  # the kubelet keeps them in no order
+        # The kubelet lists them in no particular order.
+        yield resource, tuple(sorted(set(devices)))[:_MOST_DEVICES]
 
 
 def _claimed(container: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """GPUs that were given by dynamic resource allocation: the driver that did so, and POOL/DEVICE."""
+    """Yields GPUs given by dynamic resource allocation: the driver that gave them, and POOL/DEVICE."""
     for claim in messages(container, 5):
         for resource in messages(claim, 4):
             driver, pool, device = (object_name(text(resource, number)) for number in (2, 3, 4))
@@ -99,5 +101,6 @@ def _claimed(container: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is of GPUs: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``gpu.nvidia.com``."""
+    """Returns whether a resource is a GPU: ``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``,
+    ``gpu.nvidia.com``."""
     return "nvidia.com" in resource or "gpu" in resource

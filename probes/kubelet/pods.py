@@ -1,8 +1,8 @@
-"""The pods of this node: which one a name stands for now, and which containers are in it.
+"""Lists the pods of this node: which pod has a name now, and which containers it has.
 
-The kubelet names pods by namespace and name when it tells what they were given, and a name can pass from one
-pod to the next: a StatefulSet's pod is replaced by one of the same name. What tells them apart is the UID.
-Three places know it, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
+The kubelet names pods by namespace and name when it reports what they were given, and a name can pass from
+one pod to the next: a StatefulSet's pod is replaced by one of the same name. Only the UID tells them apart.
+Three sources know it, and are asked in this order: the kubelet's own list of pods (from Kubernetes 1.36 on),
 the container runtime (CRI), and the folders in which the kubelet keeps logs.
 """
 
@@ -22,22 +22,22 @@ from stalltop.probes.kubelet.pod import Pod, PodContainer
 
 LOGS: Final = "var/log/pods"
 LINKS: Final = "var/log/containers"
-"""Below the root of the host's files."""
+"""Paths below the root of the host's files."""
 _CONTAINERS_ID: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods that run, start or end; those that are over are left out."""
+    """Pods that run, start or end, without those that have ended."""
 
     pods: tuple[Pod, ...] = ()
     source: str = ""
-    """Who told; empty where nobody did."""
+    """Source of the list; '' if none answered."""
     silent: tuple[tuple[str, str], ...] = ()
-    """Who was asked before and did not tell, with the reason."""
+    """Sources that were asked first and failed, each with the reason."""
 
     def uids(self) -> dict[tuple[str, str], str]:
-        """UIDs by namespace and name, of names that one pod alone has."""
+        """Returns UIDs by namespace and name, for names that only one pod has."""
         found: dict[tuple[str, str], str] = {}
         for pod in self.pods:
             name = pod.namespace, pod.name
@@ -46,7 +46,7 @@ class Pods:
 
 
 class PodReader:
-    """Asks for the pods of the node whose files are below ``root``. Used from one thread."""
+    """Reads the pods of the node whose files are below ``root``. Used from one thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -58,7 +58,8 @@ class PodReader:
         ]
 
     def read(self) -> Pods:
-        """The pods, from the first who tells. Never raises; a silent source takes its time limit at most."""
+        """Returns the pods, from the first source that answers. Never raises; a silent source costs at most
+        its time limit."""
         silent: list[tuple[str, str]] = []
         for name, ask in self._sources:
             try:
@@ -70,7 +71,7 @@ class PodReader:
     def _runtime(self, name: str, path: str) -> tuple[str, Callable[[], tuple[Pod, ...]]]:
         def ask() -> tuple[Pod, ...]:
             found = cri.read(self._root / path)
-            if not found:  # a runtime beside the one that the kubelet uses
+            if not found:  # This runtime is not the one that the kubelet uses.
                 raise CallFailed("it runs no pods")
             return found
 
@@ -79,13 +80,14 @@ class PodReader:
     def _logged(self) -> tuple[Pod, ...]:
         alive = set(os.listdir(kubelet_folder(self._root) / PODS))
         containers: dict[str, list[PodContainer]] = {}
-        for link in _listed(self._root / LINKS):  # POD_NAMESPACE_CONTAINER-ID.log
+        for link in _listed(self._root / LINKS):  # The name is POD_NAMESPACE_CONTAINER-ID.log.
             container, _, identity = link.removesuffix(".log").rpartition("_")[2].rpartition("-")
             if len(identity) == _CONTAINERS_ID:
                 uid = _uid_behind(self._root / LINKS / link)
                 containers.setdefault(uid, []).append(PodContainer(clean(container), clean(identity)))
         found = []
-        for folder in os.listdir(self._root / LOGS):  # NAMESPACE_POD_UID; names of objects hold no underscore
+        # The name is NAMESPACE_POD_UID; names of objects contain no underscore.
+        for folder in os.listdir(self._root / LOGS):
             namespace, _, rest = folder.partition("_")
             name, _, uid = rest.partition("_")
             if uid in alive:
@@ -102,7 +104,7 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _uid_behind(link: Path) -> str:
-    """Of the pod whose log a link leads to: ``…/NAMESPACE_POD_UID/CONTAINER/0.log``."""
+    """Returns the UID of the pod whose log a link leads to: ``…/NAMESPACE_POD_UID/CONTAINER/0.log``."""
     try:
         parts = os.readlink(link).split("/")
     except OSError:

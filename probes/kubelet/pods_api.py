@@ -1,4 +1,4 @@
-"""The kubelet's list of its pods: its gRPC service Pods, at a socket of its own since Kubernetes 1.36.
+"""Reads the kubelet's list of its pods: its gRPC service Pods, at a socket of its own since Kubernetes 1.36.
 
 https://kubernetes.io/docs/reference/node/kubelet-pods-api/. Pods are whole objects; the numbers of fields
 below are those of k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1 (generated.proto).
@@ -17,27 +17,29 @@ from stalltop.probes.kubelet.protobuf import messages, text
 from stalltop.probes.tenants.unix_socket import why_no_socket
 
 SOCKET: Final = "pods-api/pods-api.sock"
-"""In the kubelet's folder."""
+"""Path in the kubelet's folder."""
 METHODS: Final = ("/v1beta1.Pods/ListPods", "/v1alpha1.Pods/ListPods", "/v1.Pods/ListPods")
-"""One service by the versions it may have: the answers read are the same."""
+"""The method in each version that the service may have; the fields that are read are the same in all."""
 SECONDS: Final = 2.0
 _STATUSES: Final = (8, 10, 13)
-"""Of containers, of init containers (sidecars are such) and of ephemeral ones."""
+"""Fields with the statuses of containers, of init containers (which include sidecars) and of ephemeral
+containers."""
 _OVER: Final = ("Succeeded", "Failed")
 """Phases in which no container will run again."""
 
 
 class PodsApi:
-    """Reads the list, again and again. Used from one thread."""
+    """Reads the list repeatedly. Used from one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._method = METHODS[0]
         self._known: dict[bytes, Pod | None] = {}
-        """What was read of the pods of the last answer: few of them differ in the next."""
+        """Parsed pods of the last answer by hash: few of them change until the next."""
 
     def read(self) -> tuple[Pod, ...]:
-        """The pods that are not over. Raises CallFailed, or ValueError for an answer that is none."""
+        """Returns the pods that have not ended. Raises CallFailed, or ValueError if the answer cannot be
+        parsed."""
         if why := why_no_socket(self._path):
             raise CallFailed(why)
         before, self._known = self._known, {}
@@ -75,6 +77,6 @@ def _pod(message: bytes) -> Pod | None:
 
 
 def _container(status: bytes) -> PodContainer:
-    identity = text(status, 8).rpartition("://")[2]  # containerd://4f1c…
+    identity = text(status, 8).rpartition("://")[2]  # The id looks like containerd://4f1c…
     state = b"".join(messages(status, 2))
     return PodContainer(object_name(text(status, 1)), clean(identity), running=bool(messages(state, 2)))

@@ -1,6 +1,7 @@
-"""The wire format of protocol buffers, as much as a few small messages need: fields by number, without types.
+"""Reads and writes the wire format of protocol buffers, as far as a few small messages need it: fields by
+number, without types.
 
-https://protobuf.dev/programming-guides/encoding/. What is decoded may be anything: every length is checked.
+https://protobuf.dev/programming-guides/encoding/. The input is not trusted: every length is checked.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Wire types. Groups (3 and 4) are in no message that is read."""
+"""Wire types. No message that is read has groups (3 and 4)."""
 _LONGEST: Final = 10
-"""Bytes of the longest integer."""
+"""Longest encoded integer, bytes."""
 _SKIPPED: Final = {_FIXED64: 8, _FIXED32: 4}
 
 Field = tuple[int, int | bytes]
-"""Its number, and its value: an integer, or the bytes of a string or of a message."""
+"""Number of a field, and its value: an integer, or the bytes of a string or of a message."""
 
 
 def fields(message: bytes) -> Iterator[Field]:
-    """The fields of ``message`` in their order; numbers of fixed length are left out. Raises ValueError where
-    it is none."""
+    """Yields the fields of ``message`` in their order, without numbers of fixed length. Raises ValueError if
+    it is not a valid message."""
     at = 0
     while at < len(message):
         tag, at = _integer(message, at)
@@ -45,27 +46,27 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def texts(message: bytes, number: int) -> list[str]:
-    """All strings of one field; bytes that are no UTF-8 are replaced."""
+    """Returns all strings of one field; bytes that are not UTF-8 are replaced."""
     return [part.decode("utf-8", "replace") for part in messages(message, number)]
 
 
 def text(message: bytes, number: int) -> str:
-    """The string of one field, the last one where there are several; empty where there is none."""
+    """Returns the string of one field, the last if there are several; '' if there is none."""
     return (texts(message, number) or [""])[-1]
 
 
 def number(message: bytes, number: int) -> int:
-    """The integer of one field, the last one where there are several; 0 where there is none."""
+    """Returns the integer of one field, the last if there are several; 0 if there is none."""
     return ([value for at, value in fields(message) if at == number and isinstance(value, int)] or [0])[-1]
 
 
 def messages(message: bytes, number: int) -> list[bytes]:
-    """All messages (or strings) of one field."""
+    """Returns all messages (or strings) of one field."""
     return [value for at, value in fields(message) if at == number and isinstance(value, bytes)]
 
 
 def encoded(parts: Iterable[Field]) -> bytes:
-    """A message with these fields."""
+    """Returns a message with these fields."""
     found = bytearray()
     for number, value in parts:
         if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What this node's kubelet gave to whom, asked for beside the thread that makes windows."""
+"""Keeps track of what this node's kubelet gave to which pod, on a thread that never delays windows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from stalltop.probes.kubelet.pods import PodReader, Pods
 
 ASK_SECONDS: Final = 5.0
-"""How often the kubelet is asked."""
+"""Seconds between two questions to the kubelet."""
 SOON_SECONDS: Final = 1.0
-"""How soon again where something is not sure yet, or a pod is at work that nobody told of."""
+"""Seconds to the next question if an allocation has no certain pod yet, or an unknown pod makes calls."""
 SOON_TIMES: Final = 8
-"""How often in a row: what is not sure by then waits for the usual time."""
+"""Maximum number of such early questions in a row; after them the usual time applies."""
 IDLE_SECONDS: Final = 15.0
-"""How often a host without a kubelet is looked at."""
+"""Seconds between two checks of a host without a kubelet."""
 ALLOCATABLE_SECONDS: Final = 60.0
-"""How often it is asked what there is to give."""
+"""Seconds between two questions for all resources, allocated or not."""
 STALE_SECONDS: Final = 30.0
-"""An answer that is older is told to be so."""
+"""Age from which an answer is reported as old, s."""
 FORGOTTEN_SECONDS: Final = 300.0
-"""An older one is not shown, unless its pods are known to be there still."""
+"""Age from which an answer is no longer shown, s, unless its pods are known to be there still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +40,35 @@ class Told:
     """What is known for a window."""
 
     tenants: dict[str, Tenant]
-    """All that were given, with what is known of their pods."""
+    """The given tenants, with what is known of their pods."""
     allocations: tuple[Allocation, ...] = ()
     missing: tuple[Missing, ...] = ()
     scheduled: tuple[str, ...] = ()
-    """Ids of those of the tenants of which it is known that nothing was given to them but ``allocations``."""
+    """Ids of the tenants that are known to have been given nothing but ``allocations``."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Every resource with the devices there are of it, given away or not."""
+    """Every resource with its devices, allocated or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is known at a moment; replaced as a whole."""
+    """What is known at one time; replaced as a whole."""
 
     allocations: tuple[Allocation, ...] = ()
     clock: float | None = None
-    """When the kubelet told them; None where it never did."""
+    """When the kubelet reported the allocations; None if it never did."""
     unavailable: str = ""
-    """Why it does not tell now."""
+    """Why the kubelet does not answer now."""
     known: Known = field(default_factory=Known)
     complete: frozenset[str] = frozenset()
-    """UIDs of the pods of which all is told that they were given."""
+    """UIDs of the pods whose allocations are all known."""
     allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class KubeletReader:
     """Knows the pods of this node and their devices as they were a few seconds ago. Used from one thread.
 
-    The kubelet and the container runtime are asked in another. One that hangs holds up nobody, and what was
-    said last stays.
+    The kubelet and the container runtime are asked on another thread. If one hangs, nobody waits for it, and
+    the last answer stays.
     """
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,16 +76,16 @@ class KubeletReader:
         self._began = clock()
         self._answer = _Answer()
         self._named: dict[str, tuple[Tenant, Tenant]] = {}
-        """Tenants with what is known of their pods, and as they were without."""
+        """Tenants without and with what is known of their pods."""
         self._named_by = self._answer
         self._looked_for: set[str] = set()
-        """Pods that are at work and that nobody told of: they were asked for again."""
+        """Pods that make calls and that no source has listed: an early question was asked for them."""
         self._stop, self._wake = threading.Event(), threading.Event()
         self._poll = _Poll(root, clock)
         threading.Thread(target=self._run, name="kubelet", daemon=True).start()
 
     def read(self, tenants: Mapping[str, Tenant]) -> Told:
-        """What is known for a window with these tenants. Never raises and never waits."""
+        """Returns what is known for a window with these tenants. Never raises and never waits."""
         answer = self._answer
         if self._named_by is not answer:
             self._named, self._named_by = {}, answer
@@ -101,7 +101,7 @@ class KubeletReader:
         )
 
     def close(self) -> None:
-        """Let the thread end, once it has its answer. Does not wait. May be called twice."""
+        """Lets the thread end after its present question. Does not wait. May be called twice."""
         self._stop.set()
         self._wake.set()
 
@@ -134,45 +134,46 @@ class KubeletReader:
         while not self._stop.is_set():
             began = self._clock()
             self._answer = self._poll.look(self._answer)
-            # Where answers take long, half of the time passes without a question.
+            # If answers take long, the pause is as long as the question.
             self._stop.wait(max(SOON_SECONDS, self._clock() - began))
             self._wake.wait(self._poll.pause - SOON_SECONDS)
             self._wake.clear()
 
 
 class _Poll:
-    """Asks, and keeps what one question needs of the one before. Used from the thread beside."""
+    """Asks the questions, and keeps what one question needs of the one before. Used from the background
+    thread."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self._root = root
         self._clock = clock
         self._pods: PodReader | None = None
         self._before: Pods | None = None
-        """The pods before the kubelet is asked: those after it was asked the time before."""
+        """The pods before the kubelet is asked: those read after the previous question."""
         self._binder = Binder()
         self._unsure: set[tuple[str, str, str]] = set()
-        """Containers whose pods were not sure the last time."""
+        """Containers whose pods were uncertain the last time."""
         self._soon = 0
-        """How often these were asked about."""
+        """How often in a row the same containers were uncertain."""
         self._allocatable: tuple[tuple[str, tuple[str, ...]], ...] = ()
         self._allocatable_due = clock()
         self.pause = IDLE_SECONDS
-        """Until the next question."""
+        """Seconds until the next question."""
 
     def look(self, last: _Answer) -> _Answer:
-        """What is known now. Never raises."""
+        """Returns what is known now. Never raises."""
         try:
             if not kubelet_folder(self._root).exists():
                 self.pause, self._before = IDLE_SECONDS, None
                 return last if last == _Answer() else _Answer()
             return self._ask(last)
-        except Exception as error:  # whatever was answered: it costs the allocations only
+        except Exception as error:  # An unexpected answer costs only the allocations.
             self.pause = ASK_SECONDS
             said = clean(f"{type(error).__name__}: {error}")
             return _Answer(last.allocations, last.clock, said, last.known)
 
     def _ask(self, last: _Answer) -> _Answer:
-        # Here: what speaks gRPC takes a while to load, and most hosts are no nodes.
+        # Imported here because gRPC takes a while to load, and most hosts are not Kubernetes nodes.
         from stalltop.probes.kubelet import pod_resources
         from stalltop.probes.kubelet.pods import PodReader
 
@@ -186,7 +187,7 @@ class _Poll:
             allocations, clock = self._left(last, after), last.clock
             complete: frozenset[str] = frozenset()
         else:
-            # Of a pod that came while the kubelet was asked it may not have told.
+            # The answer may lack a pod that appeared while the kubelet was asked.
             there = set(before.uids().items()) & set(after.uids().items())
             complete = frozenset(uid for name, uid in there if name in told.pods)
             if due:
@@ -198,12 +199,12 @@ class _Poll:
         self._soon = 0 if unsure != self._unsure else self._soon + 1
         self._unsure = unsure
         self.pause = SOON_SECONDS if unsure and self._soon < SOON_TIMES else ASK_SECONDS
-        # A folder alone, without pods in it, is of a kubelet that never ran here.
+        # A folder without pods in it belongs to a kubelet that never ran here.
         why = told.unavailable if clock is not None or is_node(self._root) else ""
         return _Answer(allocations, clock, why, known(after.pods), complete, self._allocatable)
 
     def _left(self, last: _Answer, now: Pods) -> tuple[Allocation, ...]:
-        """What was told last of pods that are still there, or as long as it is not old."""
+        """Returns the last known allocations of pods that still exist, or those that are not too old."""
         old = last.clock is None or self._clock() - last.clock > FORGOTTEN_SECONDS
         alive = {pod.uid for pod in now.pods}
         return tuple(

@@ -1,1 +1,1 @@
-"""The files that hold traced functions: which processes map them, what they define, where probes are put."""
+"""Finds the files that hold traced functions: which processes map them, what they define, where probes go."""

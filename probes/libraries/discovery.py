@@ -1,7 +1,7 @@
 """Finds the files that hold traced functions, in every mount namespace, and has each probed once.
 
 A file is opened through the mapping of a process that uses it (``/proc/PID/map_files``): that is the very
-file, also where it was deleted, replaced, or lies in a container's own mounts.
+file, even if it was deleted, replaced, or lies in a container's own mounts.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from stalltop.probes.operations import DRIVER, RUNTIME
 from stalltop.probes.process_maps import Mapping, libraries_of, program_of
 
 LINGER_SECONDS: Final = 5.0
-"""How long a file keeps its probes when nobody uses it. They hold its file system, and break programs that
-map the file after it was written anew in place; but a job that starts again and again should not cost a look
-at its libraries each time."""
+"""Seconds for which a file that nobody uses keeps its probes. Probes hold the file system, and break programs
+that map the file after it was rewritten in place; but a job that restarts often should not cost a new reading
+of its libraries each time."""
 RECHECK_SECONDS: Final = 20.0
-"""How often processes that use a probed file are looked at anew: nothing tells when they unload it."""
+"""Seconds between two checks of processes that use a probed file: nothing reports when they unload it."""
 START_SECONDS: Final = 1.0
-"""How long the first look may take."""
+"""Time limit of the first search, s."""
 BUDGET_SECONDS: Final = 0.25
-"""How long one update may take before it leaves the remaining processes to the next one."""
+"""Time limit of one update, s; the next update continues with the remaining processes."""
 CLOSE_SECONDS: Final = 0.5
-"""How long leaving waits for an update to end."""
+"""Time for which `close` waits for a running update, s."""
 _PLAIN_FILES: Final = 8192
-"""Programs known to hold nothing to probe; the oldest are forgotten, and looked at again when they run."""
+"""Maximum number of remembered programs with nothing to probe; the oldest are forgotten, and read again when
+they run."""
 _TRIES: Final = 5
-"""How often a process is looked at whose mappings change while they are read."""
+"""How often a process is read again if its mappings change while they are read."""
 
 
 class Libraries:
     """Keeps probes on every CUDA and NCCL file in use.
 
-    ``update`` is called often, from one thread; the other methods may be called from any.
+    ``update`` is called often, from one thread; the other methods may be called from any thread.
     """
 
     def __init__(self, attach: Attach, processes: Processes | None = None) -> None:
@@ -61,9 +62,9 @@ class Libraries:
         self._unplaced: dict[int, Missing] = {}
         self._unopened: dict[int, Missing] = {}
         self._waiting: dict[int, int] = {}
-        """Processes to look at again, with the number of tries left."""
+        """Processes to read again, with the number of tries left."""
         self._watched: set[int] = set()
-        """Processes that were seen with a probed runtime, before they had a driver."""
+        """Processes that were seen with a probed runtime before they had a driver."""
         self._unseen_programs: set[int] = set()
         self._rechecked = time.monotonic()
         self._rows: tuple[Library, ...] = ()
@@ -71,40 +72,42 @@ class Libraries:
         self._traced: frozenset[int] = frozenset()
 
     def start(self) -> None:
-        """Probe what is in use now. On a host of many thousand processes the first updates do the rest."""
+        """Probes what is in use now. On a host with many thousands of processes the first updates do the
+        rest."""
         self._update(START_SECONDS)
 
     def update(self) -> None:
-        """Probe what came into use since, and let go of what nobody uses any more.
+        """Probes files that came into use since, and removes probes of files that are not used any more.
 
-        Costs next to nothing where nothing changed.
+        Costs next to nothing if nothing changed.
         """
         self._update(BUDGET_SECONDS)
 
     def library_rows(self) -> tuple[Library, ...]:
-        """The probed files, a row for each layer in them."""
+        """Returns the probed files, a row for each layer in them."""
         return self._rows
 
     def missing(self) -> tuple[Missing, ...]:
-        """What should be traced and is not, or not wholly."""
+        """Returns what should be traced but is not, or only partly."""
         return self._missing
 
     def traced_pids(self) -> set[int]:
-        """Processes whose calls are counted."""
+        """Returns the processes whose calls are counted."""
         return set(self._traced)
 
     def watched_from_begin(self, pid: int) -> bool:
-        """Whether the process had CUDA's runtime, with probes, before it had CUDA's driver.
+        """Returns whether the process had CUDA's runtime, with probes, before it had CUDA's driver.
 
-        So it had not made CUDA ready yet: the runtime loads the driver for that. May say no where it is so.
+        If so, it had not initialized CUDA when it was first seen, because the runtime loads the driver for
+        that. May wrongly return False.
         """
         return pid in self._watched
 
     def close(self) -> None:
-        """Remove all probes. May be called twice, and while ``update`` runs.
+        """Removes all probes. May be called twice, and while ``update`` runs.
 
-        An update that hangs (a file system that does not answer) is not waited for: its file's probes are
-        then left to whoever made them.
+        Does not wait for an update that hangs (in a file system that does not answer): the kernel side that
+        attached its file's probes then removes them.
         """
         self._closed = True
         if not self._lock.acquire(timeout=CLOSE_SECONDS):
@@ -120,7 +123,7 @@ class Libraries:
     def _update(self, budget_seconds: float) -> None:
         with self._lock:
             if self._closed:
-                return  # nothing may be probed that nobody removes
+                return  # Nothing may be probed now, because nobody would remove the probes.
             now = time.monotonic()
             looks = self._processes.looks()
             changed = False
@@ -129,7 +132,7 @@ class Libraries:
             if now - self._rechecked >= RECHECK_SECONDS:
                 self._rechecked = now
                 looks.libraries |= self._users.keys() | self._unopened.keys()
-            # A traced process that runs another program has lost its libraries.
+            # A traced process that executes another program has lost its libraries.
             looks.libraries |= looks.programs & self._users.keys()
             self._watched -= looks.programs
             for pid in looks.libraries:
@@ -165,7 +168,7 @@ class Libraries:
         return changed
 
     def _look_at_program(self, pid: int) -> bool:
-        """Whether the program of ``pid`` is to be probed, or was and is not any more."""
+        """Returns whether the program of ``pid`` is to be probed, or is no longer."""
         before = self._programs.pop(pid, None)
         try:
             version = _version(os.stat(f"/proc/{pid}/exe"))
@@ -173,16 +176,17 @@ class Libraries:
                 return before is not None
             mapping = next(iter(program_of(pid)), None)
             file = self._file(_source(mapping), mapping) if mapping is not None else None
-        except OSError:  # it has ended, or is a thread of the kernel
+        except OSError:  # The process has ended, or is a Linux kernel thread.
             return before is not None
         if file is not None:
             self._programs[pid] = version
         return file is not None or before is not None
 
     def _look_at(self, pid: int) -> bool:
-        """Note which files ``pid`` uses, probing new ones; False where one of them could not be opened.
+        """Notes which files ``pid`` uses, and probes new ones; returns False if one of them could not be
+        opened.
 
-        Raises OSError where the process has ended.
+        Raises OSError if the process has ended.
         """
         mappings = libraries_of(pid)
         if pid in self._programs:
@@ -229,9 +233,9 @@ class Libraries:
                 )
 
     def _file(self, source: str, mapping: Mapping) -> ProbedFile | None:
-        """The file at ``source``, probed now if it is new; None where there is nothing in it to probe.
+        """Returns the file at ``source``, probed now if it is new; None if there is nothing in it to probe.
 
-        Raises OSError where it cannot be opened (any more).
+        Raises OSError if it cannot be opened (any more).
         """
         version = _version(os.stat(source))
         if version in self._plain:
@@ -254,7 +258,7 @@ class Libraries:
         return None
 
     def _same(self, fd: int, version: Version) -> ProbedFile | None:
-        """The probed file that ``fd`` is too, seen through another mount."""
+        """Returns the known file that ``fd`` also refers to, through another mount."""
         known = {file for file in self._files.values() if file.identity is not None}
         if not known:
             return None
@@ -264,14 +268,14 @@ class Libraries:
                 if file.identity is not None and identity.same(file.identity):
                     if file.version[2:] == version[2:]:
                         return file
-                    # Written anew in place: what was known of it says nothing any more.
+                    # The file was rewritten in place: what was known of it no longer holds.
                     self._drop(file)
         finally:
             identity.close()
         return None
 
     def _forget(self, pid: int) -> bool:
-        """Whether anything was known of ``pid``."""
+        """Forgets ``pid``; returns whether anything was known of it."""
         known = pid in self._users or pid in self._unopened
         self._set_users(pid, {})
         self._programs.pop(pid, None)
@@ -348,9 +352,10 @@ class Libraries:
 
 
 def _has_runtime_only(pid: int, users: Iterable[ProbedFile]) -> bool:
-    """Whether the process has one of these files with CUDA's runtime, which is probed, and no driver yet.
+    """Returns whether one of the files holds CUDA's runtime, which is probed, and the process has no driver
+    yet.
 
-    What it has mapped is looked at once more: it may have changed since its files were.
+    Reads its mappings once more: they may have changed since its files were read.
     """
     if not any(file.probed and RUNTIME in file.functions for file in users):
         return False
@@ -365,12 +370,13 @@ def _version(status: os.stat_result) -> Version:
 
 
 def _source(mapping: Mapping) -> str:
-    """A path that leads to the mapped file. Raises OSError where there is none."""
+    """Returns a path that leads to the mapped file. Raises OSError if there is none."""
     if not mapping.library:
         return f"/proc/{mapping.thread}/exe"
     exact = f"/proc/{mapping.thread}/map_files/{mapping.start:x}-{mapping.end:x}"
     with contextlib.suppress(PermissionError):
         os.stat(exact)
         return exact
-    # Without CAP_SYS_ADMIN in the first user namespace only the path is left, if it still leads there.
+    # Without CAP_SYS_ADMIN in the initial user namespace only the path is left, if it still leads to the
+    # file.
     return f"/proc/{mapping.thread}/root{mapping.path}"

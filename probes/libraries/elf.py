@@ -1,8 +1,8 @@
-"""The traced functions that an ELF file defines, and where they lie in the file.
+"""Reads which traced functions an ELF file defines, and where they lie in the file.
 
 Files come from other people's containers: every offset and count is checked against the file's size and a
-bound, and whatever does not add up ends in ``Unreadable`` with a reason. The file is read, never mapped: a
-file that shrinks under a mapping would end the monitor by SIGBUS.
+bound, and anything inconsistent raises ``Unreadable`` with a reason. The file is read, never mapped: a file
+that shrinks under a mapping would end the monitor by SIGBUS.
 
 Layouts: System V ABI, "Object Files" (ELF-64).
 """
@@ -34,16 +34,18 @@ _STT_FUNC: Final = 2
 _ET_DYN: Final = 3
 
 _MAX_SYMBOLS: Final = 16_000_000
-"""Far above any real library (libtorch_cuda.so has some hundred thousand)."""
+"""Maximum number of symbols, far above any real library (libtorch_cuda.so has some hundred thousand)."""
 _MAX_EXPORTED_BYTES: Final = 4 << 20
-"""Of the table that one variable is looked for in; that of a C library or a program is far smaller."""
+"""Largest table of exported symbols that is searched for one variable, bytes; that of a C library or a
+program is far smaller."""
 _MAX_NAME_BYTES: Final = 128
-"""Longer names are none of ours."""
+"""Longest name of a traced function, bytes."""
 _MAX_SYMBOL_BYTES: Final = 4096
-"""Read of the name of any function."""
+"""Bytes that are read of the name of any function."""
 _SYMBOL_CHUNK: Final = 1 << 17
 _NAME_CHUNK_BYTES: Final = 1 << 22
-"""Tables are read by pieces: the monitor's memory does not grow with the largest library on the host."""
+"""Tables are read in pieces, so that the monitor's memory does not grow with the largest library on the
+host."""
 
 _SYMBOL: Final = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
@@ -56,7 +58,7 @@ class Unreadable(Exception):
 
 
 class Segment(NamedTuple):
-    """A part of the file that is mapped executable."""
+    """A part of the file that is mapped into memory."""
 
     address: int
     offset: int
@@ -67,12 +69,12 @@ class FoundFunction(NamedTuple):
     """A traced function that the file defines."""
 
     symbol: str
-    """The symbol as it stands in the file, with its variant."""
+    """Symbol as it is in the file, with its variant."""
     function: Function
     offset: int
-    """Of its first byte, in the file."""
+    """Offset of its first byte in the file."""
     size_bytes: int
-    """As the symbol says; cut at the end of its segment."""
+    """Size from the symbol, cut at the end of its segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Image:
 
     machine: str
     functions: tuple[FoundFunction, ...]
-    """Each start once; in the order of their offsets."""
+    """Functions in the order of their offsets; each offset once."""
 
 
 class _Section(NamedTuple):
@@ -92,10 +94,10 @@ class _Section(NamedTuple):
 
 
 def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Image:
-    """The functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
+    """Returns the functions of ``layers`` that the file at ``fd`` defines, from ``.dynsym`` and ``.symtab``.
 
-    ``machine`` is the one to read for, this host's by default. Raises ``Unreadable``, also for files of
-    another machine, and OSError where reading fails.
+    ``machine`` is the one to read for, by default this host's. Raises ``Unreadable``, also for files of
+    another machine, and OSError if reading fails.
     """
     wanted = machine or platform.machine()
     segments, tables = _parts(fd, wanted)
@@ -107,9 +109,10 @@ def read_image(fd: int, layers: Sequence[str], machine: str | None = None) -> Im
 
 
 def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the functions lie that the file at ``fd`` defines, rising, and where in it their names do.
+    """Returns the offsets of the functions that the file at ``fd`` defines, ascending, and those of their
+    names.
 
-    Of several names of one function, one is given. Raises ``Unreadable``, and OSError where reading fails.
+    If a function has several names, one is returned. Raises ``Unreadable``, and OSError if reading fails.
     """
     segments, tables = _parts(fd, platform.machine())
     offsets, names_at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -128,7 +131,8 @@ def function_symbols(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
-    """What of the file at ``fd`` is mapped, each with whether as code. Raises as `function_symbols`."""
+    """Returns the loaded segments of the file at ``fd``, each with whether it is executable. Raises like
+    `function_symbols`."""
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
         raise Unreadable("not a 64-bit little-endian ELF file")
@@ -138,10 +142,10 @@ def mapped_parts(fd: int) -> list[tuple[Segment, bool]]:
 
 
 def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
-    """The address of a variable that the file at ``fd`` defines for others under one of ``names``.
+    """Returns the address of a variable that the file at ``fd`` exports under one of ``names``.
 
-    With it, whether that counts from where the file begins in a process. None where it defines none. Raises
-    as `function_symbols`.
+    Returns with it whether the address is relative to where the file is loaded in a process. None if it
+    exports none. Raises like `function_symbols`.
     """
     _, tables = _parts(fd, platform.machine())
     for symbols, texts in tables:
@@ -161,12 +165,13 @@ def data_symbol(fd: int, names: Collection[bytes]) -> tuple[int, bool] | None:
 
 
 def symbol_name(fd: int, at: int) -> bytes:
-    """The name that begins at byte ``at`` of the file; cut where it is longer than any should be."""
+    """Returns the name that begins at byte ``at`` of the file; cut if it is implausibly long."""
     return os.pread(fd, _MAX_SYMBOL_BYTES, at).partition(b"\0")[0].partition(b"@")[0]
 
 
 def _parts(fd: int, wanted: str) -> tuple[list[Segment], list[tuple[_Section, _Section]]]:
-    """Executable segments, and symbol tables with their string tables, of a file for machine ``wanted``."""
+    """Returns the executable segments, and the symbol tables with their string tables, of a file for machine
+    ``wanted``."""
     size = os.fstat(fd).st_size
     header = os.pread(fd, 64, 0)
     if len(header) < 64 or header[:4] != b"\x7fELF":
@@ -204,7 +209,7 @@ def _mapped(fd: int, size: int, phoff: int, phentsize: int, phnum: int) -> Itera
 def _symbol_tables(
     fd: int, size: int, shoff: int, shentsize: int, shnum: int
 ) -> list[tuple[_Section, _Section]]:
-    """Symbol tables with their string tables. A file stripped of sections has none."""
+    """Returns symbol tables with their string tables. A file stripped of sections has none."""
     if shoff == 0 or shnum == 0:
         raise Unreadable("no section headers: its symbols cannot be found")
     if shentsize != 64 or shoff + shnum * shentsize > size:
@@ -238,10 +243,10 @@ def _starts(layers: Sequence[str]) -> tuple[bytes, ...]:
 def _named(
     fd: int, symbols: _Section, names: _Section, starts: Sequence[bytes]
 ) -> Iterator[tuple[str, int, int]]:
-    """(name, address, size) of the functions whose name begins with one of ``starts``.
+    """Yields (name, address, size) of the functions whose name begins with one of ``starts``.
 
-    Names are looked at through arrays: most symbols of a large library are dropped after comparing two to
-    four letters, without ever becoming a Python object.
+    Names are compared as arrays: most symbols of a large library are dropped after two to four letters, and
+    never become Python objects.
     """
     defined = _defined_functions(fd, symbols)
     if not len(defined):
@@ -309,7 +314,7 @@ def _add(
 
 
 def _read(fd: int, offset: int, length: int) -> bytes:
-    """Exactly ``length`` bytes; Unreadable where the file has shrunk."""
+    """Returns exactly ``length`` bytes; raises Unreadable if the file has shrunk."""
     data = os.pread(fd, length, offset)
     while len(data) < length:
         more = os.pread(fd, length - len(data), offset + len(data))

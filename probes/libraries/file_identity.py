@@ -1,8 +1,8 @@
-"""Whether two open files are one: what a probe binds to.
+"""Tells whether two open files are the same file to a probe.
 
 A probe binds to the real inode. Overlay and bind mounts show one real file under many paths, device numbers
-and inode numbers, so that those say nothing. The page cache does: pages belong to the real inode. Both files
-are mapped, and if their first pages are one page of memory, the files are one.
+and inode numbers, so these cannot be compared. The page cache can: pages belong to the real inode. Both files
+are mapped, and if their first pages are the same page of memory, the files are the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class FileIdentity:
-    """The identity of an open file, for as long as it is not closed. Keeps its own reference to the file."""
+    """The identity of an open file until it is closed. Keeps its own reference to the file."""
 
     def __init__(self, fd: int) -> None:
         status = os.fstat(fd)
@@ -42,19 +42,20 @@ class FileIdentity:
     @staticmethod
     def _map(fd: int) -> int:
         address = _libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-        # Some file systems cannot be mapped so: their files are told apart by their numbers alone.
+        # Some file systems do not allow this mapping: their files are compared by device and inode number
+        # alone.
         return 0 if address is None or address == _MAP_FAILED else int(address)
 
     def same(self, other: FileIdentity) -> bool:
-        """Whether both stand for one real file.
+        """Returns whether both are the same real file.
 
-        Where pages cannot be told apart (no CAP_SYS_ADMIN), two files are one if their numbers are.
+        Without CAP_SYS_ADMIN pages cannot be compared; then the files are the same if their numbers are.
         """
         if self._numbers == other._numbers:
             return True
         if not (self._address and other._address):
             return False
-        # Memory is moved now and then: a comparison counts when nothing moved meanwhile.
+        # The Linux kernel moves pages now and then: a comparison counts only if nothing moved meanwhile.
         for _ in range(8):
             first, theirs, again = self._frame(), other._frame(), self._frame()
             if first == again:
@@ -62,9 +63,10 @@ class FileIdentity:
         return False
 
     def _frame(self) -> int | None:
-        """Number of the memory page that holds the file's first page."""
+        """Returns the number of the memory page that holds the file's first page."""
         with contextlib.suppress(OSError):
-            # Read through the kernel: touching the mapping of a file cut to nothing would be SIGBUS.
+            # Read through the Linux kernel, because touching the mapping of a truncated file would raise
+            # SIGBUS.
             with open("/proc/self/mem", "rb", buffering=0) as memory:
                 os.pread(memory.fileno(), 1, self._address)
             with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
@@ -75,7 +77,7 @@ class FileIdentity:
         return None
 
     def close(self) -> None:
-        """Let go of the file. May be called twice; nothing is the same as a closed one's page."""
+        """Releases the file; a closed identity equals no other by its page. May be called twice."""
         address, self._address = self._address, 0
         if address:
             _libc.munmap(address, mmap.PAGESIZE)

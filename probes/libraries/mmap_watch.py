@@ -1,8 +1,8 @@
-"""Tells which processes have just mapped a file executable, without looking at any process.
+"""Reports which processes have just mapped a file executable, without reading any process.
 
-One perf event per CPU (a software event that never counts) asks the kernel for a record of every executable
-mapping on the host: ``PERF_RECORD_MMAP2``, with the process and the file's name. Records lie in a ring that
-is read from memory, so that a quiet host costs nothing.
+One perf event per CPU (a software event that never counts) asks the Linux kernel for a record of every
+executable mapping on the host: ``PERF_RECORD_MMAP2``, with the process and the file's name. Records lie in a
+ring that is read from memory, so that a quiet host costs nothing.
 
 Layouts: ``include/uapi/linux/perf_event.h`` (``perf_event_attr`` of 64 bytes; ``perf_event_mmap_page``).
 """
@@ -32,13 +32,14 @@ _RECORD_LOST: Final = 2
 _RECORD_MMAP2: Final = 10
 _HEADER: Final = struct.Struct("=IHH")  # type, misc, size
 _NAME_AT: Final = (
-    72  # header 8, pid, tid, address, length, offset, device and inode or build id, rights, flags
+    72  # header 8, pid, tid, address, length, offset, device and inode or build id, permissions, flags
 )
 _HEAD_AT: Final = 1024
 _TAIL_AT: Final = 1032
 
 RING_BYTES: Final = 1 << 16
-"""Per CPU: some 500 mappings between two reads; more are told as lost, and every process is looked at."""
+"""Ring size per CPU: some 500 mappings between two reads. If there are more, the rest is reported as lost,
+and every process is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,20 @@ class Mapped:
 
     pid: int
     name: bytes
-    """The file's path as the kernel knows it; empty for an anonymous mapping."""
+    """Path of the file as the Linux kernel knows it; '' for an anonymous mapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened since the previous read."""
+    """Mappings since the previous read."""
 
     mapped: tuple[Mapped, ...] = ()
     lost: bool = False
-    """Some mappings are not listed: look at all processes."""
+    """Some mappings are not listed, so all processes have to be read."""
 
 
 class MmapWatch:
-    """Watches the whole host. Raises OSError where the kernel does not allow that."""
+    """Watches the whole host. Raises OSError if the Linux kernel does not allow that."""
 
     def __init__(self) -> None:
         self._rings: list[_Ring] = []
@@ -69,7 +70,7 @@ class MmapWatch:
                 try:
                     self._rings.append(_Ring(cpu))
                 except OSError as error:
-                    if error.errno != errno.ENODEV:  # gone offline since it was listed
+                    if error.errno != errno.ENODEV:  # The CPU went offline after it was listed.
                         raise
             if not self._rings:
                 raise OSError(errno.ENODEV, "no CPU could be watched")
@@ -78,7 +79,7 @@ class MmapWatch:
             raise
 
     def read(self) -> Changes:
-        """The mappings made since the previous read, in no particular order."""
+        """Returns the mappings made since the previous read, in no particular order."""
         mapped: list[Mapped] = []
         lost = False
         for ring in self._rings:
@@ -86,7 +87,7 @@ class MmapWatch:
         return Changes(tuple(mapped), lost)
 
     def close(self) -> None:
-        """Give the events and their rings back. May be called twice."""
+        """Closes the events and their rings. May be called twice."""
         rings, self._rings = self._rings, []
         for ring in rings:
             ring.close()
@@ -106,7 +107,7 @@ class _Ring:
             raise
 
     def read(self, into: list[Mapped]) -> bool:
-        """Append what is new; whether records were lost."""
+        """Appends new mappings; returns whether records were lost."""
         (head,) = struct.unpack_from("=Q", self._map, _HEAD_AT)
         (tail,) = struct.unpack_from("=Q", self._map, _TAIL_AT)
         if head == tail:
@@ -141,7 +142,7 @@ class _Ring:
 
 
 def online_cpus() -> list[int]:
-    """Numbers of the CPUs that are online."""
+    """Returns the numbers of the CPUs that are online."""
     with open("/sys/devices/system/cpu/online", encoding="ascii") as file:
         text = file.read().strip()
     cpus: list[int] = []

@@ -1,16 +1,17 @@
-"""Where in a function to put its probe: on the first instruction that the kernel emulates.
+"""Chooses where in a function to put its probe: on the first instruction that the Linux kernel emulates.
 
-A probe replaces an instruction by a breakpoint. What was replaced then has to run: the kernel emulates nop,
-push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``); anything else it copies
-aside and single-steps, which takes a second exception and 2 to 20 times as long. So the probe is moved past
-the instructions before the first emulated one, where the arguments and the return address can still be found
-there: nothing before it writes the stack pointer, an argument register or the stack, or goes elsewhere.
+A probe replaces an instruction by a breakpoint. The replaced instruction then has to run: the Linux kernel
+emulates nop, push, near jmp, call and conditional jumps (x86's ``arch/x86/kernel/uprobes.c``); it
+single-steps a copy of anything else, which takes a second exception and 2 to 20 times as long. So the probe
+is moved past the instructions before the first emulated one, if the arguments and the return address can
+still be found there: that is, if no instruction before it writes the stack pointer, an argument register or
+the stack, or jumps away.
 
 A jump back to between the first byte and the probe (a loop around the function's first instructions) would
-count one call several times: such a function is probed on its first byte, which only a loop over the whole
+count one call several times. Such a function is probed on its first byte, which only a loop over the whole
 function would reach again (one that has saved nothing on the stack: no function of these libraries).
 
-Instructions are x86-64's here; those of aarch64 are in ``probes.libraries.placement_aarch64``.
+This module is for x86-64; ``probes.libraries.placement_aarch64`` is for aarch64.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from stalltop.probes.libraries.elf import FoundFunction, Image
 
 _LOOK_BYTES: Final = 64
 _MAX_INSTRUCTIONS: Final = 8
-"""A prologue that is longer without an emulated instruction gains nothing: the first byte is as good."""
+"""Maximum number of instructions in the prologue. If none of them is emulated, the first byte is as good."""
 _LOOP_BYTES: Final = 4096
-"""How far into a function a jump back is looked for: the part in which compilers put a loop that is entered
-at the top."""
+"""How far into a function backward jumps are searched for, bytes: compilers put a loop that is entered at the
+top into this part."""
 
 _CONDITIONAL: Final = frozenset(
     ("jo", "jno", "jb", "jae", "je", "jne", "jbe", "ja", "js", "jns", "jp", "jnp", "jl", "jge", "jle", "jg")
@@ -55,15 +56,16 @@ class Place(NamedTuple):
     """Where the probe of one function goes."""
 
     offset: int
-    """In the file."""
+    """Offset in the file."""
     found: FoundFunction
 
 
 def places(fd: int, image: Image) -> tuple[Place, ...]:
-    """Where to probe each function of ``image`` that can be, whose file is open at ``fd``; each offset once.
+    """Returns where to probe each function of ``image`` that can be probed, each offset once; ``fd`` is its
+    open file.
 
-    Two symbols may lead to one place (one begins at the other's second instruction): calls through both
-    pass there once, so the first one's name stands for both. Raises OSError where the file cannot be read.
+    Two symbols may lead to one place (one begins at the other's second instruction): calls through both pass
+    there once, so the first one's name stands for both. Raises OSError if the file cannot be read.
     """
     chosen: dict[int, Place] = {}
     for found in image.functions:
@@ -77,13 +79,14 @@ def places(fd: int, image: Image) -> tuple[Place, ...]:
 
 
 def skipped_bytes(code: bytes, size_bytes: int = 0) -> int:
-    """Bytes between the start of an x86-64 function and its probe; 0 to probe its first byte.
+    """Returns the number of bytes between the start of an x86-64 function and its probe; 0 to probe its first
+    byte.
 
-    ``code`` begins with the function (and may go on behind it); ``size_bytes`` is its length, 0 where the
+    ``code`` begins with the function (and may extend beyond it); ``size_bytes`` is its length, 0 if the
     symbol does not say.
     """
     if _is_emulated_push(code):
-        return 0  # what most functions begin with: nothing to decode
+        return 0  # Most functions begin so: nothing needs to be decoded.
     length = min(size_bytes or _LOOK_BYTES, len(code))
     decoder = _decoder()
     for instruction in decoder.disasm(code[: min(length, _LOOK_BYTES)], 0, _MAX_INSTRUCTIONS):
@@ -103,7 +106,7 @@ def _is_emulated_push(code: bytes) -> bool:
 def _is_emulated(instruction: Any) -> bool:
     code = bytes(instruction.bytes)
     if instruction.mnemonic in _CONDITIONAL or instruction.mnemonic in ("jmp", "call"):
-        # Only the relative forms, and none with an operand-size prefix.
+        # Only the relative forms are emulated, and none with an operand-size prefix.
         return code[0] in (0xE8, 0xE9, 0xEB) or 0x70 <= code[0] < 0x80 or code[:1] == b"\x0f"
     return code == b"\x90" or (instruction.mnemonic == "push" and _is_emulated_push(code) and len(code) <= 2)
 
@@ -140,7 +143,7 @@ def _writes_stack(instruction: Any, operand: Any) -> bool:
 
 
 def _jumps_into(code: bytes, skipped: int) -> bool:
-    """Whether a jump in ``code`` leads behind its first byte and no further than ``skipped``."""
+    """Returns whether a jump in ``code`` leads beyond its first byte and no further than ``skipped``."""
     decoder = _decoder()
     decoder.detail = False
     try:
@@ -154,7 +157,7 @@ def _jumps_into(code: bytes, skipped: int) -> bool:
 
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # 30 ms to import: only where a library was found
+    import capstone  # Takes 30 ms to import, so only if a library was found.
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     decoder.detail = True

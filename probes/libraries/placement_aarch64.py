@@ -1,13 +1,14 @@
-"""Where in an aarch64 function to put its probe: as in ``placement``, by what an arm64 kernel does.
+"""Chooses where in an aarch64 function to put its probe: as ``placement`` does, by what an arm64 kernel
+simulates.
 
-The kernel simulates branches, adr and adrp, and from 6.13 on nop (arch/arm64/kernel/probes/decode-insn.c).
-Anything else it steps out of line. The return address is in x30 when a function begins, and a return probe
-puts another one there. So the probe has to be before x30 is saved (``stp x29, x30, …``, with which the
-functions of libcudart and libnccl begin: these are stepped) or signed (``paciasp``: what is put in later
-would not pass the check). The functions of libcuda begin with adrp.
+The Linux kernel simulates branches, adr and adrp, and from 6.13 on nop
+(arch/arm64/kernel/probes/decode-insn.c). It single-steps anything else out of line. The return address is in
+x30 when a function begins, and a return probe replaces it. So the probe has to come before x30 is saved
+(``stp x29, x30, …``, with which the functions of libcudart and libnccl begin: these are stepped) or signed
+(``paciasp``: an address put in later would not pass the check). The functions of libcuda begin with adrp.
 
-A load relative to the program counter is never probed. Kernels before 6.12, unless mended, read for it what
-lies at the user's address as if it were theirs; later ones refuse it.
+A load relative to the program counter is never probed. Linux kernels before 6.12, unless patched, read for it
+from kernel memory at the user's address; later ones refuse the probe.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Final
 
 _WORD: Final = 4
 _MAX_INSTRUCTIONS: Final = 8
-"""A beginning that is longer without a simulated instruction gains nothing: the first byte is as good."""
+"""Maximum number of instructions in the prologue. If none of them is simulated, the first byte is as good."""
 _LOOP_BYTES: Final = 4096
-"""As in ``placement``."""
+"""The same limit as in ``placement``."""
 
 # Instruction words by mask and value: Arm Architecture Reference Manual, C4.1, "A64 instruction set".
 _NEAR_JUMPS: Final = (
@@ -33,7 +34,7 @@ _SIMULATED: Final = (
     (0xFFFFFC1F, 0xD61F0000),  # br
     (0xFFFFFC1F, 0xD65F0000),  # ret
 )
-"""Without bl and blr, which write x30 themselves."""
+"""Instructions that the Linux kernel simulates, without bl and blr, which write x30 themselves."""
 _LITERAL_LOADS: Final = ((0x3B000000, 0x18000000),)
 _NOTHING_DONE: Final = frozenset({0xD503201F, 0xD503241F, 0xD503245F, 0xD503249F, 0xD50324DF})
 """nop and the landing pads of indirect branches: bti, bti c, bti j, bti jc."""
@@ -43,9 +44,10 @@ _COMPUTING: Final = (
     (0xBFC00000, 0xB9400000),  # ldr with an offset
     (0xBF000000, 0x18000000),  # ldr relative to the program counter
 )
-"""Instructions that write the one register in their lowest bits, and perhaps flags."""
+"""Instructions that write only the register in their lowest bits, and perhaps flags."""
 _SETTING_FLAGS: Final = ((0x3F000000, 0x31000000), (0x3F000000, 0x2B000000))
-"""adds and subs: without a register to write they are cmn and cmp. Others write the stack pointer then."""
+"""adds and subs: without a destination register they are cmn and cmp. The forms without flags would write the
+stack pointer instead."""
 _FREE: Final = range(8, 30)
 """Registers that hold neither arguments nor the return address."""
 _RETURN: Final = 30
@@ -53,9 +55,10 @@ _NO_REGISTER: Final = 31
 
 
 def skipped_bytes(code: bytes, size_bytes: int = 0) -> int | None:
-    """Bytes between the start of an aarch64 function and its probe; None where it has no place for one.
+    """Returns the number of bytes between the start of an aarch64 function and its probe; None if no place is
+    suitable.
 
-    ``code`` begins with the function (and may go on behind it); ``size_bytes`` is its length, 0 where the
+    ``code`` begins with the function (and may extend beyond it); ``size_bytes`` is its length, 0 if the
     symbol does not say.
     """
     code = code[: min(size_bytes or len(code), _LOOP_BYTES)]
@@ -78,7 +81,8 @@ def _is(word: int, kinds: tuple[tuple[int, int], ...]) -> bool:
 
 
 def _leaves_arguments_alone(word: int) -> bool:
-    """Whether the arguments, the stack and the return address are after it as before. When in doubt, not."""
+    """Returns whether the instruction certainly leaves the arguments, the stack and the return address
+    unchanged."""
     if word in _NOTHING_DONE:
         return True
     written, read = word & 31, (word >> 5 & 31, word >> 16 & 31)
@@ -87,14 +91,15 @@ def _leaves_arguments_alone(word: int) -> bool:
 
 
 def _jumps_into(words: list[int], place: int) -> bool:
-    """Whether a jump leads behind the function's first instruction and no further than number ``place``."""
+    """Returns whether a jump leads beyond the function's first instruction and no further than number
+    ``place``."""
     return any(
         _is(word, _NEAR_JUMPS) and 0 < number + _distance(word) <= place for number, word in enumerate(words)
     )
 
 
 def _distance(word: int) -> int:
-    """Of a near jump, in instructions."""
+    """Returns the distance of a near jump, in instructions."""
     if _is(word, _NEAR_JUMPS[:1]):
         bits, at = 26, 0
     elif _is(word, _NEAR_JUMPS[3:]):

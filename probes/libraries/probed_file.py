@@ -1,4 +1,4 @@
-"""One real file with its probes, or with the reason why it has none."""
+"""Represents one real file with its probes, or with the reason why it has none."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from stalltop.probes.tracer.attach import Point
 
 
 class Probes(Protocol):
-    """Probes in place: what ``KernelSide.attach`` returns."""
+    """Attached probes, as ``KernelSide.attach`` returns them."""
 
     @property
     def count(self) -> int:
-        """Probes, two a function."""
+        """Returns the number of probes, two per function."""
         ...
 
     @property
     def failed(self) -> Sequence[tuple[Point, str]]:
-        """Functions that could not be probed, with the reason."""
+        """Returns the functions that could not be probed, each with the reason."""
         ...
 
     def close(self) -> None:
-        """Remove them."""
+        """Removes the probes."""
         ...
 
 
@@ -39,7 +39,7 @@ Attach = Callable[[str, Sequence[Point]], Probes]
 
 
 class Version(NamedTuple):
-    """A file as it was: a file replaced or rewritten is another one."""
+    """Identity and state of a file: a file that was replaced or rewritten is another version."""
 
     device: int
     inode: int
@@ -48,20 +48,20 @@ class Version(NamedTuple):
 
 
 class ProbedFile:
-    """A file that was looked at, and the processes that use it.
+    """A file that was read for functions to probe, and the processes that use it.
 
-    ``problem`` says why it is not probed, or not wholly; a file that holds nothing to probe and need not
-    has neither probes nor problem.
+    ``problem`` says why it is not probed, or only partly. A file in which nothing has to be probed has
+    neither probes nor a problem.
     """
 
     def __init__(self, fd: int, version: Version, mapping: Mapping, attach: Attach) -> None:
-        """Look at the file open at ``fd`` and probe it. Raises nothing that comes from the file."""
+        """Reads the file open at ``fd`` and probes it. Raises nothing that is caused by the file."""
         self.version = version
         self.path = clean(mapping.path) + (" (deleted)" if mapping.deleted else "")
         self.users: set[int] = set()
         self.idle_since = 0.0
         self.functions: dict[str, int] = {}
-        """Functions probed, by layer."""
+        """Number of probed functions by layer."""
         self.problem: Missing | None = None
         self.probes: Probes | None = None
         self.identity: FileIdentity | None = None
@@ -76,30 +76,32 @@ class ProbedFile:
             self._missing(f"cannot be probed: {error.strerror or error}", "run: stalltop check")
         except Told as told:
             self._missing(told.reason, told.remedy)
-        except Exception as error:  # one odd file of somebody's costs that file, not everybody's counts
+        except Exception as error:  # One odd file of one tenant costs only that file.
             self._missing(f"cannot be probed: {clean(described(error))}", "run: stalltop check")
         if self.probes is None:
             self.close()
 
     @property
     def probed(self) -> bool:
-        """Whether its functions are counted."""
+        """Returns whether its functions are counted."""
         return self.probes is not None
 
     def is_rewritten(self) -> bool:
-        """Whether the file's content is not what it was: its probes lie anywhere then, and must go."""
+        """Returns whether the file's content has changed: its probes are then at wrong places and must be
+        removed."""
         if self._fd < 0:
             return False
         try:
             status = os.fstat(self._fd)
-        except OSError:  # a file system that is gone for now
+        except OSError:  # The file system is not available now.
             return False
         return (status.st_size, status.st_mtime_ns) != self.version[2:]
 
     def is_in_place(self, mapping: Mapping) -> bool:
-        """Whether the process of this mapping really has a probe: its memory differs from the file there.
+        """Returns whether the process of this mapping really has a probe: its memory differs there from the
+        file.
 
-        True also where its memory cannot be read any more, which ends by itself with the process.
+        Returns True also if its memory cannot be read any more, because then the process is ending.
         """
         for offset, original in self._originals:
             address = mapping.address(offset)
@@ -112,7 +114,7 @@ class ProbedFile:
         return True
 
     def close(self) -> None:
-        """Remove the probes and let go of the file. May be called twice."""
+        """Removes the probes and closes the file. May be called twice."""
         probes, self.probes = self.probes, None
         identity, self.identity = self.identity, None
         fd, self._fd = self._fd, -1

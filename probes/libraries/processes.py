@@ -1,4 +1,4 @@
-"""Which processes are worth a look: those that mapped a library or a program since the last time."""
+"""Finds which processes to read: those that mapped a library or a program since the last time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from stalltop.probes.libraries.mmap_watch import Changes, MmapWatch
 from stalltop.probes.process_maps import library_layers, pids
 
 LIST_SECONDS: Final = 1.0
-"""How often processes are listed: forks are found so (a child has its parent's libraries and maps none)."""
+"""Seconds between two lists of all processes. Forks are found only so: a child has its parent's libraries and
+maps none."""
 
 
 @dataclass(slots=True)
 class Looks:
-    """What to look at."""
+    """Which processes to read."""
 
     libraries: set[int] = field(default_factory=set)
     """Processes whose libraries may have changed."""
@@ -30,8 +31,8 @@ class Looks:
 class Processes:
     """Follows the processes of this host.
 
-    Where the kernel tells of mappings, only processes that did something are named; else (``watching`` is
-    False) every process is, once a second.
+    If the Linux kernel reports mappings, only processes that mapped something are named; else (``watching``
+    is False) every process is named, once a second.
     """
 
     def __init__(self, watch: Callable[[], MmapWatch] | None = MmapWatch) -> None:
@@ -40,18 +41,18 @@ class Processes:
         self._listed_at = float("-inf")
         self._lost = False
         self._named: set[int] = set()
-        """Named since the list was made; they may end before they are ever listed."""
+        """Processes named since the last list; they may end before they are ever listed."""
         if watch is not None:
             with contextlib.suppress(OSError):
                 self._watch = watch()
 
     @property
     def watching(self) -> bool:
-        """Whether the kernel tells of mappings."""
+        """Returns whether the Linux kernel reports mappings."""
         return self._watch is not None
 
     def looks(self) -> Looks:
-        """What changed since the previous call; the first one names every process."""
+        """Returns what changed since the previous call; the first call names every process."""
         looks = Looks()
         changes = self._watch.read() if self._watch is not None else Changes()
         for mapped in changes.mapped:
@@ -76,7 +77,7 @@ class Processes:
         return looks
 
     def close(self) -> None:
-        """Stop watching. May be called twice."""
+        """Stops watching. May be called twice."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()

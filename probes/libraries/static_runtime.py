@@ -1,4 +1,4 @@
-"""Whether a program has the CUDA runtime linked into it, told by a string of the runtime's own."""
+"""Detects whether a program has the CUDA runtime linked statically, by a string that the runtime contains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import BinaryIO, Final
 
-# The name of the runtime's shared memory, as libcudart_static.a of CUDA 12 and 13 hold it.
+# Name of the runtime's shared memory, as libcudart_static.a of CUDA 12 and 13 contains it.
 _MARK: Final = b"/cudart.shm."
 _KEPT: Final = 1024
 _PIECE_BYTES: Final = 1 << 20
@@ -15,7 +15,8 @@ _known: dict[tuple[int, int, int, int], bool] = {}
 
 
 def has_static_runtime(pid: int) -> bool:
-    """Whether the program of process ``pid`` holds the runtime; False where it cannot be read. Remembered."""
+    """Returns whether the program of process ``pid`` contains the runtime; False if it cannot be read.
+    Results are cached."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/exe", "rb", buffering=0) as program:
         status = os.fstat(program.fileno())
         version = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -28,8 +29,8 @@ def has_static_runtime(pid: int) -> bool:
 
 
 def _holds_mark(program: BinaryIO) -> bool:
-    # Read by pieces, never mapped: a program of some GB would count as this one's memory, and one that is
-    # cut short on a server meanwhile would end it by SIGBUS.
+    # The program is read in pieces, never mapped: a mapped program of some GB would count as this process's
+    # memory, and one that is truncated meanwhile would end this process by SIGBUS.
     end = b""
     while piece := program.read(_PIECE_BYTES):
         piece = end + piece

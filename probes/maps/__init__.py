@@ -1,1 +1,1 @@
-"""What the programs in the kernel count and keep, read from their maps, with the kernel's own numbers."""
+"""Reads what the BPF programs count and keep from their maps, with numeric ids of processes and cgroups."""

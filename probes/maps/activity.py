@@ -1,9 +1,9 @@
-"""When processes were active on devices: in a call that gives a device work, or that waits for it.
+"""Reads when processes were active on devices: in a call that gives a device work, or that waits for it.
 
-Time is told by ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n stands
-for the nth tick. The programs write the ticks of a call when it returns (``bpf/activity.h``) and remember the
-last 4.3 seconds of them; those of calls that are open are found here. Every tick is told once: looks go up to
-the last tick that is over, and the next one begins there.
+Time is counted in ticks of 2^20 ns (1.05 ms) of CLOCK_MONOTONIC; a set of ticks is an integer whose bit n
+stands for the nth tick. The BPF programs write the ticks of a call when it returns (``bpf/activity.h``) and
+keep the last 4.3 seconds of them; this module adds those of calls that are open. Every tick is reported once:
+a sample ends with the last tick that is over, and the next one begins there.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from stalltop.probes.programs.loading import Programs
 
 TICK_NS: Final = 1 << TICK_SHIFT
 LOOK_NS: Final = 2_000_000_000
-"""How old the last look may be: well below what the programs remember."""
+"""Maximum age of the last sample, ns: well below what the BPF programs keep."""
 MOST_TICKS: Final = 128 << 10
-"""Kept until they are told: two minutes. Of a longer time, the end is told."""
+"""Number of ticks kept until they are read: two minutes. Of a longer time only the end is kept."""
 FORGET_TICKS: Final = 3600 * 10**9 // TICK_NS
-"""How often what is long over is taken out of the records: an hour. Laps are counted to 2^15, in 39 hours:
-after that, ticks that nothing was written over would be taken for new ones."""
+"""Ticks between two removals of old ticks from the records: an hour. Laps are counted modulo 2^15, which
+takes 39 hours; after that, old ticks that were never overwritten would be taken for new ones."""
 _MARGIN: Final = 1
-"""Ticks that are over but not looked at yet: a call may have begun in them that is not to be seen yet."""
+"""Number of ticks that are over but not sampled yet: a call that is not visible yet may have begun in
+them."""
 
 
 class _Call(NamedTuple):
@@ -50,11 +51,11 @@ class _Call(NamedTuple):
     device: int
     start_ns: int
     end_ns: int | None
-    """When its thread ended inside of it; None while it is open."""
+    """When its thread ended inside it; None while the call is open."""
 
 
 class Activities:
-    """The records of ``bpf/activity.h``. Used from one thread at a time."""
+    """Reads the records of ``bpf/activity.h``. Used from one thread at a time."""
 
     def __init__(
         self,
@@ -70,28 +71,29 @@ class Activities:
         self._uses_device = np.zeros(FUNCTIONS, np.bool_)
         self._uses_device[[function.id for function in functions if function.uses_device]] = True
         self._first = self._upto = clock() >> TICK_SHIFT
-        """The first tick that is not told yet, and the first that is not looked at."""
+        """The first tick that is not reported yet, and the first that is not sampled yet."""
         self._found: dict[tuple[int, int, int], int] = {}
-        """By process, cgroup and device: ticks, counted from ``_first``."""
+        """Ticks by process, cgroup and device, counted from ``_first``."""
         self._late = 0
         self._forgotten = self._upto
-        """When old ticks were last taken out."""
+        """When old ticks were last removed."""
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a look, if nobody reads."""
+        """Returns whether a sample is due even if nobody reads."""
         return self._clock() - (self._upto << TICK_SHIFT) > LOOK_NS
 
     def look(self) -> None:
-        """Take in what the programs remember."""
+        """Takes a sample: reads what the BPF programs keep."""
         first, upto = self._upto, (self._clock() >> TICK_SHIFT) - _MARGIN
         if upto <= first:
             return
-        # In this order: a call that is over by now and not seen here has its ticks in the records.
+        # Calls are read first: a call that has ended by now and is not seen here has its ticks in the
+        # records.
         calls = list(self._open_calls())
         used = np.flatnonzero(self._records["tgid"])
         records = self._records[used]
-        # What may have been written over while it was copied is not told: it would be too little.
+        # Ticks that may have been overwritten while they were copied are left out: they would be incomplete.
         sure = min(max(first, (self._clock() >> TICK_SHIFT) - TICKS + 1), upto)
         self._late += sure - first
         shift = sure - self._first
@@ -112,7 +114,7 @@ class Activities:
                 forget_before(self._records[number : number + 1], upto)
 
     def read(self) -> RawActivities:
-        """What was found since the previous read."""
+        """Returns the activity since the previous read."""
         self.look()
         active = [RawActivity(*key, ticks) for key, ticks in self._found.items() if ticks]
         told = RawActivities(self._first, self._upto, active, self._late * TICK_NS)
@@ -120,7 +122,7 @@ class Activities:
         return told
 
     def release(self, tgid: int) -> None:
-        """Take back the records of a process that has ended and whose last ticks were read."""
+        """Frees the records of a process that has ended and whose last ticks were read."""
         own = np.flatnonzero(self._records["tgid"] == tgid)
         keys = np.zeros(len(own), PROCESS_DEVICE)
         keys["tgid"], keys["device"] = tgid, self._records["device"][own]
@@ -136,11 +138,11 @@ class Activities:
             self._late += excess
 
     def _open_calls(self) -> Iterator[_Call]:
-        """Those that use a device, and are open or were when their thread ended."""
+        """Yields calls that use a device and are open, or were open when their thread ended."""
         threads = self._threads
         busy = np.flatnonzero(threads["depth"])
         first, second = threads[busy], threads[busy]
-        # What both copies show was there all the time between them; what is half written differs.
+        # A frame that both copies show existed all the time between them; one that is half written differs.
         kept = (first["frames"] == second["frames"]) & (first["tid"] == second["tid"])[:, None]
         kept &= np.arange(DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
         kept &= self._uses_device[np.minimum(first["frames"]["function"], FUNCTIONS - 1)]
@@ -149,7 +151,7 @@ class Activities:
             frame = thread["frames"][level]
             over = thread["tid"] == 0
             if over and thread != second[row]:
-                continue  # another thread takes the record
+                continue  # Another thread is taking the record.
             yield _Call(
                 int(thread["ended_tgid"] if over else thread["tgid"]),
                 int(thread["cgroup_id"]),
@@ -160,8 +162,8 @@ class Activities:
 
 
 def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[int]:
-    """The ticks from ``first`` to before ``end`` in which each of ``records`` (dtype ``layout.ACTIVITY``) was
-    active, counted from ``first``; not more than ``TICKS`` of them."""
+    """Returns the ticks from ``first`` to before ``end`` in which each of ``records`` (dtype
+    ``layout.ACTIVITY``) was active, counted from ``first``; at most ``TICKS`` of them."""
     ticks = np.arange(first, end)
     laps = (LAP | ticks // TICKS % LAP).astype(np.uint16)
     active = records["laps"][:, ticks % TICKS] == laps
@@ -171,14 +173,15 @@ def active_ticks(records: NDArray[np.void], first: int, end: int) -> Iterable[in
 
 
 def forget_before(records: NDArray[np.void], tick: int) -> None:
-    """Take out of ``records`` what was written more than a lap before ``tick``. Of what is written meanwhile,
-    a tick may go with it."""
+    """Removes from ``records`` what was written more than a lap before ``tick``. A tick that is written
+    meanwhile may be lost with it."""
     laps = tick // TICKS
-    recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]  # they go on being written
+    # Elements with these laps are still being written.
+    recent = [LAP | lap % LAP for lap in range(laps - 1, laps + 2)]
     for name in ("laps", "spans"):
         records[name][~np.isin(records[name], recent)] = 0
 
 
 def ticks_between(first: int, end: int) -> int:
-    """The ticks from ``first`` to before ``end``; none where that is not above it."""
+    """Returns the ticks from ``first`` to before ``end``; none if ``end`` is not above ``first``."""
     return (1 << end) - (1 << first) if 0 <= first < end else 0

@@ -18,10 +18,11 @@ _COUNTS: Final = ("allocations", "frees", "allocated_bytes", "freed_bytes")
 
 
 class Allocations:
-    """The heaps of ``bpf/allocations.h``. Used from one thread at a time.
+    """Reads the heaps of ``bpf/allocations.h``. Used from one thread at a time.
 
-    A heap is one program that a process runs: it ends with the process (``release``) or with its next
-    program, which the kernel tells. Then the pieces it still held are forgotten and the record is used again.
+    A heap belongs to one program that a process runs: it ends with the process (``release``) or with its next
+    program, which the BPF programs report. Then the allocations that it still held are forgotten and the
+    record is reused.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -34,16 +35,18 @@ class Allocations:
         self._released = np.zeros(HEAPS, np.bool_)
 
     def read(self) -> list[RawHeld]:
-        """What processes did since the previous read, and hold now; only those with anything to tell."""
+        """Returns what processes did since the previous read and what they hold now, without those that have
+        nothing to report."""
         used = np.flatnonzero(self._heaps["tgid"])
-        # Before the copy: what had ended by now has all its counts in it.
+        # Read before the copy: a heap that has ended by now has all its counts in the copy.
         over = used[(self._heaps["over"][used] != 0) | self._may_free(used)]
         heaps = self._heaps[used]
         counts = np.stack([heaps[name] for name in _COUNTS], axis=1) if len(used) else self._seen[:0]
         added = counts - self._seen[used]
         self._seen[used] = counts
         gone = np.isin(used, over) | self._released[used]
-        # Two counters of one piece are not changed together: a moment's -1 is nothing.
+        # Two counters of one allocation are not changed together: -1 may occur for a moment and means
+        # nothing.
         held = np.where(gone, 0, np.maximum(heaps["held"].astype(np.int64), 0))
         held_bytes = np.where(held > 0, np.maximum(heaps["held_bytes"].astype(np.int64), 0), 0)
         told = np.flatnonzero(added.any(axis=1) | (held != 0))
@@ -54,18 +57,18 @@ class Allocations:
         return found
 
     def tgids(self) -> set[int]:
-        """Processes whose device memory is followed and that were not released."""
+        """Returns the processes whose device memory is followed and that were not released."""
         return set(self._heaps["tgid"][~self._released].tolist()) - {0}
 
     def release(self, tgid: int) -> None:
-        """Forget the memory of a process that has ended; the next read tells its last counts."""
+        """Forgets the memory of a process that has ended; the next read returns its last counts."""
         for index in np.flatnonzero(self._heaps["tgid"] == tgid).tolist():
             if not self._heaps["over"][index]:
                 delete(self._heap_of, np.uint32(tgid).tobytes())
             self._released[index] = True
 
     def _may_free(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of these were released and have no thread left that could write to them."""
+        """Returns which of these were released and have no thread left that could write to them."""
         released = self._released[used]
         if not released.any():
             return released

@@ -1,4 +1,4 @@
-"""Of very many charges, those that tell something: many threads on few CPUs make thousands of pairs."""
+"""Reduces very many charges to those that matter: many threads on few CPUs make thousands of pairs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from stalltop.probes.maps.raw import OTHERS
 
 LEAST_NS: Final = 100_000
-"""Less time than this, of one operation and one part of its split, is told of nobody."""
+"""Time of one operation and one part of its split below which no charge is reported, ns."""
 SMALL_NS: Final = 1_000_000
-"""Less than this is told as a whole."""
+"""Time below which one sum over all culprits is reported, ns."""
 SHARE: Final = 0.02
-"""Culprits with a smaller share of the time are told together: those of one cgroup, or all that are left."""
+"""Share of the time below which culprits are summed: those of one cgroup, or all that are left."""
 _ANYWHERE: Final = 0
-"""The cgroup of culprits that are told together although they are in several."""
+"""Cgroup of a sum over culprits in several cgroups."""
 
 
 class Folded(NamedTuple):
     """Charges by column."""
 
     victims: NDArray[np.void]
-    """Dtype ``layout.CHARGE_KEY``: whose time it was. Their culprits are told by what follows."""
+    """Whose time it was, dtype ``layout.CHARGE_KEY``. The next columns say which culprit took it."""
     culprits: NDArray[np.int64]
     cgroups: NDArray[np.uint64]
     ns: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Folded(NamedTuple):
 
 
 def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint64]) -> Folded:
-    """Charges of equal keys added up, and small ones told together. ``keys`` may be empty."""
+    """Adds up charges of equal keys, and sums small ones. ``keys`` may be empty."""
     spent = ns.astype(np.float64)
     victim = keys["tgid"].astype(np.uint64) << np.uint64(32)
     victim |= keys["operation"].astype(np.uint64) << np.uint64(8) | keys["part"].astype(np.uint64)
@@ -49,7 +49,7 @@ def fold(keys: NDArray[np.void], ns: NDArray[np.uint64], times: NDArray[np.uint6
     kept = np.flatnonzero(of_row >= LEAST_NS)
     identity = np.stack((row, place, culprit), axis=1)[kept]
     _, first, group = np.unique(identity, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)  # numpy 2.0 gives it another shape
+    group = group.reshape(-1)  # numpy 2.0 returns another shape.
     first = kept[first]
     sums = np.zeros((2, len(first)), np.int64)
     np.add.at(sums[0], group, ns[kept].astype(np.int64))

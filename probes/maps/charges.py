@@ -1,7 +1,7 @@
-"""Reads who is charged with time off the CPU, and gives what nobody adds to any more back to the kernel.
+"""Reads which culprit is charged with off-CPU time, and frees elements that are no longer added to.
 
-An element of ``charges`` goes through these stages: free (its number is in the kernel's queue), used (the
-programs took it for a new pair of victim and culprit), retired (no program can find it any more), free
+An element of ``charges`` goes through these stages: free (its number is in the free queue), used (the BPF
+programs took it for a new pair of victim and culprit), retired (no BPF program can find it any more), free
 again. Processes come and go: elements that did not change for a while are retired, and so are those of a
 process that is released.
 """
@@ -20,16 +20,17 @@ from stalltop.probes.maps.raw import RawCharge
 from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 
 KEEP_SECONDS: Final = 10.0
-"""How long an element is kept that nothing is added to."""
+"""Time for which an unchanged element is kept, s."""
 _GRACE_SECONDS: Final = 0.1
-"""After being retired: a program that has found an element is done with it long before."""
+"""Time from being retired to being free, s: a BPF program that has found an element is done with it long
+before."""
 
 
 class Charges:
-    """The charges in the kernel. Used from one thread at a time.
+    """Reads the charges in the Linux kernel. Used from one thread at a time.
 
-    ``charges`` is the mapped array (``layout.CHARGE``), the descriptors are of ``charge_of`` and of
-    ``free_charges``.
+    ``charges`` is the mapped array (``layout.CHARGE``); ``charge_of`` and ``free_charges`` are descriptors of
+    these maps.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Charges:
         self._retired_at = np.full(n, np.inf)
 
     def read(self) -> list[RawCharge]:
-        """What was charged since the previous read, small charges together (see `charge_folding`)."""
+        """Returns what was charged since the previous read, with small charges summed (see
+        `charge_folding`)."""
         now = self._clock()
-        # Times before ns: the programs add in the other order, so what is counted has its time added.
+        # Times are read before ns, because the BPF programs add in the other order: the ns of every counted
+        # time are included.
         times = self._charges["times"].copy()
         changed = np.flatnonzero(times != self._times)
         ns = self._charges["ns"][changed]
@@ -78,7 +81,8 @@ class Charges:
         ]
 
     def release(self, tgid: int) -> None:
-        """Let the charges of a process and against it go; the next read still tells what is not read."""
+        """Retires the charges of a process and against it; the next read still returns what is not read
+        yet."""
         keys = self._charges["key"]
         own = (keys["tgid"] == tgid) | (keys["culprit_tgid"] == tgid)
         self._retire(np.flatnonzero(own & (self._charges["times"] != 0) & np.isinf(self._retired_at)))

@@ -1,7 +1,7 @@
-"""Compares the ranks of NCCL communicators on this host: who enters a collective late, and who not at all.
+"""Compares the ranks of NCCL communicators on this host: which enter a collective late, and which not at all.
 
-The nth collective of a communicator is the same one in all its ranks. Each rank keeps when it entered the
-last ones; a collective is compared once all local ranks have entered it.
+The nth collective of a communicator is the same one in all its ranks. Each rank keeps the times of its last
+entries; a collective is compared once all local ranks have entered it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stalltop.probes.programs.bpf_calls import delete, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _OLDEST_FROM_END: Final = ENTRIES - 1
-"""Entries of a rank that can be relied on: the one before them may be written over this moment."""
+"""Number of entries of a rank that are reliable: the one before them may be being overwritten."""
 
 
 class Communicators:
-    """The members of ``bpf/communicators.h``. Used from one thread at a time."""
+    """Reads the members of ``bpf/communicators.h``. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
         self._members = programs.members
@@ -31,12 +31,12 @@ class Communicators:
         self._member_of = programs.member_of
         self._queue = programs.free_members
         self._seen = np.zeros(MEMBERS, np.uint64)
-        """Collectives told of each record."""
+        """Number of collectives reported of each record."""
         self._compared = dict[int, int]()
-        """By communicator: its first collective that was not compared yet."""
+        """First collective of each communicator that was not compared yet."""
 
     def read(self) -> list[RawRank]:
-        """How the ranks kept up with each other since the previous read."""
+        """Returns how the ranks kept up with each other since the previous read."""
         states = self._members["state"].copy()
         used = np.flatnonzero((states == MemberState.LIVE) | (states == MemberState.OVER))
         gone = used[(states[used] == MemberState.OVER) | self._another_program(used)]
@@ -49,22 +49,23 @@ class Communicators:
         return found
 
     def unknown(self) -> set[int]:
-        """Processes that have collectives of communicators made before the probes were there."""
+        """Returns the processes that enter collectives of communicators made before the probes were
+        attached."""
         old = (self._members["state"] == MemberState.LIVE) & (self._members["id"] == 0)
         return set(self._members["tgid"][old].tolist())
 
     def tgids(self) -> set[int]:
-        """Processes with a rank."""
+        """Returns the processes with a rank."""
         return set(self._members["tgid"][self._members["state"] != MemberState.FREE].tolist()) - {0}
 
     def release(self, tgid: int) -> None:
-        """Forget the ranks of a process that has ended."""
+        """Forgets the ranks of a process that has ended."""
         states = self._members["state"]
         for index in np.flatnonzero((self._members["tgid"] == tgid) & (states != MemberState.FREE)).tolist():
             self._free(index)
 
     def _another_program(self, used: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of these belong to a program that its process has replaced."""
+        """Returns which of these belong to a program that its process has replaced by another."""
         heap = self._members["heap"][used]
         followed = heap < len(self._heaps)
         heaps = self._heaps[np.where(followed, heap, 0)]
@@ -72,7 +73,8 @@ class Communicators:
         return followed & other
 
     def _read_one(self, communicator: int, places: NDArray[np.intp], gone: NDArray[np.intp]) -> list[RawRank]:
-        # An entry's time is written before the entry is counted, so all these are in the copy made after it.
+        # The BPF programs write the time of an entry before they count the entry, so a copy made after
+        # reading the count has all times.
         entered = self._members["entered"][places]
         members = self._members[places]
         now_ns = time.monotonic_ns()
@@ -108,7 +110,8 @@ class Communicators:
     def _compare(
         self, communicator: int, entries_ns: U64, entered: U64, after: U64
     ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-        """Collectives compared; for each member: how late it was in all of them, and how often the last."""
+        """Returns the number of collectives compared and, for each member, how late it was in all of them,
+        ns, and how often it was the last."""
         nothing = np.zeros(len(entered), np.int64)
         if len(entered) < 2:
             return 0, nothing, nothing

@@ -1,4 +1,4 @@
-"""What the kernel saw of the devices of a program that uses CUDA: see ``bpf/selection.h``."""
+"""Reads what the BPF programs saw of the devices of a CUDA program: see ``bpf/selection.h``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ class CudaProgram(NamedTuple):
     """A program, and the devices that it sees."""
 
     born_ns: int
-    """Tells it from others that its process runs."""
+    """When it was first seen (CLOCK_MONOTONIC): distinguishes it from other programs of its process."""
     watched: bool
-    """Whether it was watched when it made CUDA ready: all that its threads chose is known."""
+    """Whether it was watched when it initialized CUDA, so that all device choices of its threads are
+    known."""
     uuids: Mapping[int, str]
-    """UUIDs of devices that it asked for, by ordinal: as `uuid.UUID` writes them."""
+    """UUIDs of devices that it asked for, by ordinal, formatted as by `uuid.UUID`."""
 
 
 NO_PROGRAM: Final = CudaProgram(0, False, {})
 
 
 def cuda_program(programs: int, tgid: int) -> CudaProgram:
-    """That of process ``tgid``, from the map ``cuda_programs``; ``NO_PROGRAM`` where there is none."""
+    """Returns the program of process ``tgid`` from the map ``cuda_programs``; ``NO_PROGRAM`` if there is
+    none."""
     try:
         found = get(programs, np.uint32(tgid).tobytes(), CUDA_PROGRAM.itemsize)
     except OSError:
@@ -49,7 +51,7 @@ def cuda_program(programs: int, tgid: int) -> CudaProgram:
 
 
 def users_of_driver() -> set[int]:
-    """Processes that have CUDA's driver in their memory."""
+    """Returns the processes that have CUDA's driver mapped."""
     found = set()
     for pid in pids():
         with contextlib.suppress(OSError):
@@ -59,6 +61,7 @@ def users_of_driver() -> set[int]:
 
 
 def tell_older(older_programs: int, tgids: Iterable[int]) -> None:
-    """Of these processes nobody knows what they did with CUDA before. Raises OSError."""
+    """Marks processes that may have initialized CUDA, and chosen devices, before they were watched. Raises
+    OSError."""
     for tgid in tgids:
         put(older_programs, np.uint32(tgid).tobytes(), np.uint32(1).tobytes())

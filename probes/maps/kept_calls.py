@@ -1,12 +1,12 @@
-"""Calls kept one by one: takes them from the kernel's ring, and tells the kernel which ones to keep.
+"""Reads captured calls from the kernel side's ring, and sets which calls it captures.
 
-**Slow** are those of a slot that take as long as a threshold or longer. After each read it is set so that, by
-what the slot counted lately (older calls count less: e-fold in ``MEMORY_SECONDS``), not more than
-``SHARE`` of its calls are above it, nor more a second than its part of ``SLOW_A_SECOND``; but one a second
-may be. A slot that nothing is known of begins with a rule of the kernel's own, which also keeps to the limits
-a second when calls become slow all of a sudden: see ``bpf/kept.h``.
+**Slow** calls of a slot take as long as a threshold or longer. After each read the threshold is set so that,
+by the slot's recent counts (older calls count less: e-fold in ``MEMORY_SECONDS``), at most ``SHARE`` of its
+calls are above it, and per second at most its part of ``SLOW_A_SECOND``; but one per second is always
+allowed. A new slot begins with a rule of the BPF program's own, which also enforces the limits per second if
+calls suddenly become slow: see ``bpf/kept.h``.
 
-**Samples** are taken at random from all calls that are not slow, as many a second from each slot.
+**Samples** are taken at random from all calls that are not slow, equally many per second from each slot.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from stalltop.probes.maps.slots import split_up
 from stalltop.probes.programs.loading import Programs
 
 SLOW_A_SECOND: Final = 160
-"""Slow calls that are kept at most, of all slots."""
+"""Maximum number of slow calls captured per second, over all slots."""
 SAMPLES_A_SECOND: Final = 40
-"""Calls taken at random, the same."""
+"""Maximum number of calls captured at random per second, over all slots."""
 MOST_OF_SLOT: Final = 32
-"""Slow calls of one slot that are kept in a second at most: twice what its threshold should let through."""
+"""Maximum number of slow calls of one slot captured per second: twice what its threshold should let
+through."""
 SHARE: Final = 0.05
-"""Of a slot's calls, that are slow at most; one a second may be all the same."""
+"""Maximum share of a slot's calls that are slow; one per second is allowed regardless."""
 MEMORY_SECONDS: Final = 15.0
-"""After so long, a call counts 1/e for the threshold."""
+"""Time after which a call counts 1/e for the threshold, s."""
 
 _FINE: Final = 4
-"""2 to this power neighbouring counters are one step of the threshold: 8 steps an octave."""
+"""Two to this power neighbouring counters form one step of the threshold: 8 steps per octave."""
 _STEPS: Final = COUNTERS >> _FINE
 _LOWEST: Final = np.append(lowest_ns(np.arange(_STEPS) << _FINE), np.iinfo(np.int64).max).astype(np.uint64)
-"""Duration (ns) at which each step begins; beyond the last one, no call is slow."""
+"""Duration (ns) at which each step begins; above the last one, no call is slow."""
 _LEAST_SECONDS: Final = 0.05
 
 
 class KeptCalls:
-    """The calls in the kernel's ring. Used from one thread at a time."""
+    """Reads the calls in the kernel side's ring. Used from one thread at a time."""
 
     def __init__(
         self, programs: Programs, *, splits: bool, clock: Callable[[], float] = time.monotonic
@@ -59,20 +60,20 @@ class KeptCalls:
         keeping["most_slow"], keeping["most_samples"] = SLOW_A_SECOND, SAMPLES_A_SECOND
         keeping["most_of_slot"] = MOST_OF_SLOT
         n = len(self._slots)
-        # Calls of each slot by step, as they are remembered. Pages of unused slots stay untouched.
+        # Remembered number of calls of each slot by step. Memory pages of unused slots stay untouched.
         self._calls = np.zeros((n, _STEPS), np.float32)
         self._began = np.zeros(n)
         self._updated = np.zeros(n)
         self._last = clock()
         self._early = np.empty(0, KEPT_CALL)
-        """What was over after the latest read."""
+        """Calls that ended after the latest read."""
 
     def leave_splits_out(self) -> None:
-        """The programs cannot tell where time goes after all."""
+        """Stops reporting splits: the BPF programs cannot measure them after all."""
         self._splits = False
 
     def read(self, end_ns: int) -> list[RawKeptCall]:
-        """Calls that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told yet."""
+        """Returns calls that ended by ``end_ns`` (CLOCK_MONOTONIC) and were not returned yet."""
         found = self._ring.take()
         if len(self._early):
             found = np.concatenate([self._early, found])
@@ -81,7 +82,7 @@ class KeptCalls:
         return self._told(found[~early] if len(self._early) else found)
 
     def adapt(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> None:
-        """Set what is slow from now on, by what each of these slots has counted since the previous call."""
+        """Sets the thresholds, by what each of these slots has counted since the previous call."""
         now = self._clock()
         parts = [self._of_calls(*part) for part in risen]
         active = max(sum(len(slots) for slots, _ in parts), 1)
@@ -91,10 +92,11 @@ class KeptCalls:
             calls = self._remembered(slots, histograms, now)
             seconds = MEMORY_SECONDS * -np.expm1((self._began[slots] - now) / MEMORY_SECONDS)
             seconds = np.maximum(seconds, _LEAST_SECONDS)
-            # How many calls are at each step or above it, from the highest step down.
+            # Number of calls at each step or above it, from the highest step down.
             above = np.cumsum(calls[:, ::-1], axis=1)
             n = above[:, -1]
-            # One a second is one more than the seconds there were: the first comes at their very beginning.
+            # Allowing one per second means one more than the number of seconds, because the first may come at
+            # once.
             may_be = np.minimum(slow_a_second * seconds, np.maximum(SHARE * n, seconds + 1))
             steps = (above <= may_be[:, None]).sum(axis=1)
             self._slots["slow_ns"][slots] = np.maximum(_LOWEST[_STEPS - steps], 1)
@@ -104,7 +106,7 @@ class KeptCalls:
     def _of_calls(
         self, slots: NDArray[np.intp], histograms: Histograms
     ) -> tuple[NDArray[np.intp], Histograms]:
-        """Without slots that count no calls, or that are free by now."""
+        """Returns the arguments without slots that count no calls, or that are free by now."""
         operation = self._owners["operation"][slots] & (NESTED - 1)
         rows = np.flatnonzero((operation != 0) & (operation != HOST_GAP) & (operation != HOST_WORK))
         return (slots, histograms) if len(rows) == len(slots) else (slots[rows], histograms.take(rows))

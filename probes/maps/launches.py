@@ -1,8 +1,8 @@
-"""Reads the launches that the kernel counts by what is launched.
+"""Reads the launches that the BPF programs count by CUDA kernel.
 
-A record belongs to a slot, the one in which its launches are counted too, and is given back with it. The
-programs count a launch here before they count it in the slot; what is here without being there yet is left
-for the next read, so that no window has more launches of kernels than launches.
+A record belongs to the slot in which its launches are counted too, and is freed with it. The BPF programs
+count a launch here before they count it in the slot; launches that are not in the slot yet are left for the
+next read, so that no window has more launches of CUDA kernels than launch calls.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class RawKernel(NamedTuple):
 
     key: SlotKey
     function: int
-    """What the launching call got: a function of the program, or a handle."""
+    """Argument of the launching call: a function of the program, or a handle."""
     born_ns: int
-    """When its program was first seen (CLOCK_MONOTONIC): a process may have run others before, by exec or
-    because its id was taken again."""
+    """When its program was first seen (CLOCK_MONOTONIC): the process may have run others before, by exec or
+    because its PID was reused."""
     generation: int
-    """Tells it from other kernels that had the same function of the program before."""
+    """Distinguishes it from earlier CUDA kernels at the same function of the program."""
     name: bytes
-    """As the program told it, mangled; empty where it did not, or its memory could not be read."""
+    """Name that the program gave, mangled; empty if it gave none, or its memory could not be read."""
     cut: bool
-    """Whether ``name`` is only the beginning."""
+    """Whether ``name`` is only the beginning of the name."""
     name_at: int
-    """Where the name lies in the process's memory; 0 where the program has not told it."""
+    """Address of the name in the process's memory; 0 if the program has not given it."""
     calls: int
     errors: int
     total_ns: int
@@ -61,7 +61,7 @@ class RawKernel(NamedTuple):
 
 
 class Kernels:
-    """The kernels of ``bpf/kernels.h``. Used from one thread at a time."""
+    """Reads the CUDA kernels of ``bpf/kernels.h``. Used from one thread at a time."""
 
     def __init__(self, programs: Programs) -> None:
         self._kernels = programs.kernels
@@ -69,15 +69,16 @@ class Kernels:
         self._owners = programs.owners
         self._kernel_of = programs.kernel_of
         self._queue = programs.free_kernels
-        # What was told so far of what the records hold now.
+        # What was already reported of the counts that the records hold now.
         self._calls = np.zeros(KERNELS, np.uint64)
         self._totals = np.zeros((KERNELS, 2), np.uint64)  # errors, total_ns
         self._counters = np.zeros((KERNELS, BUCKETS), np.uint32)
         self._left: list[RawKernel] = []
-        """What records held that were given back since the latest read."""
+        """Counts of records that were freed since the latest read."""
 
     def read(self, risen: Iterable[tuple[NDArray[np.intp], Histograms]]) -> list[RawKernel]:
-        """What was launched since the previous read. ``risen``: what the slots rose by, read just before."""
+        """Returns what was launched since the previous read. ``risen`` is what the slots counted in the read
+        just before."""
         found, self._left = self._left, []
         changed = self._changed()
         if not len(changed):
@@ -88,11 +89,11 @@ class Kernels:
         return found + self._read(changed, counted)
 
     def in_use(self) -> int:
-        """Records that belong to a slot."""
+        """Returns the number of records that belong to a slot."""
         return int(np.count_nonzero(self._launched["slot"]))
 
     def let_go(self, slots: NDArray[np.intp]) -> None:
-        """These slots are about to be given back, and nobody counts any more in them or in their kernels."""
+        """Frees the records of these slots, which are about to be freed and are no longer written."""
         used = np.flatnonzero(self._launched["slot"])
         gone = used[np.isin(self._launched["slot"][used].astype(np.int64) - 1, slots)]
         if not len(gone):
@@ -116,10 +117,11 @@ class Kernels:
         return changed
 
     def _read(self, records: NDArray[np.intp], counted: NDArray[np.int64] | None) -> list[RawKernel]:
-        """What ``records`` rose by; no more of each slot than was ``counted`` in it, where that is given."""
-        # Counters before totals, as in probes/maps/slots.py.
+        """Returns what ``records`` counted since the last read; of each slot at most as many launches as
+        ``counted``, if given."""
+        # Counters are read before totals, as in probes/maps/slots.py.
         now = self._kernels["counters"][records]
-        rise = (now - self._counters[records]).astype(np.int64)  # modulo 2^32, as the counters
+        rise = (now - self._counters[records]).astype(np.int64)  # Modulo 2^32, like the counters.
         totals = np.stack([self._kernels[name][records] for name in ("errors", "total_ns")], axis=1)
         highest = self._kernels["max_ns"][records].astype(np.int64)
         self._kernels["max_ns"][records] = 0
@@ -163,17 +165,19 @@ class Kernels:
 
 
 def inherited_name(programs: Programs, tgid: int, function: int) -> int:
-    """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it; else 0.
+    """Returns the address of a function's name in the memory of process ``tgid`` if its parent registered it,
+    else 0.
 
-    A program that forks first and launches then has told its kernels' names before. In a PID namespace of our
-    own parents have other numbers than in the kernel: there it is not known.
+    A program that forks first and then launches has registered its CUDA kernels before the fork. In a PID
+    namespace other than the initial one, parents have other PIDs than in the Linux kernel, so the answer is
+    0.
     """
     if pid_namespace():
         return 0
     try:
         with open(f"/proc/{tgid}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
-        # One that runs another program has other names at these addresses.
+        # A process that executes another program has other names at these addresses.
         if not os.path.samefile(f"/proc/{tgid}/exe", f"/proc/{parent}/exe"):
             return 0
         key = np.array([(function, _born_ns(programs, parent))], FUNCTION_KEY)
@@ -184,9 +188,9 @@ def inherited_name(programs: Programs, tgid: int, function: int) -> int:
 
 
 def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
-    """Whether process ``tgid`` still runs the program that was first seen at ``born_ns``.
+    """Returns whether process ``tgid`` still runs the program that was first seen at ``born_ns``.
 
-    In a PID namespace of our own, where the kernel has other numbers, this is taken for granted.
+    In a PID namespace other than the initial one, where the Linux kernel uses other PIDs, True is assumed.
     """
     if pid_namespace():
         return True
@@ -197,7 +201,8 @@ def runs_program(programs: Programs, tgid: int, born_ns: int) -> bool:
 
 
 def _born_ns(programs: Programs, tgid: int) -> int:
-    """Raises OSError where the process has told of no kernel and launched none, or has ended."""
+    """Returns when the program was first seen. Raises OSError if the process has named and launched no CUDA
+    kernel, or has ended."""
     told = get(programs.told_programs, np.uint32(tgid).tobytes(), TOLD_PROGRAM.itemsize)
     return int(np.frombuffer(told, TOLD_PROGRAM)["born_ns"][0])
 
@@ -216,7 +221,8 @@ def _key(owner: np.void) -> SlotKey:
 def _hold_back(
     rise: NDArray[np.int64], slots: NDArray[np.int64], counted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Take from ``rise`` what is more, in a slot, than was counted in it; the least time that this took."""
+    """Removes from ``rise`` the launches that a slot has not counted yet; returns the least time that they
+    took, ns."""
     calls = rise.sum(axis=1)
     sums = np.zeros(len(counted), np.int64)
     np.add.at(sums, slots, calls)

@@ -1,4 +1,5 @@
-"""Calls that have not returned, from the records of threads in the kernel: still open, or never to return."""
+"""Reads calls that have not returned from the records of threads: calls that are open, or that never return
+because their thread ended."""
 
 from __future__ import annotations
 
@@ -19,27 +20,28 @@ class RawOpenCall(NamedTuple):
     operation: int
     nested: bool
     start_ns: int
-    """CLOCK_MONOTONIC."""
+    """CLOCK_MONOTONIC, ns."""
     ended_ns: int = 0
-    """When its thread ended inside of it, by the same clock; 0 while it is open."""
+    """When its thread ended inside it, by the same clock; 0 while the call is open."""
     device: int = 0
     """As in ``probes.maps.slots.SlotKey``."""
 
 
 class OpenCalls:
-    """Reads ``threads``, the kernel's records (dtype ``layout.THREAD``), which change while they are read."""
+    """Reads ``threads``, the records of the BPF programs (dtype ``layout.THREAD``), which change while they
+    are read."""
 
     def __init__(self, threads: NDArray[np.void]) -> None:
         self._threads = threads
         self._ended_told: dict[int, int] = {}
-        """By record: when the thread ended whose calls were told."""
+        """By record, the end time of the thread whose calls were reported."""
 
     def open(self) -> list[RawOpenCall]:
-        """Calls that have not returned yet, the outer before the inner ones of a thread."""
+        """Returns calls that have not returned yet, the outer before the inner ones of a thread."""
         threads = self._threads
         busy = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] != 0))
         first, second = threads[busy], threads[busy]
-        # A frame that both copies show was there all the time between them; what is half written differs.
+        # A frame that both copies show existed all the time between them; one that is half written differs.
         stable = (first["tid"] == second["tid"]) & (first["tid"] != 0)
         same = (first["frames"] == second["frames"]) & stable[:, None]
         same &= np.arange(layout.DEPTH) < np.minimum(first["depth"], second["depth"])[:, None]
@@ -49,10 +51,11 @@ class OpenCalls:
         ]
 
     def ended(self) -> list[RawOpenCall]:
-        """Calls that threads were inside of when they ended, since the previous call of this.
+        """Returns the calls that threads were in when they ended, since this was last called.
 
-        None is told twice. One is not told where another thread has taken the record meanwhile: the record
-        that has been free for longest is taken first, so that takes as many new threads as were free.
+        No call is returned twice. A call is missed only if another thread has taken the record meanwhile.
+        Since the record that has been free for longest is taken first, this needs as many new threads as
+        there were free records.
         """
         threads = self._threads
         over = np.flatnonzero((threads["depth"] != 0) & (threads["tid"] == 0))
@@ -61,7 +64,7 @@ class OpenCalls:
         new = [row for row, ended_ns in self._ended_told.items() if told.get(row) != ended_ns]
         first, second = threads[new], threads[new]
         calls = []
-        # A record that another thread takes meanwhile says so first, by its depth: both copies differ.
+        # A record that another thread is taking shows so first in its depth: both copies differ.
         for thread in first[(first == second) & (first["tid"] == 0)]:
             tgid, ended_ns = int(thread["ended_tgid"]), int(thread["ended_ns"])
             calls += [_raw_call(thread, level, tgid, ended_ns) for level in range(int(thread["depth"]))]
@@ -69,7 +72,7 @@ class OpenCalls:
 
 
 def _raw_call(thread: np.void, level: int, tgid: int, ended_ns: int = 0) -> RawOpenCall:
-    """The call in one frame of a thread's record."""
+    """Returns the call in one frame of a thread's record."""
     frame = thread["frames"][level]
     operation = int(frame["operation"])
     return RawOpenCall(

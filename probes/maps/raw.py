@@ -1,32 +1,33 @@
-"""What the kernel side tells besides counts, with the kernel's own numbers of processes and cgroups."""
+"""Defines what the kernel side reports besides counts, with numeric ids of processes and cgroups."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 OTHERS: Final = -1
-"""Stands for a culprit where small charges are told together."""
+"""Culprit of a sum of small charges."""
 
 
 class RawCharge(NamedTuple):
-    """Time off the CPU of one operation that another process is the cause of, since the previous read."""
+    """Off-CPU time of one operation that another process caused, since the previous read."""
 
     tgid: int
     cgroup_id: int
     operation: int
-    """Of the outermost call, a host gap or host work; above it lies the device: ``layout.DEVICE_SHIFT``."""
+    """Operation of the outermost call, a host gap or host work; the bits above it hold the device:
+    ``layout.DEVICE_SHIFT``."""
     part: int
     """Column of ``model.window.SPLITS``."""
     culprit_tgid: int
-    """0: the kernel itself (an interrupt); ``OTHERS``: several that are not told by themselves."""
+    """0: the Linux kernel itself (an interrupt); ``OTHERS``: several culprits that are summed."""
     culprit_cgroup_id: int
-    """0 with ``OTHERS``: they are of several cgroups."""
+    """0 with ``OTHERS`` if they are in several cgroups."""
     ns: int
     times: int
 
 
 class RawKeptCall(NamedTuple):
-    """One call kept by itself."""
+    """One captured call."""
 
     tgid: int
     tid: int
@@ -36,24 +37,25 @@ class RawKeptCall(NamedTuple):
     function: int
     """``Function.id``."""
     start_ns: int
-    """CLOCK_MONOTONIC."""
+    """CLOCK_MONOTONIC, ns."""
     duration_ns: int
     bytes: int
     returned: int
     slow: bool
-    """Else it was taken at random."""
+    """Whether it was captured because it was slow; if not, it was captured at random."""
     split_ns: tuple[int, ...] | None
-    """By ``model.window.SPLITS``: adds up to ``duration_ns``. None: not measured."""
+    """Parts by ``model.window.SPLITS``, which add up to ``duration_ns``. None: not measured."""
     arguments: tuple[int, ...]
-    """The first ones, as whole registers."""
+    """The first arguments, as whole registers."""
     born_ns: int
-    """Of an outermost launch: when its program was first seen, as in ``probes.maps.launches.RawKernel``."""
+    """For an outermost launch, when its program was first seen, as in ``probes.maps.launches.RawKernel``."""
     device: int = 0
     """As in ``probes.maps.slots.SlotKey``."""
 
 
 class RawHeld(NamedTuple):
-    """Device memory of one process in one cgroup. Counts are since the previous read, what is held is now."""
+    """Device memory of one process in one cgroup. Counts are since the previous read; ``held`` and
+    ``held_bytes`` are now."""
 
     tgid: int
     cgroup_id: int
@@ -71,24 +73,25 @@ class RawActivity(NamedTuple):
     tgid: int
     cgroup_id: int
     device: int
-    """As the kernel has it: 0 where it is not known, else the ordinal in its program + 1."""
+    """Device number from the BPF programs: 0 if it is not known, else the ordinal in its program + 1."""
     ticks: int
-    """Bit n stands for the nth tick since then: see ``probes.maps.activity``."""
+    """Set of ticks; bit n stands for the nth tick since the previous read: see ``probes.maps.activity``."""
 
 
 class RawActivities(NamedTuple):
-    """When all of them were, since the previous read."""
+    """When all processes were active, since the previous read."""
 
     first_tick: int
-    """Of this time, and the first after it, counted as CLOCK_MONOTONIC counts."""
+    """The first tick of this time, and below the first tick after it, as counted from 0 of
+    CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]
     late_ns: int = 0
-    """Of how much of this time nothing is known: it was looked at too late."""
+    """Part of this time of which nothing is known because the sample was taken too late, ns."""
 
 
 class RawRank(NamedTuple):
-    """One process's place in one NCCL communicator, compared with the other ranks on this host."""
+    """One process's rank in one NCCL communicator, compared with the other ranks on this host."""
 
     communicator: int
     """Hash of its unique id."""
@@ -98,11 +101,11 @@ class RawRank(NamedTuple):
     ranks: int
     local_ranks: int
     collectives: int
-    """Since the previous read, as all up to ``last``."""
+    """Count since the previous read, as are all fields up to ``last``."""
     joined: int
     late_ns: int
     last: int
     behind: int
     since_entry_ns: int
     entered: int
-    """Since the communicator was made."""
+    """Count since the communicator was made."""

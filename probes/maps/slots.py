@@ -1,10 +1,10 @@
-"""Reads the histograms that the kernel fills, and gives those of ended processes back to it.
+"""Reads the histograms that the BPF programs fill, and frees those of ended processes.
 
-A slot goes through these stages: free (its number is in the kernel's queue), used (the programs took it at
-the first call of an operation of a process; ``owners`` tells whose it is), released (its process is gone, no
-new thread can find it), free again. A thread remembers the slots it uses, so a released slot is not handed
-out again while the kernel has a record of any thread with that process id: a process that got the number of
-an ended one keeps counting into the slots it found, and nothing is lost or given to others.
+A slot goes through these stages: free (its number is in the free queue), used (the BPF programs took it at
+the first call of an operation of a process; ``owners`` says which), released (its process is gone, and no new
+thread can find it), free again. A thread remembers the slots that it uses, so a released slot is not reused
+while there is a record of any thread with that PID: a process that has reused the PID of an ended one keeps
+counting into the slots that it found, and nothing is lost or given to others.
 """
 
 from __future__ import annotations
@@ -24,50 +24,52 @@ from stalltop.probes.programs.bpf_calls import delete_all, fill_queue
 from stalltop.probes.programs.loading import Programs
 
 _ROWS_AT_ONCE = 32
-"""Histograms worked on together: half a megabyte, so that it stays in the CPU's cache."""
+"""Number of histograms that are processed together: half a megabyte, which stays in the CPU's cache."""
 
 
 class SlotKey(NamedTuple):
-    """Whose counts they are."""
+    """The process, cgroup, operation and device that counts belong to."""
 
     cgroup_id: int
     tgid: int
     operation: int
     """``OperationInfo.id``."""
     nested: bool
-    """Made inside another traced call of the same thread, be it of another layer (a driver call inside a
-    runtime call) or an alias of the function itself that is traced too. Totals leave nested calls out, since
-    their time is part of the outer call's."""
+    """Whether the call was made inside another traced call of the same thread: of another layer (a driver
+    call inside a runtime call), or an alias of the function itself that is traced too. Totals leave nested
+    calls out, since their time is part of the outer call's."""
     device: int = 0
-    """The ordinal + 1 of the device that the calls ran on, as the process counts its devices; 0: its thread
-    never chose one while it was watched; ``layout.UNKNOWN_DEVICE``: it did, but it is not known which."""
+    """The ordinal + 1 of the device that the calls ran on, as the process counts its devices; 0 if its thread
+    did not choose one while it was watched; ``layout.UNKNOWN_DEVICE`` if it did, but it is not known
+    which."""
 
     @property
     def between_calls(self) -> bool:
-        """No call of a function, but the time of a thread between such."""
+        """Returns whether the key stands for a thread's time between calls, not for calls of a function."""
         return self.operation in (HOST_GAP, HOST_WORK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
-    """What was counted since the previous read: element i of every array is of ``keys[i]``; each key once."""
+    """Counts since the previous read: element i of every array belongs to ``keys[i]``; each key occurs
+    once."""
 
     keys: tuple[SlotKey, ...]
     calls: U64
-    """Always the sum of the histogram."""
+    """Number of calls, always the sum of the histogram."""
     errors: U64
     bytes: U64
-    """Of the calls that succeeded."""
+    """Bytes of the calls that succeeded."""
     total_ns: U64
     max_ns: U64
     histograms: Histograms
     split_ns: U64 | None = None
     """Shape (n, SPLITS), by ``model.window.SPLITS``; a row adds up to ``total_ns``. None: not measured."""
     passed_over: int = 0
-    """Slow calls, of all keys, that were not kept one by one."""
+    """Number of slow calls, of all keys, that were not captured."""
 
     def take(self, keep: Callable[[SlotKey], bool]) -> Counts:
-        """Only what is counted under keys that ``keep`` says yes to."""
+        """Returns only the counts under keys for which ``keep`` returns True."""
         rows = np.flatnonzero([keep(key) for key in self.keys])
         return Counts(
             tuple(self.keys[row] for row in rows),
@@ -83,9 +85,9 @@ class Counts:
 
 
 class Slots:
-    """The histograms in the kernel. Used from one thread at a time.
+    """Reads the histograms in the Linux kernel. Used from one thread at a time.
 
-    ``splits`` tells whether the programs count where the time of calls goes.
+    ``splits`` says whether the BPF programs measure where the time of calls goes.
     """
 
     def __init__(self, programs: Programs, *, splits: bool) -> None:
@@ -96,7 +98,8 @@ class Slots:
         self._slot_of = programs.slot_of
         self._queue = programs.free_slots
         n = len(self._slots)
-        # What was read so far of what the slots hold now. Pages of slots that were never used stay untouched.
+        # What was read so far of the counts that the slots hold now. Memory pages of slots that were never
+        # used stay untouched.
         self._calls = np.zeros(n, np.uint64)
         self._totals = np.zeros((n, 3), np.uint64)  # errors, bytes, total_ns
         # All parts but the first, running.
@@ -107,14 +110,15 @@ class Slots:
         self.risen: list[tuple[NDArray[np.intp], Histograms]] = []
         """What the latest read found, by slot."""
         self.before_free: Callable[[NDArray[np.intp]], None] = _nothing
-        """Called with slots in which nobody counts any more, before they are given back."""
+        """Called with slots that are no longer written, before they are freed."""
 
     def read(self) -> Counts:
-        """What was counted since the previous read."""
+        """Returns what was counted since the previous read."""
         released = np.flatnonzero(self._released)
-        # Who has no thread any more by now has counted all there is to count, and this read sees it.
+        # A process that has no thread any more by now has counted everything, and this read sees it.
         threads = self._threads["tgid"].copy() if len(released) else None
-        # The operation first: the programs write it last, so the rest is complete in a copy made after it.
+        # The operation is read first: the BPF programs write it last, so the rest is complete in a copy made
+        # after it.
         used = np.flatnonzero(self._owners["operation"])
         owners = self._owners.copy()
         changed = used[self._slots["calls"][used] != self._calls[used]]
@@ -131,16 +135,17 @@ class Slots:
         return replace(_joined(owners, parts), passed_over=newly)
 
     def leave_splits_out(self) -> None:
-        """The programs cannot count where time goes after all."""
+        """Stops reading splits: the BPF programs cannot measure them after all."""
         self._off = None
 
     def tgids(self) -> set[int]:
-        """Processes that own slots and were not released."""
+        """Returns the processes that own slots and were not released."""
         used = np.flatnonzero((self._owners["operation"] != 0) & ~self._released)
         return set(self._owners["tgid"][used].tolist())
 
     def release(self, tgid: int) -> None:
-        """Let the slots of a process go that has ended, once what they still hold is read."""
+        """Releases the slots of a process that has ended; they are freed once what they still hold is
+        read."""
         slots = np.flatnonzero((self._owners["tgid"] == tgid) & (self._owners["operation"] != 0))
         delete_all(self._slot_of, self._owners[slots])
         self._released[slots] = True
@@ -162,9 +167,10 @@ class Slots:
         fill_queue(self._queue, slots.tolist())
 
     def _read_part(self, slots: NDArray[np.intp]) -> _Part:
-        # Counters before totals: the programs count in the other order, so no call is in a histogram without
-        # being in the totals. What is in the totals too early stays for the next read where it would show.
-        # Parts after their total, for the same reason: no time is said to have been running that was not.
+        # Counters are read before totals: the BPF programs count in the other order, so that no call is in a
+        # histogram without being in the totals. What is in the totals too early is left for the next read
+        # where it would show. Parts are read after their total, for the same reason: no time is reported as
+        # running that was not.
         histograms, counters = self._risen(slots)
         calls = histograms.totals()
         totals = np.stack([self._slots[name][slots] for name in ("errors", "bytes", "total_ns")], axis=1)
@@ -187,17 +193,17 @@ class Slots:
             splits = split_up(added[:, 2], off - self._off[slots])
             self._off[slots] += splits[:, 1:]
 
-        # Two CPUs may have raced for the maximum, or one with its reset: the histogram knows it within 0.8 %.
+        # Two CPUs may have raced for the maximum, or one with its reset: the histogram gives it within 0.8 %.
         top = histograms.index[histograms.start[1:] - 1].astype(np.int64)
         least = lowest_ns(top).astype(np.uint64)
         most = np.where(top == COUNTERS - 1, highest, HIGHEST_OF_INDEX[top].astype(np.uint64))
         return _Part(slots, calls, added, np.maximum(np.minimum(highest, most), least), histograms, splits)
 
     def _risen(self, slots: NDArray[np.intp]) -> tuple[Histograms, NDArray[np.uint32]]:
-        """What the counters of ``slots`` rose by, and what those that did are now."""
+        """Returns by how much the counters of ``slots`` rose, and the new values of those that did."""
         first, end = slots[0], slots[-1] + 1
-        # The programs go on counting: what is compared is a copy. What was seen before needs none where slots
-        # follow each other, as most do, and that is half the work.
+        # The BPF programs go on counting, so a copy is compared. The earlier values need no copy if the slots
+        # are consecutive, as most are, and that halves the work.
         if end - first == len(slots):
             now, before = self._slots["counters"][first:end].copy(), self._counters[first:end]
         else:
@@ -207,7 +213,7 @@ class Slots:
         risen = now.reshape(-1)[place]
         start = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=len(slots)), out=start[1:])
-        rise = risen - before[row, index]  # modulo 2^32, as the counters
+        rise = risen - before[row, index]  # Modulo 2^32, like the counters.
         return Histograms(start, index.astype(np.uint16), rise.astype(np.uint64)), risen
 
 
@@ -223,13 +229,14 @@ class _Part:
 
 
 def _nothing(slots: NDArray[np.intp]) -> None:
-    """Nobody else keeps anything of these slots."""
+    """Does nothing, because nobody else keeps anything of these slots."""
 
 
 def split_up(total_ns: U64, off_ns: U64) -> U64:
-    """``total_ns`` (n,) as parts: first what is left of it by the others, ``off_ns`` (n, SPLITS - 1).
+    """Splits ``total_ns`` (n,) into parts: first what the others, ``off_ns`` (n, SPLITS - 1), leave of it.
 
-    Where calls that are not in the total yet have parts already, only as much of these as fits in it.
+    Parts may already include calls that are not in the total yet; then only as much of them is taken as fits
+    in the total.
     """
     upto = np.minimum(np.cumsum(off_ns, axis=1), total_ns[:, None])
     return np.diff(np.column_stack([upto, total_ns]), axis=1, prepend=np.uint64(0))[
@@ -263,7 +270,7 @@ def _joined(owners: NDArray[np.void], parts: Sequence[_Part]) -> Counts:
     ]
     place: dict[SlotKey, int] = {}
     group = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
-    if len(place) < len(keys):  # a released slot that is still written, and the one that followed it
+    if len(place) < len(keys):  # A released slot that is still written, and its successor, have the same key.
         summed = np.zeros((len(place), 4), np.uint64)
         np.add.at(summed, group, np.column_stack([calls, totals]))
         highest = np.zeros(len(place), np.uint64)

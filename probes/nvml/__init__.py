@@ -1,1 +1,1 @@
-"""What the NVIDIA driver says of its GPUs through NVML, asked in a process of its own."""
+"""Reads through NVML, in a separate process, what the NVIDIA driver reports of its GPUs."""

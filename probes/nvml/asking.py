@@ -1,7 +1,7 @@
-"""Calls of NVML, one at a time: what each costs, and what it means where one fails.
+"""Makes calls of NVML, one at a time, measures what each costs, and interprets its errors.
 
-The functions are those of the nvidia-ml-py bindings (module ``pynvml``), by name: a version of the bindings
-or of the driver that lacks one costs what that function would have told.
+The functions are those of the nvidia-ml-py bindings (module ``pynvml``), by name. If a version of the
+bindings or of the driver lacks one, only the figures of that function are missing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stalltop.model.call_cost import CallCost
 from stalltop.model.text.clean import clean
 
 LATEST: Final = 256
-"""Durations that are kept of each function."""
+"""Number of latest durations that are kept of each function."""
 RHYTHMS: Final = ((50_000_000, 60.0), (5_000_000, 10.0))
-"""What takes longer than so many ns, by its median, is asked only every so many seconds."""
+"""Pairs of a median duration (ns) and an interval (s): a slower call is made only once per interval."""
 FEW: Final = 7
-"""With fewer durations than this there is no median yet; with less than half of them, nothing is slow."""
+"""Number of durations from which the median is used; with less than half of them, nothing counts as slow."""
 _MANGLED: Final = (
     ArithmeticError,
     LookupError,
@@ -32,7 +32,7 @@ _MANGLED: Final = (
     ctypes.ArgumentError,
     AttributeError,
 )
-"""What the bindings raise where an answer does not fit what they expect."""
+"""What the bindings raise if an answer does not fit what they expect."""
 
 
 class NvmlUnavailable(Exception):
@@ -40,7 +40,7 @@ class NvmlUnavailable(Exception):
 
 
 class GpuGone(Exception):
-    """This GPU answers no more; the text says why."""
+    """This GPU does not answer any more; the text says why."""
 
 
 class NoAnswer(Exception):
@@ -58,15 +58,15 @@ class NoAnswer(Exception):
     ) -> None:
         super().__init__(reason)
         self.lasting = lasting
-        """Asking again soon makes no sense."""
+        """Whether the failure will last, so that asking again soon is pointless."""
         self.unsupported = unsupported
-        """This board or driver does not tell it: nothing is wrong."""
+        """Whether this board or driver does not support the call: that is not a fault."""
         self.missing = missing
-        """This driver does not even have the function: an older one may tell the same."""
+        """Whether this driver lacks the function: an older function may give the same."""
         self.nothing_new = nothing_new
-        """There is none to be found (now)."""
+        """Whether NVML found nothing (yet)."""
         self.of_all = of_all
-        """What this error means of NVML as a whole, where it cannot even be opened."""
+        """What this error means for NVML as a whole, if it cannot even be opened."""
 
 
 @dataclass(slots=True)
@@ -75,26 +75,26 @@ class _Durations:
     failures: int = 0
     latest: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
     rhythms: dict[str, float] = field(default_factory=dict)
-    """How often it is asked, by who asks it."""
+    """Interval, s, by the question that calls it."""
 
 
 class Asking:
-    """Makes calls of ``nvml``, the module ``pynvml``, and keeps what they cost. Used from one thread."""
+    """Makes calls of ``nvml``, the module ``pynvml``, and measures what they cost. Used from one thread."""
 
     def __init__(self, nvml: Any, *, timer: Callable[[], int] = time.perf_counter_ns) -> None:
         self.nvml = nvml
         self._timer = timer
         self._costs: dict[str, _Durations] = {}
         self.spent_ns = 0
-        """In all calls so far."""
+        """Time in all calls so far."""
         self._lately: set[str] = set()
         """Functions called since ``begin``."""
 
     def __call__(self, function: str, *arguments: object) -> Any:
-        """What ``function`` of the bindings returns; arguments that are names of constants stand for these.
+        """Returns what ``function`` of the bindings returns; arguments that name constants are replaced by
+        these.
 
-        Raises NoAnswer; GpuGone where the device answers no call any more, NvmlUnavailable where NVML does
-        not.
+        Raises NoAnswer; GpuGone if the device answers no call any more, NvmlUnavailable if NVML does not.
         """
         nvml = self.nvml
         call = getattr(nvml, function, None)
@@ -121,12 +121,12 @@ class Asking:
         return answer
 
     def begin(self) -> None:
-        """What was called so far was called as needed, or by another question."""
+        """Begins a new question: forgets which functions were called before."""
         self._lately.clear()
 
     def rhythm(self, question: str, every_seconds: float | None) -> None:
-        """``question`` calls so often what it called since ``begin``; None: only once. ``costs`` tells the
-        shortest of each function."""
+        """Notes that ``question`` calls all functions called since ``begin`` once per interval; None: only
+        once. ``costs`` reports the shortest interval of each function."""
         for name in self._lately:
             rhythms = self._costs[name].rhythms
             if every_seconds is None:
@@ -136,7 +136,7 @@ class Asking:
         self._lately.clear()
 
     def costs(self) -> tuple[CallCost, ...]:
-        """Of all functions so far, the dearest first."""
+        """Returns the costs of all functions so far, the most expensive first."""
         found = [_cost(name, durations) for name, durations in self._costs.items() if durations.calls]
         return tuple(sorted(found, key=lambda cost: (-cost.median_ns, cost.name)))
 
@@ -162,7 +162,7 @@ class Asking:
         )
 
     def _why_not(self, error: Any) -> str:
-        """What an error of NVML as a whole means, in one line."""
+        """Returns what an error of NVML as a whole means, in one line."""
         nvml = self.nvml
         known = {
             nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no NVIDIA driver on this host (libnvidia-ml.so.1 not found)",
@@ -177,10 +177,10 @@ class Asking:
 
 
 def slowed(took_ns: deque[int]) -> float:
-    """How many seconds are to pass between calls that took so long; 0 where they are cheap.
+    """Returns the seconds that have to pass between calls with these durations; 0 if they are cheap.
 
-    Of a few the shortest counts: the first call of many functions wakes the board, and any of them may have
-    had to wait for a CPU.
+    Of a few durations the shortest counts: the first call of many functions wakes the board, and any of them
+    may have had to wait for a CPU.
     """
     if len(took_ns) < FEW // 2:
         return 0.0
@@ -189,7 +189,7 @@ def slowed(took_ns: deque[int]) -> float:
 
 
 def in_words(error: Exception) -> str:
-    """What an error of NVML says, as part of a sentence."""
+    """Returns the message of an NVML error, as part of a sentence."""
     return clean(str(error)).rstrip(".").lower().replace("gpu", "GPU")
 
 

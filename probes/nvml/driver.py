@@ -1,11 +1,10 @@
-"""What the NVIDIA driver says about its GPUs, through NVML (the nvidia-ml-py bindings, module `pynvml`).
+"""Reads through NVML what the NVIDIA driver says about its GPUs (nvidia-ml-py bindings, module `pynvml`).
 
-Every call may fail on its own: a board that cannot tell its power still tells its clocks. A call that fails
-costs its own figure and leaves a note; only where the driver itself is gone is there nothing to show.
+Every call may fail on its own: a board that cannot report its power still reports its clocks. A failed call
+loses only its own figure and leaves a note; nothing can be shown only if the driver itself is gone.
 
-Counters (replays, ECC errors, time that clocks were held down) are the driver's own totals here;
-``reader`` makes differences of them. Any call may hang with the driver: ``process`` runs this in a process of
-its own.
+Counters (replays, ECC errors, throttled time) are the driver's own totals here; ``reader`` turns them into
+differences. Any call may hang with the driver, so ``process`` runs this module in a separate process.
 """
 
 from __future__ import annotations
@@ -25,16 +24,17 @@ from stalltop.probes.nvml.events import XidWatch
 from stalltop.probes.nvml.gpu import Gpu
 
 MOST_GPUS: Final = 256
-"""No more than this are looked at, whatever the driver says."""
+"""Maximum number of GPUs that are read, whatever the driver says."""
 GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
-"""One entry for each GPU that the driver has taken: NVML knows only those there were when it was opened."""
+"""Folder with one entry for each GPU that the driver has taken: NVML knows only those that existed when it
+was opened."""
 LOST_SECONDS: Final = 30.0
-"""How often NVML is opened anew while a GPU is lost: only that finds one that was reset."""
+"""Seconds after which NVML is reopened if a GPU is lost: only that finds one that was reset."""
 PUT_OFF_LOOKS: Final = 10
-"""For how many looks NVML stays open as it is while XIDs come: those of a GPU that is about to go are told on
-its own row. One that reports them without end does not put it off for ever."""
+"""Maximum number of samples for which new XIDs delay the reopening of NVML: the XIDs of a failing GPU are
+reported in its own row. A GPU that reports them endlessly cannot delay it forever."""
 MOST_XIDS: Final = 256
-"""Kept of a GPU that is not asked for long; the newest."""
+"""Maximum number of XIDs kept of a GPU that is not read for long; the newest are kept."""
 
 __all__ = ["Nvml", "NvmlUnavailable"]
 
@@ -42,7 +42,7 @@ __all__ = ["Nvml", "NvmlUnavailable"]
 class Nvml:
     """An open NVML. All calls are made from one thread, and any of them may hang with the driver.
 
-    Raises NvmlUnavailable where there is no driver or no GPU.
+    Raises NvmlUnavailable if there is no driver or no GPU.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Nvml:
         self._xids = XidWatch(pynvml)
         self._gpus: list[Gpu] = []
         self._came: dict[str, tuple[int, ...]] = {}
-        """XIDs that were not told yet, by what the GPU is known by."""
+        """XIDs that were not reported yet, by the GPU's key."""
         self._put_off = 0
         self._lost_since: float | None = None
         self._open = False
@@ -73,21 +73,21 @@ class Nvml:
 
     @property
     def indexes(self) -> range:
-        """Of the GPUs."""
+        """Returns the indexes of the GPUs."""
         return range(len(self._gpus))
 
     def devices(self, without: Collection[int] = ()) -> tuple[Device, ...]:
-        """All GPUs now but those of these indexes, with the XIDs since the previous call.
+        """Returns all GPUs except those of the indexes ``without``, with the XIDs since the previous call.
 
-        Raises NvmlUnavailable where the driver was unloaded; open anew then.
+        Raises NvmlUnavailable if the driver was unloaded; a new Nvml has to be opened then.
         """
         self.begin()
         return tuple(self.device(index) for index in self.indexes if index not in without)
 
     def begin(self) -> None:
-        """Begin a look: see which GPUs there are, and what they reported. Raises NvmlUnavailable."""
+        """Begins a sample: finds which GPUs there are, and their XIDs. Raises NvmlUnavailable."""
         lost_for = 0.0 if self._lost_since is None else self._clock() - self._lost_since
-        came = self._xids.read()  # before it is closed, which drops what nobody took
+        came = self._xids.read()  # Read before NVML is closed, which would drop them.
         for index, xids in came.items():
             who = _key(self._gpus[index])
             self._came[who] = (*self._came.get(who, ()), *xids)[-MOST_XIDS:]
@@ -100,7 +100,7 @@ class Nvml:
         self._start()
 
     def device(self, index: int) -> Device:
-        """One GPU now. Raises NvmlUnavailable."""
+        """Returns one GPU as it is now. Raises NvmlUnavailable."""
         gpu = self._gpus[index]
         try:
             handle = self._ask("nvmlDeviceGetHandleByIndex", index)
@@ -114,11 +114,11 @@ class Nvml:
         return replace(found, xids=self._came.pop(_key(gpu), ()))
 
     def costs(self) -> tuple[CallCost, ...]:
-        """What its calls took, the dearest first."""
+        """Returns what its calls cost, the most expensive first."""
         return self._ask.costs()
 
     def close(self) -> None:
-        """Shut NVML down. A failure to do so leaves nothing to be done about it. May be called twice."""
+        """Shuts NVML down; ignores a failure to do so. May be called twice."""
         for gpu in self._gpus:
             gpu.close()
         self._xids.close()
@@ -145,7 +145,7 @@ class Nvml:
         if not count:
             self.close()
             raise NvmlUnavailable(f"NVIDIA driver {self.driver} is loaded, but no GPU is visible")
-        # Where GPUs came or went, the others may have other numbers than before.
+        # If GPUs appeared or disappeared, the others may have other numbers than before.
         as_before = self._bus == bus_before and count == len(self._gpus)
         known = {gpu.index: gpu for gpu in self._gpus if as_before}
         self._gpus = [
@@ -154,7 +154,7 @@ class Nvml:
         ]
 
     def _on_bus(self) -> tuple[str, ...]:
-        """What shows that GPUs came or went."""
+        """Returns a list that changes if GPUs appear or disappear."""
         try:
             return tuple(sorted(os.listdir(self._gpus_folder)))
         except OSError:
@@ -162,5 +162,5 @@ class Nvml:
 
 
 def _key(gpu: Gpu) -> str:
-    """What a GPU is known by, also one that cannot say who it is."""
+    """Returns the key of a GPU, even of one that cannot report its UUID."""
     return gpu.uuid or str(gpu.index)

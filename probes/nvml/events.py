@@ -1,4 +1,4 @@
-"""Critical errors (XIDs) that the NVIDIA driver reports of its GPUs, through an NVML event set."""
+"""Reads critical errors (XIDs) that the NVIDIA driver reports of its GPUs, through an NVML event set."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Final
 from stalltop.probes.nvml.asking import Asking
 
 _MOST_AT_ONCE: Final = 64
-"""Events taken in one look: a GPU that reports them without end does not hold up the rest."""
+"""Maximum number of events taken in one sample, so that a GPU that reports them endlessly does not delay the
+rest."""
 _HIGHEST: Final = 1 << 16
-"""XIDs are numbers of three digits; what is far above is none."""
+"""Highest plausible XID; XIDs have three digits."""
 
 
 class XidWatch:
-    """Tells what was reported since the look before. ``nvml`` is the module `pynvml`, initialized.
+    """Returns what was reported since the previous read. ``nvml`` is the module `pynvml`, initialized.
 
     The driver keeps events until they are fetched, so nobody has to wait for them. Used from one thread.
     """
@@ -24,24 +25,25 @@ class XidWatch:
         self._nvml = nvml
         self._set: Any = None
         self._indexes = dict[int, int]()
-        """Of the watched devices, by the address that their handle is."""
+        """Indexes of the watched devices, by the address of their handle."""
 
     def watch(self, ask: Asking, index: int, handle: Any) -> None:
-        """Have XIDs of this device reported from now on. Raises what ``ask`` does where that cannot be."""
+        """Registers this device, so that its XIDs are reported from now on. Raises what ``ask`` does if that
+        fails."""
         if self._set is None:
             self._set = ask("nvmlEventSetCreate")
         ask("nvmlDeviceRegisterEvents", handle, self._nvml.nvmlEventTypeXidCriticalError, self._set)
         self._indexes[_address(handle)] = index
 
     def read(self) -> dict[int, tuple[int, ...]]:
-        """XIDs since the previous read, by index of the device, in their order."""
+        """Returns the XIDs since the previous read, by index of the device, in their order."""
         found = dict[int, tuple[int, ...]]()
         if not self._indexes:
             return found
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            except self._nvml.NVMLError:  # none is left; or a device is lost, which its own figures tell
+            except self._nvml.NVMLError:  # No event is left; or a device is lost, which its own figures show.
                 break
             index = self._indexes.get(_address(event.device))
             if index is not None and event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
@@ -51,7 +53,7 @@ class XidWatch:
         return found
 
     def close(self) -> None:
-        """Give the event set back."""
+        """Frees the event set."""
         if self._set is not None:
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlEventSetFree(self._set)

@@ -1,4 +1,5 @@
-"""GPU performance monitoring (GPM): how busy the parts of a GPU were between two looks. From Hopper on."""
+"""Reads GPU performance monitoring (GPM): how busy the parts of a GPU were between two samples. From Hopper
+on."""
 
 from __future__ import annotations
 
@@ -16,16 +17,17 @@ METRICS: Final = (
     (21, "pcie_rx_bytes_per_second", 2.0**20, 2.0**50),
     (20, "pcie_tx_bytes_per_second", 2.0**20, 2.0**50),
 )
-"""NVML_GPM_METRIC_* by nvml.h's number, the field of ``Device``, its unit, and the most that can be true."""
+"""nvml.h's number of NVML_GPM_METRIC_*, the field of ``Device``, its unit, and the highest plausible
+value."""
 _SLACK: Final = 1.01
-"""What the driver rounds up to is no error: 100.3 % is 100 %."""
+"""Tolerance for values that the driver rounds up: 100.3 % counts as 100 %."""
 
 
 class Gpm:
-    """Two samples of one GPU, taken in turn. Has memory of the driver's until it is closed."""
+    """Two GPM samples of one GPU, taken in turn. Holds memory of the driver until it is closed."""
 
     def __init__(self, ask: Asking, gpu: Any) -> None:
-        """Raises NoAnswer where this board has no GPM."""
+        """Allocates the samples. Raises NoAnswer if this board has no GPM."""
         self._ask = ask
         self._samples: list[Any] = []
         self._taken = 0
@@ -36,7 +38,8 @@ class Gpm:
         self._samples.append(ask("nvmlGpmSampleAlloc"))
 
     def read(self, gpu: Any) -> dict[str, float | int]:
-        """Fields of ``Device`` since the read before; none at the first. Raises what ``Asking`` does."""
+        """Returns fields of ``Device`` since the previous read; none at the first. Raises what ``Asking``
+        does."""
         ask = self._ask
         newest, before = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
         ask("nvmlGpmSampleGet", gpu, newest)
@@ -59,7 +62,7 @@ class Gpm:
         return found
 
     def close(self) -> None:
-        """Give the driver its memory back."""
+        """Frees the driver's memory."""
         for sample in self._samples:
             with contextlib.suppress(Exception):
                 self._ask("nvmlGpmSampleFree", sample)

@@ -1,4 +1,4 @@
-"""One GPU as NVML shows it: what was read of it, when, and how soon each part is asked for again."""
+"""Reads one GPU through NVML: what was read, when, and how soon each part is asked for again."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from stalltop.probes.nvml.questions import NOT_GIVEN
 from stalltop.probes.nvml.readings import EACH_LOOK, ONCE, READINGS, SELDOM, SOON, STEADY, Reading
 
 AGED_SECONDS: Final = 3.0
-"""Figures older than this, and than the rhythm of their reading, are told with their age."""
+"""Figures that are older than this, and than the interval of their reading, are reported with their age,
+s."""
 LOOK_NS: Final = 2_000_000_000
-"""In one look, nothing more is asked of a GPU after so long: it is left to the next look."""
+"""Time limit of one sample of a GPU, ns; the rest is left to the next sample."""
 ASKED_AGAIN_SECONDS: Final = 60.0
-"""When a question is put again that was not supported or not permitted."""
+"""Seconds after which a question is asked again that was not supported or not permitted."""
 _EARLY_SECONDS: Final = 0.3
-"""Looks do not come to the millisecond: what is due so soon is asked now."""
+"""Samples do not come to the millisecond: a question that is due within so many seconds is asked now."""
 _DURATIONS: Final = 15
-"""Latest durations of a question, whose median decides how often it is put."""
+"""Number of latest durations of a question, whose median decides how often it is asked."""
 _WRONG: Final = ""
-"""In place of a field: what is wrong with an answer."""
+"""Key, in place of a field, for what is wrong with an answer."""
 _AGING: Final = (
     frozenset(
         figure.field
@@ -39,31 +40,31 @@ _AGING: Final = (
     )
     | {"processes", *(metric[1] for metric in METRICS)}
 ) - set(DEVICE_COUNTERS)
-"""Fields that may be told with their age."""
+"""Fields that may be reported with their age."""
 
 Question = Callable[[], dict[str, Any] | None]
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What a question was answered last."""
+    """The last answer to a question."""
 
     answer: dict[str, Any] = field(default_factory=dict)
-    """By the field that it tells."""
+    """Values by field."""
     problems: tuple[str, ...] = ()
-    """Why there is no answer, or a part of it is missing; empty where that is nothing to tell."""
+    """Why there is no answer, or a part of it is missing; empty if that is not worth reporting."""
     at: float = float("-inf")
     asked_now: bool = False
-    """In the latest look."""
+    """Whether it was asked in the latest sample."""
     every_seconds: float = EACH_LOOK
-    """As its reading has it, whatever it costs."""
+    """Interval of its reading, regardless of its cost."""
     again: float = float("-inf")
-    """Not asked before, by the clock."""
+    """Clock time before which it is not asked again."""
     took_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_DURATIONS))
 
 
 class Gpu:
-    """Asks one GPU, each part at its rhythm. Used from one thread."""
+    """Asks one GPU, each part at its own interval. Used from one thread."""
 
     def __init__(
         self,
@@ -74,8 +75,8 @@ class Gpu:
         wall_clock: Callable[[], float] = time.time,
         known: Gpu | None = None,
     ) -> None:
-        """``known``: what had this index before NVML was opened anew; one that no longer says who it is keeps
-        its name."""
+        """``known`` is the GPU that had this index before NVML was reopened: a GPU that cannot report its
+        name any more keeps that one's."""
         self.index = index
         self.uuid: str = known.uuid if known else ""
         self.name: str = known.name if known else f"GPU {index}"
@@ -87,15 +88,17 @@ class Gpu:
         self._named = False
         self._mig: bool | None = None
         self._asked: list[tuple[str, _Kept]] = []
-        """What the latest look is put together from."""
+        """Questions that make up the latest sample."""
         self._spent_ns = 0
-        """In calls, when the latest look began."""
+        """Time spent in calls when the latest sample began."""
         self._first = 0
-        """The reading with which a look begins: what the look before had no time for."""
+        """Index of the reading with which a sample begins: the first for which the previous sample had no
+        time."""
         self._late = ""
 
     def look(self, handle: Any, watch: Callable[[], None]) -> Device:
-        """The GPU now, but for its XIDs: ``watch`` has them reported. Raises what ``Asking`` does."""
+        """Returns the GPU as it is now, without its XIDs: ``watch`` has them reported. Raises what ``Asking``
+        does."""
         ask = self._ask
         self._asked.clear()
         self._first = next((at for at, reading in enumerate(READINGS) if reading.name == self._late), 0)
@@ -134,13 +137,13 @@ class Gpu:
         )
 
     def close(self) -> None:
-        """Give back what the driver holds for it."""
+        """Frees what the driver holds for it."""
         if self._gpm is not None:
             self._gpm.close()
             self._gpm = None
 
     def _take(self, name: str, every: float, question: Question, optional: bool = True) -> dict[str, Any]:
-        """What is known of this, asked for now where that is due."""
+        """Returns the answer to a question, asked now if it is due."""
         ask = self._ask
         kept = self._kept.setdefault(name, _Kept())
         kept.every_seconds, kept.asked_now = every, False
@@ -172,14 +175,14 @@ class Gpu:
         return kept.answer
 
     def _of_now(self, reading: Reading, answer: dict[str, Any]) -> dict[str, Any]:
-        """``answer`` without totals of before: nobody knows what came since, so they are not told as if it
-        were nothing."""
+        """Returns ``answer``, without counters if it is an old one: what they have counted since is not
+        known, so they must not be reported as unchanged."""
         if self._kept[reading.name].asked_now:
             return answer
         return {name: value for name, value in answer.items() if name not in DEVICE_COUNTERS}
 
     def _question(self, reading: Reading, handle: Any) -> Question:
-        """``reading`` as fields of ``Device``."""
+        """Returns the question that gives ``reading`` as fields of ``Device``."""
 
         def question() -> dict[str, Any]:
             found: dict[str, Any] = {}
@@ -200,7 +203,7 @@ class Gpu:
         return dict(self._gpm.read(handle))
 
     def _instances(self, handle: Any) -> tuple[MigInstance, ...]:
-        """The MIG devices now."""
+        """Returns the present MIG devices."""
         ask = self._ask
         mode = self._take("MIG mode", SELDOM, lambda: {"on": bool(ask("nvmlDeviceGetMigMode", handle)[0])})
         self._mig = mode.get("on")
@@ -220,7 +223,7 @@ class Gpu:
         return tuple(found)
 
     def _processes(self, handle: Any, instances: tuple[MigInstance, ...]) -> tuple[DeviceProcess, ...]:
-        """All processes on it, those of its MIG devices too."""
+        """Returns all processes on it, including those of its MIG devices."""
         lists: dict[str, Any] = {}
         for name, what, kind in LISTS:
             told = self._take(
@@ -239,7 +242,7 @@ class Gpu:
         return tuple(found[pid] for pid in sorted(found))
 
     def _ages(self) -> Iterator[tuple[str, float]]:
-        """Figures that are older than now, and totals that were not asked for now, with their age in s."""
+        """Yields figures that are not new, and counters that were not asked for now, with their age in s."""
         now = self._clock()
         old: dict[str, float] = {}
         for _, kept in self._asked:
@@ -251,7 +254,7 @@ class Gpu:
         yield from old.items()
 
     def _notes(self) -> Iterator[str]:
-        """What could not be read, by reason."""
+        """Yields what could not be read, by reason."""
         reasons: dict[str, list[str]] = {}
         for name, kept in self._asked:
             for reason in kept.problems:

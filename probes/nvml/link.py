@@ -1,4 +1,4 @@
-"""The process that reads NVML (``probes.nvml.process``), as the one that asks it sees it."""
+"""Starts the process that reads NVML (``probes.nvml.process``) and talks to it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NO_LIBRARY: Final = f"no NVIDIA driver on this host ({_LIBRARY} not found)"
 
 
 _FOLDERS: Final = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/lib/{multiarch}", "lib/{multiarch}")
-"""Where the loader looks for what ld.so.cache does not list."""
+"""Folders where the loader finds libraries that ld.so.cache does not list."""
 _DRIVER: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
-"""What is there with a driver (the last one in WSL), wherever its library is."""
+"""Files that exist with a driver (the last one in WSL), wherever its library is."""
 
 
 def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the driver's library may be there: where it is not, no process is needed to say so.
+    """Returns whether the driver's library may be installed: if not, no process is needed to find that out.
 
-    It is not loaded, which would run its code in this process.
+    The library is not loaded, because that would run its code in this process.
     """
     if any(os.path.lexists(root / path) for path in _DRIVER):
         return True
@@ -45,17 +45,17 @@ def library_there(root: Path = Path("/"), environment: Mapping[str, str] = os.en
 
 
 def _path() -> str:
-    """Where that process finds what this one is made of, wherever it was begun."""
+    """Returns the path on which the process finds stalltop's packages, wherever it is started."""
     own = str(Path(__file__).absolute().parents[3])
     return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
 
 
 class Link:
-    """One such process. Nothing here ever waits for it longer than the caller says. Raises OSError where it
-    cannot be begun."""
+    """One process that reads NVML. No call waits for it longer than the caller says. Raises OSError if it
+    cannot be started."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """``environment``: what is set for it beside this process's own."""
+        """``environment`` is set for the process in addition to this process's own."""
         self._buffer = b""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "stalltop.probes.nvml.process"],
@@ -64,7 +64,7 @@ class Link:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={**os.environ, **environment, "PYTHONPATH": _path()},
-            start_new_session=True,  # the terminal's keys are not for it
+            start_new_session=True,  # The terminal's signals must not reach it.
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -75,13 +75,14 @@ class Link:
         self._poll.register(self._stdout, select.POLLIN)
 
     def ask(self, **request: object) -> None:
-        """Send a request. Raises OSError where nobody takes it."""
+        """Sends a request. Raises OSError if the process does not take it."""
         line = json.dumps(request).encode() + b"\n"
         if os.write(self._stdin.fileno(), line) != len(line):
             raise BrokenPipeError("half a request")
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
-        """What comes within this time; ends early only with the caller. Raises OSError once it has ended."""
+        """Yields what arrives within this time; only the caller ends it earlier. Raises OSError once the
+        process has ended."""
         end = time.monotonic() + patience_seconds
         while True:
             while len(self._buffer) >= 4:
@@ -89,7 +90,7 @@ class Link:
                 if len(self._buffer) < 4 + size:
                     break
                 packed, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
-                yield pickle.loads(packed)  # of our own process
+                yield pickle.loads(packed)  # Safe, because the data comes from our own process.
             left = end - time.monotonic()
             if not self._poll.poll(max(left, 0.0) * 1000):
                 return
@@ -99,7 +100,8 @@ class Link:
             self._buffer += came
 
     def end(self, patience_seconds: float = 0.2) -> bool:
-        """End it; whether it is gone. A call that hangs inside the kernel keeps it until it returns."""
+        """Kills the process; returns whether it has ended. A call that hangs inside the Linux kernel keeps it
+        until it returns."""
         self._process.kill()
         for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):
@@ -109,5 +111,5 @@ class Link:
         return self.gone()
 
     def gone(self) -> bool:
-        """Whether it has ended."""
+        """Returns whether it has ended."""
         return self._process.poll() is not None

@@ -1,4 +1,4 @@
-"""The MIG devices of a GPU: parts of it that programs see as GPUs of their own."""
+"""Reads the MIG devices of a GPU: parts of it that programs see as GPUs of their own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stalltop.probes.nvml.questions import memory
 T = TypeVar("T")
 
 MOST_INSTANCES: Final = 64
-"""A GPU has 7; no more than this are looked for, whatever the driver says."""
+"""Maximum number of MIG devices that are looked for, whatever the driver says; a GPU has 7."""
 _MOST_BYTES: Final = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One MIG device and how to ask for it."""
+    """One MIG device and its NVML handle."""
 
     handle: Any
     index: int
@@ -32,12 +32,12 @@ class Instance:
 
 
 def instances(ask: Asking, gpu: Any) -> tuple[Instance, ...]:
-    """All there are now; none where MIG is off. Raises what ``ask`` does."""
+    """Returns all present MIG devices; none if MIG is off. Raises what ``ask`` does."""
     found = []
     for index in range(min(int(ask("nvmlDeviceGetMaxMigDeviceCount", gpu)), MOST_INSTANCES)):
         try:
             handle = ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu, index)
-        except NoAnswer:  # numbers are not given away without gaps
+        except NoAnswer:  # Indexes have gaps.
             continue
         found.append(_instance(ask, index, handle))
     return tuple(found)
@@ -55,7 +55,7 @@ def _instance(ask: Asking, index: int, handle: Any) -> Instance:
 
 
 def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
-    """An instance of GPU ``gpu`` as it is now. What it does not tell is None."""
+    """Returns a MIG device of GPU ``gpu`` as it is now. What it does not report is None."""
     told = _known(lambda: memory(ask, instance.handle)) or (None, None)
     used, total = (int(n) if n is not None and 0 <= n <= _MOST_BYTES else None for n in told)
     holders, told_of = _processes(ask, instance.handle)
@@ -74,8 +74,8 @@ def read(ask: Asking, gpu: int, instance: Instance) -> MigInstance:
 
 
 def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], bool]:
-    """Those on an instance, and whether they were told: a driver that does not list them by instance lists
-    them with the GPU."""
+    """Returns the processes on a MIG device, and whether they are complete: a driver that does not list them
+    by MIG device lists them with the GPU."""
     try:
         return together({"C": listed(ask, handle, "Compute")}), True
     except NoAnswer as none:
@@ -85,7 +85,7 @@ def _processes(ask: Asking, handle: Any) -> tuple[tuple[DeviceProcess, ...], boo
 def with_processes(
     instances: tuple[MigInstance, ...], processes: tuple[DeviceProcess, ...]
 ) -> tuple[MigInstance, ...]:
-    """``instances`` with those of ``processes``, all of the GPU, that run on them added."""
+    """Returns ``instances`` with those of ``processes``, all of the GPU, that run on them added."""
     return tuple(
         replace(one, processes=tuple(process for process in processes if _is_on(process, one)))
         for one in instances
@@ -101,7 +101,8 @@ def _is_on(process: DeviceProcess, instance: MigInstance) -> bool:
 
 
 def _profile(ask: Asking, handle: Any) -> str:
-    """From its name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb``), else from what it is made of."""
+    """Returns the profile from the device's name (``NVIDIA H100 80GB HBM3 MIG 1g.10gb``), or else from its
+    slices."""
     _, said, profile = clean(ask("nvmlDeviceGetName", handle)).rpartition(" MIG ")
     if said:
         return profile

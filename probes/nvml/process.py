@@ -1,15 +1,16 @@
-"""Reads NVML in a process of its own, for ``reader``: a driver that hangs, or takes its caller down,
-stops nothing else, and such a process can be ended and begun anew.
+"""Reads NVML in a separate process, for ``reader``: a driver that hangs, or crashes its caller, stops nothing
+else, and such a process can be killed and replaced.
 
-Takes requests on stdin, a line of JSON each, and answers on stdout with pickled tuples, each after its length
-(4 bytes, big endian):
+Reads requests from stdin, one line of JSON each, and writes answers to stdout as pickled tuples, each after
+its length (4 bytes, big endian):
 
-    {"look": true, "without": [1], "last": [0]}    asks for all GPUs but those, and some after all others:
-                        ("begun", driver, indexes), then for each ("asking", index) and ("device", Device),
-                        then ("done",); or ("unavailable", why)
-    {"costs": true}     ("costs", (CallCost, ...))
+    {"look": true, "without": [1], "last": [0]}    reads all GPUs except those, and some after all others:
+                                                   ("begun", driver, indexes), then for each
+                                                   ("asking", index) and ("device", Device),
+                                                   then ("done",); or ("unavailable", why)
+    {"costs": true}                                ("costs", (CallCost, ...))
 
-Ends with its stdin. Where there is no driver it looks for one again every so often.
+Ends with its stdin. If there is no driver, it looks for one again at intervals.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from stalltop.probes.nvml.asking import NvmlUnavailable
 from stalltop.probes.nvml.driver import Nvml
 
 RETRY_SECONDS: Final = 15.0
-"""How often a driver that was not there is looked for again."""
+"""Seconds between two searches for a driver that was missing."""
 
 
 class Server:
-    """Answers requests. ``out`` takes the answers."""
+    """Answers requests. ``out`` receives the answers."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -40,7 +41,7 @@ class Server:
         self._next_open = 0.0
 
     def answer(self, request: dict[str, Any]) -> None:
-        """One request. Raises OSError where nobody listens any more."""
+        """Answers one request. Raises OSError if nobody reads the answers any more."""
         if request.get("costs"):
             self._say("costs", self._nvml.costs() if self._nvml else ())
             return
@@ -50,7 +51,8 @@ class Server:
             self._gone(str(reason))
         except OSError:
             raise
-        except Exception as error:  # bindings that do not fit their library: this costs the devices only
+        # For instance, bindings that do not fit their library: this costs only the devices.
+        except Exception as error:
             self._gone(clean(f"NVML failed: {type(error).__name__}: {error}"))
 
     def _look(self, without: set[int], last: set[int]) -> None:
@@ -82,17 +84,17 @@ class Server:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answers requests until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # Output that a library prints must not mix with answers.
     server = Server(answers)
     for line in sys.stdin:
         try:
             server.answer(json.loads(line))
         except OSError:
             break
-    os._exit(0)  # the driver's library may hang as it is unloaded
+    os._exit(0)  # The driver's library may hang when it is unloaded.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Who is on a GPU, as NVML lists it, with what the driver samples of each process where it does."""
+"""Lists the processes on a GPU, as NVML reports them, with the driver's utilization samples of each."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ LISTS: Final = (
     ("graphics processes", "Graphics", "G"),
     ("MPS clients", "MPSCompute", "M+C"),
 )
-"""What a list is called in notes and in NVML, and the kind of process that it lists."""
+"""Name of a list in notes and in NVML, and the kind of process that it lists."""
 MOST_PROCESSES: Final = 1024
-"""Of one device: more than the driver has contexts for."""
+"""Maximum number of processes on one device: more than the driver has contexts for."""
 MOST_SAMPLES: Final = 4096
 OLDEST_SAMPLE_SECONDS: Final = 60.0
-"""What is older says nothing of a process now."""
+"""Age beyond which a sample says nothing about a process now."""
 _HIGHEST_PID: Final = 1 << 22
-"""PID_MAX_LIMIT of the kernel."""
+"""PID_MAX_LIMIT of the Linux kernel."""
 _MOST_BYTES: Final = 1 << 50
 _HIGHEST_INSTANCE: Final = 1 << 16
 
 
 def listed(ask: Asking, gpu: Any, what: str) -> list[Any]:
-    """The processes of one list. Raises what ``ask`` does."""
+    """Returns the processes of one list. Raises what ``ask`` does."""
     try:
         found = ask(f"nvmlDeviceGet{what}RunningProcesses_v3", gpu)
     except NoAnswer as none:
         if not none.missing:
             raise
-        found = ask(f"nvmlDeviceGet{what}RunningProcesses_v2", gpu)  # drivers before 510
+        # Name of the function in drivers before 510.
+        found = ask(f"nvmlDeviceGet{what}RunningProcesses_v2", gpu)
     return list(found[:MOST_PROCESSES])
 
 
 def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
-    """Each process of these lists, by kind, once: a client of MPS may also be listed as compute, a renderer
-    as both."""
+    """Returns each process of these lists, by kind, once: an MPS client may also be listed as compute, a
+    renderer as both."""
     kinds: dict[int, set[str]] = {}
     memory: dict[int, int] = {}
     instances: dict[int, tuple[int | None, int | None]] = {}
@@ -49,7 +50,7 @@ def together(lists: Mapping[str, Iterable[Any]]) -> tuple[DeviceProcess, ...]:
         for entry in entries:
             pid, used = int(entry.pid), entry.usedGpuMemory
             if not 0 < pid <= _HIGHEST_PID:
-                continue  # one that is gone, or of another namespace
+                continue  # The process is gone, or in another namespace.
             if used is not None and int(used) <= _MOST_BYTES:
                 memory[pid] = max(int(used), memory.get(pid, 0))
             kinds.setdefault(pid, set()).add(kind)
@@ -72,19 +73,19 @@ def _instance(number: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the driver last sampled of one process."""
+    """The driver's last sample of one process."""
 
     time: float
     """Unix time, s."""
     percents: tuple[float | None, float | None, float | None, float | None]
-    """SM, memory, encoder, decoder; None for one that cannot be true."""
+    """SM, memory, encoder, decoder; None for an implausible value."""
 
 
 class Samples:
     """The latest sample of each process of one GPU.
 
-    The driver is told the newest sample that is known: without that it averages over an unknown time, and it
-    says that nothing is found where none is newer.
+    The driver is given the time of the newest known sample: without it, it averages over an unknown time;
+    with it, it answers "not found" if no sample is newer.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
@@ -93,7 +94,7 @@ class Samples:
         self._latest: dict[int, Sample] = {}
 
     def look(self, ask: Asking, gpu: Any) -> None:
-        """Take in what is new. Raises what ``ask`` does."""
+        """Reads new samples. Raises what ``ask`` does."""
         now = self._clock()
         oldest = now - OLDEST_SAMPLE_SECONDS
         since = self._seen_us or int(oldest * 1e6)
@@ -106,7 +107,7 @@ class Samples:
         for one in found[:MOST_SAMPLES]:
             at, pid = int(one.timeStamp) / 1e6, int(one.pid)
             if not oldest <= at <= now + 1.0 or not 0 < pid <= _HIGHEST_PID:
-                continue  # left over from a process that is gone
+                continue  # The sample is left over from a process that is gone.
             self._seen_us = max(self._seen_us, int(one.timeStamp))
             known = self._latest.get(pid)
             if known is None or at >= known.time:
@@ -122,7 +123,7 @@ class Samples:
         self._latest = {pid: sample for pid, sample in self._latest.items() if sample.time >= oldest}
 
     def of(self, process: DeviceProcess) -> DeviceProcess:
-        """``process`` with its sample."""
+        """Returns ``process`` with its sample."""
         sample = self._latest.get(process.pid)
         if sample is None:
             return process

@@ -1,4 +1,4 @@
-"""How NVML is asked, call by call: what each function of the bindings gives, as plain numbers.
+"""Calls NVML, function by function, and returns plain numbers.
 
 Everything here raises what ``probes.nvml.asking.Asking`` does.
 """
@@ -13,33 +13,33 @@ from stalltop.probes.nvml.asking import Asking, NoAnswer
 Answer = Sequence[int | float | None]
 """One value for each figure of a reading."""
 Ask = Callable[[Asking, Any], Answer]
-"""Asks a device, by its handle."""
+"""A function that asks a device, given its handle."""
 
 NOT_GIVEN: Final = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
-"""NVML_VALUE_NOT_AVAILABLE, of 32 and of 64 bits."""
+"""NVML_VALUE_NOT_AVAILABLE as 32 and as 64 bits."""
 _ALL_LINKS: Final = 0xFFFFFFFF
 """Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
 
 
 def call(function: str, *constants: str) -> Ask:
-    """Of a function that gives one number."""
+    """Returns an Ask that calls a function with one number as its answer."""
     return lambda ask, gpu: (ask(function, gpu, *constants),)
 
 
 def utilization(ask: Asking, gpu: Any) -> Answer:
-    """How busy SMs and memory were, in percent."""
+    """Returns how busy SMs and memory were, in percent."""
     rates = ask("nvmlDeviceGetUtilizationRates", gpu)
     return rates.gpu, rates.memory
 
 
 def first(function: str) -> Ask:
-    """Of a function that gives a value and something about it."""
+    """Returns an Ask that keeps only the first of a function's values."""
     return lambda ask, gpu: tuple(ask(function, gpu)[:1])
 
 
 def memory(ask: Asking, gpu: Any) -> Answer:
-    """Used and total bytes: version 2 keeps what the driver reserves apart from what is used, as nvidia-smi
-    does; drivers before 510 do not have it."""
+    """Returns used and total bytes. Version 2 of the call counts memory that the driver reserves apart from
+    used memory, as nvidia-smi does; drivers before 510 do not have it."""
     try:
         told = ask("nvmlDeviceGetMemoryInfo", gpu, ask.nvml.nvmlMemory_v2)
     except NoAnswer as none:
@@ -50,33 +50,34 @@ def memory(ask: Asking, gpu: Any) -> Answer:
 
 
 def reasons(ask: Asking, gpu: Any) -> Answer:
-    """Bits of what holds the clocks down now."""
+    """Returns the bits of the present throttle reasons."""
     try:
         return (ask("nvmlDeviceGetCurrentClocksEventReasons", gpu),)
     except NoAnswer as none:
         if not none.missing:
             raise
-        return (ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),)  # its name before driver 535
+        return (ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),)  # Its name before driver 535.
 
 
 def held(policy: str) -> Ask:
-    """How long clocks were held down by ``policy`` (NVML_PERF_POLICY_*), in ns, a total."""
+    """Returns an Ask for the total time that clocks were throttled by ``policy`` (NVML_PERF_POLICY_*), ns."""
     return lambda ask, gpu: (ask("nvmlDeviceGetViolationStatus", gpu, policy).violationTime,)
 
 
 def ecc_errors(kind: str, counter: str) -> Ask:
-    """Errors of this kind (NVML_MEMORY_ERROR_TYPE_*) of this counter (NVML_*_ECC), a total."""
+    """Returns an Ask for the total errors of this kind (NVML_MEMORY_ERROR_TYPE_*) in this counter
+    (NVML_*_ECC)."""
     return call("nvmlDeviceGetTotalEccErrors", kind, counter)
 
 
 def bar1(ask: Asking, gpu: Any) -> Answer:
-    """Used and total bytes."""
+    """Returns used and total bytes."""
     told = ask("nvmlDeviceGetBAR1MemoryInfo", gpu)
     return told.bar1Used, told.bar1Total
 
 
 def fans(ask: Asking, gpu: Any) -> Answer:
-    """Speed of the fastest fan, in percent."""
+    """Returns the speed of the fastest fan, in percent."""
     number = min(int(ask("nvmlDeviceGetNumFans", gpu)), 16)
     if not number:
         raise NoAnswer("it has none", lasting=True, unsupported=True)
@@ -84,13 +85,14 @@ def fans(ask: Asking, gpu: Any) -> Answer:
 
 
 def pcie_throughput(ask: Asking, gpu: Any) -> Answer:
-    """Measured by the driver over 20 ms for each direction, in KB/s."""
+    """Returns what the driver measures over 20 ms for each direction, in bytes/s (NVML gives KB/s)."""
     counters = ("NVML_PCIE_UTIL_RX_BYTES", "NVML_PCIE_UTIL_TX_BYTES")
     return [1000 * int(ask("nvmlDeviceGetPcieThroughput", gpu, counter)) for counter in counters]
 
 
 def remapped(ask: Asking, gpu: Any) -> Answer:
-    """Rows that were remapped after errors corrected and not; whether more wait, and whether one failed."""
+    """Returns the rows remapped after corrected and after uncorrected errors, whether more are pending, and
+    whether one failed."""
     corrected, uncorrected, pending, failed = ask("nvmlDeviceGetRemappedRows", gpu)
     return corrected, uncorrected, pending, failed
 
@@ -117,8 +119,8 @@ _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]:
-    """Several fields in one call; None for each that this board does not have. Raises NoAnswer where it has
-    none of them."""
+    """Returns several fields in one call; None for each that this board does not have. Raises NoAnswer if it
+    has none of them."""
     values = ask("nvmlDeviceGetFieldValues", gpu, [_NAMED_FIELDS[name] for name in names])
     found: list[int | float | None] = []
     for value in values:
@@ -131,12 +133,12 @@ def field_values(ask: Asking, gpu: Any, *names: str) -> list[int | float | None]
 
 
 def fields(*names: str) -> Ask:
-    """Of field values, by their names here."""
+    """Returns an Ask for field values, by their names in ``_NAMED_FIELDS``."""
     return lambda ask, gpu: field_values(ask, gpu, *names)
 
 
 def retired(ask: Asking, gpu: Any) -> Answer:
-    """How many pages, and whether more wait."""
+    """Returns the number of retired pages, and whether more are pending."""
     single, double, pending = field_values(
         ask, gpu, "retired, single bit", "retired, double bit", "retirement pending"
     )
@@ -145,7 +147,7 @@ def retired(ask: Asking, gpu: Any) -> Answer:
 
 
 def links(ask: Asking, gpu: Any) -> Answer:
-    """How many NVLinks there are and how many of them are up."""
+    """Returns how many NVLinks there are and how many of them are up."""
     [links] = field_values(ask, gpu, "links")
     number = min(int(links or 0), 64)
     if not number:
@@ -156,12 +158,12 @@ def links(ask: Asking, gpu: Any) -> Answer:
 def _is_up(ask: Asking, gpu: Any, link: int) -> bool:
     try:
         return bool(ask("nvmlDeviceGetNvLinkState", gpu, link))
-    except NoAnswer:  # a link that is not wired, or not for this tenant
+    except NoAnswer:  # The link is not wired, or not available to this tenant.
         return False
 
 
 def traffic(ask: Asking, gpu: Any) -> Answer:
-    """Bytes received and sent over all NVLinks, and errors, totals."""
+    """Returns totals over all NVLinks: bytes received, bytes sent, and errors."""
     received, sent, *errors = field_values(
         ask, gpu, "received KiB", "sent KiB", "flit CRC", "data CRC", "replays", "recoveries"
     )

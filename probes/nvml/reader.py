@@ -1,4 +1,4 @@
-"""The GPUs, read in another process: a driver that hangs never holds up a window."""
+"""Gives the GPUs, which another process reads, so that a driver that hangs never delays a window."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from stalltop.model.devices.device import DEVICE_COUNTERS, Device, Devices
 from stalltop.probes.nvml.link import NO_LIBRARY, Link, library_there
 
 PATIENCE_SECONDS: Final = 0.3
-"""How long a read waits for figures of now; eight GPUs take some tens of ms."""
+"""Seconds that a read waits for new figures; eight GPUs take some tens of ms."""
 STALE_SECONDS: Final = 3.0
-"""Figures older than this are marked with their age."""
+"""Age from which figures are marked with their age, s."""
 RETRY_SECONDS: Final = 15.0
-"""How often a driver that was not there is looked for again."""
+"""Seconds between two searches for a driver that was missing."""
 HANG_SECONDS: Final = 30.0
-"""After so long without a word, the process that reads NVML is ended and another one begun. Opening NVML
-takes seconds for each GPU where the driver does not keep them ready."""
+"""Seconds without an answer after which the process that reads NVML is killed and replaced. Opening NVML
+takes seconds for each GPU if the driver does not keep them initialized."""
 SET_ASIDE_SECONDS: Final = (60.0, 600.0)
-"""How long a GPU on which it hung is not asked, at first and at most: that time doubles with each hang."""
+"""Seconds for which a GPU on which NVML hung is not read, at first and at most: the time doubles with each
+hang."""
 MOST_HANGING: Final = 4
-"""Processes that hang inside the kernel and cannot be ended: with so many, no other one is begun."""
+"""Maximum number of processes that hang inside the Linux kernel and cannot be killed; beyond it no other is
+started."""
 
 
 class Reading(Protocol):
-    """What is used of `probes.nvml.link.Link`."""
+    """The part of `probes.nvml.link.Link` that is used here."""
 
     def ask(self, **request: object) -> None:
-        """Send a request. Raises OSError."""
+        """Sends a request. Raises OSError."""
         ...
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
-        """What comes within this time. Raises OSError."""
+        """Yields what arrives within this time. Raises OSError."""
         ...
 
     def end(self) -> bool:
-        """End it; whether it is gone."""
+        """Kills the process; returns whether it has ended."""
         ...
 
     def gone(self) -> bool:
-        """Whether it has ended."""
+        """Returns whether it has ended."""
         ...
 
 
@@ -57,8 +59,9 @@ class _Aside:
 class DeviceReader:
     """Gives the GPUs as they were a moment ago. Used from one thread; only another process touches NVML.
 
-    Whatever counts (``DEVICE_COUNTERS``, XIDs) is told once: each read gives what came since the one before
-    that had it. Where NVML told nothing new in time, a counter is None: what came is in the next read.
+    Counters (``DEVICE_COUNTERS``, XIDs) are reported once: each read gives the increase since the previous
+    read that had it. If NVML gave nothing new in time, a counter is None and the next read includes the
+    increase.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class DeviceReader:
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float | None = None,
     ) -> None:
-        """``environment``: what is set for the process that reads, such as where its library is."""
+        """``environment`` is set for the process that reads, such as the path of its library."""
         self._environment = environment or {}
         self._begin = begin
         self._clock = clock
@@ -80,29 +83,30 @@ class DeviceReader:
         self._next_begin = clock()
         self._looking = False
         self._asking: int | None = None
-        """The GPU that is being asked."""
+        """The GPU that is being read."""
         self._aside: dict[int, _Aside] = {}
         self._closed = False
         self._unavailable = ""
         self._driver = ""
         self._seen: dict[int, tuple[Device, float]] = {}
-        """What was last told of each GPU, and when."""
+        """Last known state of each GPU, and when it was read."""
         self._costs: tuple[CallCost, ...] | None = None
         self._fresh: set[int] = set()
-        """GPUs of which something was told since the read before, by index."""
+        """Indexes of GPUs that were read since the previous read of the window."""
         self._indexes: tuple[int, ...] = ()
         self._told: dict[tuple[str, str], int] = {}
-        """The driver's totals that were told last, by device and counter."""
+        """The driver's totals that were last reported, by device and counter."""
         self._xids: dict[str, tuple[int, ...]] = {}
-        """Reported and not told yet, by device."""
-        self._look()  # opening may take seconds where the driver keeps no state
+        """XIDs that were received and not reported yet, by device."""
+        self._look()  # Started now, because opening may take seconds if the driver keeps no state.
 
     def read(self) -> Devices:
-        """The GPUs now, or as last seen, with a note of the age, where the driver does not answer."""
+        """Returns the GPUs as they are now or, if the driver does not answer, as last seen, with a note of
+        their age."""
         if not self._closed:
             fresh = not self._looking
             self._look()
-            # A look that was under way already is not waited for, but the first one.
+            # A sample that was already under way is not waited for, except the first one.
             opening = not self._seen and self._clock() - self._began < STALE_SECONDS
             self._listen(self._patience if fresh or opening else 0.0)
         now = self._clock()
@@ -121,11 +125,12 @@ class DeviceReader:
 
     @property
     def looking(self) -> bool:
-        """Whether an answer of NVML is still to come."""
+        """Returns whether an answer of NVML is still to come."""
         return self._looking
 
     def costs(self, patience_seconds: float) -> tuple[CallCost, ...]:
-        """What the calls of NVML took so far, the dearest first; none where it is not told in this time."""
+        """Returns what the calls of NVML cost so far, the most expensive first; none if no answer comes in
+        time."""
         end = self._clock() + patience_seconds
         self._costs = None
         try:
@@ -142,14 +147,14 @@ class DeviceReader:
         return self._costs or ()
 
     def close(self) -> None:
-        """End the process that reads, without waiting for a driver that hangs. May be called twice."""
+        """Ends the process that reads, without waiting for a driver that hangs. May be called twice."""
         self._closed = True
         self._drop()
 
-    # The process that reads
+    # The process that reads NVML
 
     def _look(self) -> None:
-        """Have a look begun, unless one is under way."""
+        """Requests a sample, unless one is under way."""
         now = self._clock()
         self._hanging = [link for link in self._hanging if not link.gone()]
         if self._looking and now - self._heard >= HANG_SECONDS:
@@ -183,7 +188,8 @@ class DeviceReader:
         return True
 
     def _give_up(self, now: float) -> None:
-        """Nothing was heard for long: have another process go on without the GPU that this one hangs on."""
+        """Replaces a process that has been silent for long by another, which skips the GPU on which the old
+        one hangs."""
         if self._asking is not None:
             first, most = SET_ASIDE_SECONDS
             before = self._aside.get(self._asking)
@@ -199,7 +205,7 @@ class DeviceReader:
             self._hanging.append(link)
 
     def _listen(self, patience_seconds: float) -> None:
-        """Take in what it says, for at most so long."""
+        """Takes the answers that arrive within this time."""
         if self._link is None or not self._looking:
             return
         try:
@@ -244,15 +250,15 @@ class DeviceReader:
             self._looking, self._asking = False, None
 
     def _renumbered(self) -> None:
-        """GPUs have other numbers than before: nobody knows which of them NVML hung on."""
+        """Forgets which GPUs NVML hung on, because their numbers have changed."""
         for index in self._aside:
             self._seen.pop(index, None)
         self._aside.clear()
 
-    # What is told of them
+    # What is reported of the GPUs
 
     def _aged(self, device: Device, age: float) -> Device:
-        """``device`` with its age, where that is worth a word."""
+        """Returns ``device`` with its age, if that is high enough to matter."""
         if age < STALE_SECONDS:
             return device
         note = f"NVML has not answered for {age:.0f} s: the figures are as old"
@@ -261,8 +267,8 @@ class DeviceReader:
         return replace(device, notes=(*device.notes, note), ages=tuple(ages.items()))
 
     def _since_told(self, device: Device, age: float) -> Device:
-        """``device``, seen so many seconds ago, with what it counts as differences to what was told before:
-        0 the first time, None where nothing new is known."""
+        """Returns ``device``, read ``age`` seconds ago, with its counters as increases since they were last
+        reported: 0 the first time, None if nothing new is known."""
         fresh = device.index in self._fresh
         changes = dict[str, Any](xids=self._xids.pop(_key(device), ()))
         ages = dict(device.ages)
@@ -275,14 +281,14 @@ class DeviceReader:
                 continue
             place = _key(device), name
             before = self._told.get(place, total)
-            # A total that is lower begins anew (the driver was loaded again): all of it came since.
+            # A lower total means that the driver was reloaded and counts from 0.
             changes[name] = total - before if total >= before else total
             self._told[place] = total
         return replace(device, ages=tuple(ages.items()), **changes)
 
 
 def _figures(device: Device) -> Iterator[str]:
-    """Names of the fields of a device that tell what was true at a moment."""
+    """Yields the names of the fields of a device that hold its state at one time."""
     for name in (
         *("utilization_percent", "memory_utilization_percent", "memory_used_bytes", "power_watts"),
         *("temperature_celsius", "sm_clock_mhz", "processes"),
@@ -292,5 +298,5 @@ def _figures(device: Device) -> Iterator[str]:
 
 
 def _key(device: Device) -> str:
-    """What a device is told by, also where it is too broken to say who it is."""
+    """Returns the key of a device, even of one that cannot report its UUID."""
     return device.uuid or str(device.index)

@@ -1,7 +1,8 @@
-"""What is asked of each GPU through NVML: which call tells which figure, how often, what can be true of it.
+"""Lists what is read of each GPU through NVML: the call and the interval of each figure, and its highest
+plausible value.
 
-One table, ``READINGS``. Numbers are the driver's own: totals since it was loaded, milliwatts, bits. What
-counts is asked at each look, so that each window has what came in it.
+The one table is ``READINGS``. Numbers are the driver's own: totals since it was loaded, milliwatts, bits.
+Counters are read in each sample, so that each window has its own increase.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from stalltop.probes.nvml.questions import Ask
 
 EACH_LOOK: Final = 0.0
 SOON: Final = 2.0
-"""Seconds between two looks at what changes slowly, or is dear to ask for."""
+"""Seconds between two readings of figures that change slowly, or are expensive to read."""
 SELDOM: Final = 10.0
 STEADY: Final = 60.0
-"""The same, of what hardly ever changes: such figures have no age."""
+"""Seconds between two readings of figures that hardly ever change; these are reported without an age."""
 ONCE: Final = float("inf")
 
 _PERCENT, _CELSIUS, _MHZ = 100, 250, 100_000
@@ -37,18 +38,18 @@ THROTTLE_REASONS: Final = (
     (0x200, "board limit"),
     (0x400, "reliability"),
 )
-"""Bits of nvml.h's nvmlClocksEventReasons that hold clocks down against the user's wish.
+"""Bits of nvml.h's nvmlClocksEventReasons that throttle the clocks against the user's wish.
 
 Left out, since they are no fault: 0x001 idle, 0x002 clocks chosen for applications, 0x100 display clocks.
 """
 COMPUTE_MODES: Final = ("default", "exclusive thread", "prohibited", "exclusive process")
-"""By their number in nvml.h (nvmlComputeMode_t)."""
+"""Names by number in nvml.h (nvmlComputeMode_t)."""
 VIRTUALIZATION_MODES: Final = ("none", "passthrough", "vGPU", "vGPU host", "vSGA host")
-"""The same (nvmlGpuVirtualizationMode_t)."""
+"""Names by number in nvml.h (nvmlGpuVirtualizationMode_t)."""
 
 
 def throttle_reasons(bits: int) -> tuple[str, ...]:
-    """Names of the reasons in ``bits`` that hold the clocks down; a bit unknown here by its number."""
+    """Returns the names of the throttle reasons in ``bits``, and the number of an unknown bit."""
     names = [name for bit, name in THROTTLE_REASONS if bits & bit]
     unknown = bits & ~(0x103 | sum(bit for bit, _ in THROTTLE_REASONS))
     return (*names, f"reason {unknown:#x}") if unknown else tuple(names)
@@ -68,24 +69,24 @@ class Figure:
 
     field: str
     most: float
-    """No true answer is above it: what is, is not shown."""
+    """Highest plausible value; an answer above it is not shown."""
     make: Callable[[Any], Any] = int
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One question."""
+    """One question to NVML."""
 
     name: str
-    """In the notes of a device that does not answer it."""
+    """Name in the notes of a device that does not answer it."""
     figures: tuple[Figure, ...]
     ask: Ask
-    """Raises what ``Asking`` does."""
+    """Function that asks it; raises what ``Asking`` does."""
     every_seconds: float = EACH_LOOK
     optional: bool = True
-    """Many boards do not tell it: where it is not supported, nothing is missing."""
+    """Whether many boards do not support it, so that its absence is not reported."""
     given: str = ""
-    """Not asked where this field is known already."""
+    """Field that makes the question unnecessary if it is known already."""
 
 
 def _one(
@@ -310,4 +311,4 @@ READINGS: Final = (
     ),
     _one("minor number", Figure("minor", _SMALL), "nvmlDeviceGetMinorNumber", every=STEADY),
 )
-"""In the order in which they are asked, what matters most first."""
+"""Questions in the order in which they are asked, the most important first."""

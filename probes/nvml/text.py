@@ -1,4 +1,4 @@
-"""What is asked of each GPU, as the table of docs/devices.md."""
+"""Formats what is read of each GPU as the table of docs/devices.md."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OTHERS = (
         "each look",
     ),
 )
-"""What is no entry of ``READINGS``."""
+"""Figures that are not entries of ``READINGS``."""
 
 
 def markdown() -> str:
-    """One line for each question."""
+    """Returns the table, one line for each question."""
     lines = ["| question | fields (docs/json.md) | asked |", "|---|---|---|"]
     for reading in READINGS:
         fields = ", ".join(f"`{figure.field}`" for figure in reading.figures)

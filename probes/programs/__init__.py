@@ -1,1 +1,1 @@
-"""The programs of ``bpf/`` on their way into the kernel: compiled, kept and loaded, by which system calls."""
+"""Compiles, caches and loads the BPF programs of ``bpf/``, and makes the system calls for that."""

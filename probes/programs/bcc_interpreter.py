@@ -1,7 +1,8 @@
 """Finds the Python that runs BCC.
 
-BCC comes as a package of the distribution, for the distribution's own Python. Where that is too old for this
-program, another one runs it, which does not see BCC; the compiler runs in a process of its own anyway.
+BCC comes as a package of the distribution, for the distribution's own Python. If that is too old for
+stalltop, stalltop runs under another Python, which does not see BCC; the compiler runs in a separate process
+anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ INSTALL_BCC: Final = (
     "install it: apt install python3-bpfcc, or dnf install python3-bcc (PyPI's bcc is another program)"
 )
 ANSWER_SECONDS: Final = 30.0
-"""How long an interpreter may take to tell: 20 ms whether it has BCC, some 100 ms which version."""
+"""Time limit for an interpreter's answer, s: it takes 20 ms to tell whether it has BCC, some 100 ms to tell
+the version."""
 
 _HAS_BCC: Final = """
 import importlib.util, os, sys
@@ -24,7 +26,8 @@ found = importlib.util.find_spec("bcc")
 folders = found.submodule_search_locations or () if found else ()
 sys.exit(not any(os.path.exists(os.path.join(one, "libbcc.py")) for one in folders))
 """
-"""Ends with 0 where there is BCC: its module of the C library tells it from PyPI's package of that name."""
+"""Script that exits with 0 if BCC is installed: only BCC, not PyPI's package of that name, has this module
+for the C library."""
 _VERSION: Final = """
 import sys
 try:
@@ -39,13 +42,13 @@ print(getattr(bcc, "__version__", "of unknown version"))
 
 @functools.cache
 def bcc_interpreter() -> str:
-    """The first Python that has BCC, this one or the distribution's; this one where none has."""
+    """Returns the first Python that has BCC, this one or the distribution's; this one if none has."""
     found = (one for one in (sys.executable, DISTRIBUTION) if _ask(one, _HAS_BCC).returncode == 0)
     return next(found, sys.executable)
 
 
 def bcc_version() -> str:
-    """The version of BCC. Raises ImportError with the reason where it cannot be used."""
+    """Returns the version of BCC. Raises ImportError with the reason if it cannot be used."""
     told = _ask(bcc_interpreter(), _VERSION)
     if told.returncode:
         raise ImportError(told.stderr.strip() or f"exit status {told.returncode}")
@@ -60,7 +63,7 @@ def _ask(python: str, question: str) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            cwd="/",  # the first folder that is searched for modules
+            cwd="/",  # This folder is searched first for modules.
             timeout=ANSWER_SECONDS,
             check=False,
         )

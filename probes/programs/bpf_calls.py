@@ -1,4 +1,4 @@
-"""The ``bpf()`` and ``perf_event_open()`` system calls."""
+"""Makes the ``bpf()`` and ``perf_event_open()`` system calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
 _BPF: Final = 0
 _PERF_EVENT_OPEN: Final = 1
 _NAME_BYTES: Final = 16
-"""BPF_OBJ_NAME_LEN, with the 0 that ends a name."""
+"""BPF_OBJ_NAME_LEN, with the zero byte at its end."""
 _LOG_ALL: Final = 1
 _LOG_BYTES: Final = 1 << 24
-"""Room for what the verifier says of a program that it refuses: as much as kernels from 5.2 on write."""
+"""Size of the verifier's log for a refused program: the most that Linux kernels from 5.2 on write."""
 
-# enum bpf_cmd, of linux/bpf.h
+# Values of enum bpf_cmd, of linux/bpf.h
 _MAP_CREATE: Final = 0
 _MAP_LOOKUP_ELEM: Final = 1
 _MAP_UPDATE_ELEM: Final = 2
@@ -42,14 +42,16 @@ _LINK_CREATE: Final = 28
 
 _PERF_EVENT: Final = 41  # BPF_PERF_EVENT, an enum bpf_attach_type
 UPROBE_MULTI: Final = 48
-"""BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: kernel 6.6 and later."""
+"""BPF_TRACE_UPROBE_MULTI, an enum bpf_attach_type: Linux 6.6 and later."""
 _UPROBE_MULTI_RETURN: Final = 1  # BPF_F_UPROBE_MULTI_RETURN
 
 _BATCH_COUNT_AT: Final = 32
-"""Offset of ``batch.count`` in union bpf_attr: how many to take, then how many were taken."""
+"""Offset of ``batch.count`` in union bpf_attr: the number of elements to take, and afterwards the number
+taken."""
 _INFO_BYTES: Final = 232
 _RECURSION_MISSES_AT: Final = 208
-"""Offset of ``recursion_misses`` in struct bpf_prog_info; it stays 0 where the kernel has no such field."""
+"""Offset of ``recursion_misses`` in struct bpf_prog_info; the value stays 0 if the Linux kernel has no such
+field."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -77,7 +79,7 @@ def _bpf(command: int, attributes: bytes) -> int:
 
 
 class Refused(OSError):
-    """The kernel did not take a map or a program: ``what`` names it, ``log`` is what the verifier said."""
+    """The Linux kernel refused a map or a program: ``what`` names it, ``log`` is the verifier's message."""
 
     def __init__(self, error: OSError, what: str, log: str = "") -> None:
         super().__init__(error.errno, error.strerror)
@@ -86,7 +88,7 @@ class Refused(OSError):
 
 
 def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: int, flags: int) -> int:
-    """Descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises Refused."""
+    """Returns the descriptor of a new map. ``kind`` is one of enum bpf_map_type. Raises Refused."""
     short = name.encode()[: _NAME_BYTES - 1]
     try:
         return _bpf(
@@ -98,7 +100,7 @@ def create_map(name: str, kind: int, key_bytes: int, value_bytes: int, entries: 
 
 
 def load_program(name: str, kind: int, code: bytes, *, attach_type: int = 0) -> int:
-    """Descriptor of a program that the kernel has checked and taken.
+    """Returns the descriptor of a program that the Linux kernel has verified and loaded.
 
     ``kind`` is one of enum bpf_prog_type, ``attach_type`` of enum bpf_attach_type. Raises Refused.
     """
@@ -132,7 +134,7 @@ def _load(
 
 
 def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
-    """What the verifier says of a program that it refuses; '' if nothing."""
+    """Returns the verifier's log of a program that it refuses; '' if there is none."""
     log = ctypes.create_string_buffer(_LOG_BYTES)
     try:
         os.close(_load(name, kind, code, attach_type, log))
@@ -142,7 +144,7 @@ def _why(name: str, kind: int, code: bytes, attach_type: int) -> str:
 
 
 def get(map_fd: int, key: bytes, size: int) -> bytes:
-    """One element of a map, ``size`` bytes of it. Raises OSError, with ENOENT where there is none."""
+    """Returns one element of a map, ``size`` bytes of it. Raises OSError, with ENOENT if there is none."""
     key_buffer, value_buffer = (
         ctypes.create_string_buffer(key, len(key)),
         ctypes.create_string_buffer(size),
@@ -155,7 +157,7 @@ def get(map_fd: int, key: bytes, size: int) -> bytes:
 
 
 def put(map_fd: int, key: bytes, value: bytes) -> None:
-    """Write one element of a map. A queue has an empty key. Raises OSError."""
+    """Writes one element of a map. A queue has an empty key. Raises OSError."""
     key_buffer = ctypes.create_string_buffer(key, len(key)) if key else None
     value_buffer = ctypes.create_string_buffer(value, len(value))
     key_at = ctypes.addressof(key_buffer) if key_buffer is not None else 0
@@ -163,7 +165,7 @@ def put(map_fd: int, key: bytes, value: bytes) -> None:
 
 
 def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
-    """Run a raw tracepoint's program here and now, with these arguments of its tracepoint. Raises OSError."""
+    """Runs a raw tracepoint's program once, now, with these arguments of its tracepoint. Raises OSError."""
     context = ctypes.create_string_buffer(struct.pack(f"={len(arguments)}Q", *arguments), 8 * len(arguments))
     _bpf(
         _PROG_TEST_RUN,
@@ -172,7 +174,7 @@ def run_raw_tracepoint(program_fd: int, *arguments: int) -> None:
 
 
 def fill_queue(queue_fd: int, values: Iterable[int]) -> None:
-    """Append u32 values to a queue. Raises OSError, with E2BIG where it is full."""
+    """Appends u32 values to a queue. Raises OSError, with E2BIG if it is full."""
     value = ctypes.c_uint32()
     attributes = struct.pack("=IxxxxQQQ", queue_fd, 0, ctypes.addressof(value), 0)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
@@ -183,7 +185,7 @@ def fill_queue(queue_fd: int, values: Iterable[int]) -> None:
 
 
 def delete(map_fd: int, key: bytes) -> None:
-    """Remove one element of a hash; nothing where there is none. Raises OSError."""
+    """Removes one element of a hash; does nothing if there is none. Raises OSError."""
     buffer = ctypes.create_string_buffer(key, len(key))
     try:
         _bpf(_MAP_DELETE_ELEM, struct.pack("=IxxxxQQQ", map_fd, ctypes.addressof(buffer), 0, 0))
@@ -193,9 +195,10 @@ def delete(map_fd: int, key: bytes) -> None:
 
 
 def delete_all(map_fd: int, keys: NDArray[np.void]) -> None:
-    """Remove many elements of a hash; those that are not there are passed over. Raises OSError.
+    """Removes many elements of a hash; skips those that are missing. Raises OSError.
 
-    The type of ``keys`` has no padding: numpy does not copy that, and to the kernel it is part of a key.
+    The dtype of ``keys`` must have no padding: numpy does not copy padding, but for the Linux kernel it is
+    part of a key.
     """
     keys = np.ascontiguousarray(keys)
     done = 0
@@ -211,17 +214,17 @@ def delete_all(map_fd: int, keys: NDArray[np.void]) -> None:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-        # It stops at the first one that is not there, and says how many it removed before.
+        # The call stops at the first missing key, and returns how many it removed before.
         done += int(struct.unpack_from("=I", attributes, _BATCH_COUNT_AT)[0]) + 1
 
 
 def take_all(
     map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 256
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Keys and values of all elements of a hash, which has none of them any more.
+    """Returns keys and values of all elements of a hash, and removes them from it.
 
-    ``room`` is how many come with one call; it grows where the kernel wants more. What a program on another
-    CPU adds to an element at the very moment it is taken out is lost. Raises OSError.
+    ``room`` is how many come with one call; it grows if the Linux kernel needs more. What a program on
+    another CPU adds to an element at the very moment of its removal is lost. Raises OSError.
     """
     return _elements(_MAP_LOOKUP_AND_DELETE_BATCH, map_fd, key, value, room)
 
@@ -229,7 +232,7 @@ def take_all(
 def look_at_all(
     map_fd: int, key: np.dtype[np.void], value: np.dtype[np.void], room: int = 4096
 ) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """The same, but they stay where they are. What is added or removed meanwhile may be missed."""
+    """Returns the same without removing the elements. Elements added or removed meanwhile may be missed."""
     return _elements(_MAP_LOOKUP_BATCH, map_fd, key, value, room)
 
 
@@ -276,10 +279,11 @@ def _elements(
 def map_memory(
     map_fd: int, size: int, *, offset: int = 0, writable: bool = True
 ) -> ctypes.Array[ctypes.c_ubyte]:
-    """The memory of an array map made with BPF_F_MMAPABLE or of a ring, ``size`` bytes of it from ``offset``.
+    """Maps the memory of an array map made with BPF_F_MMAPABLE, or of a ring: ``size`` bytes of it from
+    ``offset``.
 
-    It stays mapped as long as the result is referred to, and needs the descriptor no more: Python's own mmap
-    would keep a copy of it. Raises OSError.
+    It stays mapped as long as the result is referred to, and needs the descriptor no more, of which Python's
+    own mmap would keep a copy. Raises OSError.
     """
     address = _LIBC.mmap(
         None,
@@ -298,7 +302,7 @@ def map_memory(
 
 
 def attach_raw_tracepoint(program_fd: int, name: str) -> int:
-    """Run a program at a raw tracepoint until the returned descriptor is closed. Raises OSError."""
+    """Runs a program at a raw tracepoint until the returned descriptor is closed. Raises OSError."""
     buffer = ctypes.create_string_buffer(name.encode())
     return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QIxxxx", ctypes.addressof(buffer), program_fd))
 
@@ -306,10 +310,10 @@ def attach_raw_tracepoint(program_fd: int, name: str) -> int:
 def attach_uprobe_multi(
     program_fd: int, path: str, offsets: list[int], cookies: list[int], *, returns: bool
 ) -> int:
-    """Probe functions of a file, in all processes, until the returned descriptor is closed.
+    """Probes functions of a file, in all processes, until the returned descriptor is closed.
 
-    ``offsets`` are file offsets (bytes); each comes with its cookie. Raises OSError: one function that cannot
-    be probed fails the whole link.
+    ``offsets`` are file offsets (bytes); each has its cookie. Raises OSError: one function that cannot be
+    probed fails the whole link.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     places = (ctypes.c_uint64 * len(offsets))(*offsets)
@@ -332,15 +336,16 @@ def attach_uprobe_multi(
 
 
 def attach_perf_event(program_fd: int, event_fd: int, cookie: int) -> int:
-    """Run a program at a perf event until the returned descriptor is closed; it keeps the event open too."""
+    """Runs a program at a perf event until the returned descriptor is closed; the descriptor keeps the event
+    open too."""
     return _bpf(_LINK_CREATE, struct.pack("=IIIIQ", program_fd, event_fd, _PERF_EVENT, 0, cookie))
 
 
 def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: int) -> int:
-    """A perf event for a uprobe in all processes.
+    """Returns the descriptor of a perf event for a uprobe in all processes.
 
-    ``kind`` is the type of the kernel's uprobe PMU, ``offset`` a file offset (bytes), ``config`` has the
-    PMU's bit for return probes. Raises OSError.
+    ``kind`` is the type of the Linux kernel's uprobe PMU, ``offset`` a file offset (bytes); ``config`` has
+    the PMU's bit for return probes. Raises OSError.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     # struct perf_event_attr up to config2 (PERF_ATTR_SIZE_VER1): wakeup_events 1, the rest 0.
@@ -360,7 +365,7 @@ def open_uprobe_event(kind: int, path: str, offset: int, *, cpu: int, config: in
 
 
 def missed_runs(program_fd: int) -> int:
-    """How often the kernel did not run a program where it should have, since it was loaded."""
+    """Returns how often the Linux kernel skipped a program that should have run, since it was loaded."""
     info = ctypes.create_string_buffer(_INFO_BYTES)
     _bpf(_OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", program_fd, _INFO_BYTES, ctypes.addressof(info)))
     return int(struct.unpack_from("=Q", info, _RECURSION_MISSES_AT)[0])

@@ -1,7 +1,8 @@
-"""Compiled programs kept from one start to the next, so that only the first one needs the compiler.
+"""Caches compiled programs from one start to the next, so that only the first one needs the compiler.
 
-What is in these files runs in the kernel, so only files of this user count, in a folder that nobody else can
-write to. Files that lie beside the source, as a package or an image ships them, are trusted as the source is.
+The content of these files runs in the Linux kernel, so only files of this user are used, in a folder that
+nobody else can write to. Files beside the source, as a package or an image ships them, are trusted as the
+source is.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ from stalltop.probes.programs.recipes import SOURCE, Recipe
 
 FOLDER: Final = Path("/var/cache/stalltop")
 SHIPPED: Final = SOURCE / "compiled"
-"""Where a package puts files that were compiled when it was made."""
+"""Folder where a package puts files that were compiled when it was built."""
 _PROGRAMS: Final = ".programs"
 _REFUSED: Final = ".refused"
-"""Says of which release the kernel is that has refused programs that were compiled anew."""
+"""Suffix of a file that names the Linux release that has refused newly compiled programs."""
 _NEW: Final = ".new-"
-"""What a file is called while it is written."""
+"""Prefix of a file's name while it is written."""
 _SECONDS: Final = "seconds"
-"""The file that says how long compiling took last."""
+"""Name of the file that holds the duration of the last compilation."""
 _STALE_SECONDS: Final = 3600.0
-"""What is being written for so long was left by a start that was killed."""
+"""Age, s, from which an unfinished file was left by a start that was killed."""
 _MOST_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 32
-"""Kept in the folder: an update of the program makes new ones, and the oldest go."""
+"""Maximum number of files in the folder: an update of stalltop adds new ones, and the oldest are removed."""
 _USUAL_SECONDS: Final = 3.0
-"""What compiling takes where nothing is known of this machine."""
+"""Assumed duration of a compilation on a machine without a record, s."""
 
 
 class Unusable(Exception):
-    """A file or folder is there and cannot be used: the message says why."""
+    """A file or folder exists but cannot be used: the message says why."""
 
 
 def folder() -> Path:
-    """Where compiled programs are kept: ``STALLTOP_CACHE_DIR``, for root the system's, else the user's own.
+    """Returns the cache's folder: ``STALLTOP_CACHE_DIR``, for root the system's, else the user's own.
 
-    Raises Unusable where the user has no home.
+    Raises Unusable if the user has no home.
     """
     if given := os.environ.get("STALLTOP_CACHE_DIR"):
         return Path(given)
@@ -57,7 +58,7 @@ def folder() -> Path:
 
 
 def find(recipe: Recipe) -> Compiled | None:
-    """What was kept or shipped for ``recipe``; None where there is nothing. Raises Unusable."""
+    """Returns what was cached or shipped for ``recipe``, or None. Raises Unusable."""
     key = recipe.key()
     try:
         data = _read(key + _PROGRAMS)
@@ -68,11 +69,11 @@ def find(recipe: Recipe) -> Compiled | None:
     try:
         return Compiled.from_bytes((SHIPPED / (key + _PROGRAMS)).read_bytes(), key)
     except (OSError, ValueError):
-        return None  # as good as not shipped
+        return None  # A damaged file counts as not shipped.
 
 
 def keep(recipe: Recipe, compiled: Compiled) -> None:
-    """Write it for the next start. Raises Unusable."""
+    """Writes ``compiled`` for the next start. Raises Unusable."""
     key = recipe.key()
     with _opened(make=True) as own:
         _write(own, key + _PROGRAMS, compiled.to_bytes(key))
@@ -81,14 +82,14 @@ def keep(recipe: Recipe, compiled: Compiled) -> None:
 
 
 def is_refused(recipe: Recipe) -> bool:
-    """Whether this release of the kernel has refused what was compiled anew for ``recipe``."""
+    """Returns whether this Linux release has refused what was newly compiled for ``recipe``."""
     with contextlib.suppress(Unusable):
         return _read(recipe.key() + _REFUSED) == platform.release().encode()
     return False
 
 
 def note_refused(recipe: Recipe) -> None:
-    """Remember that: compiling once more would not help."""
+    """Notes that this Linux release has refused ``recipe``, so that compiling it once more would not help."""
     with contextlib.suppress(Unusable), _opened(make=True) as own:
         _write(own, recipe.key() + _REFUSED, platform.release().encode())
 
@@ -103,7 +104,7 @@ def usual_seconds() -> float:
 
 @contextlib.contextmanager
 def _opened(*, make: bool = False) -> Iterator[int]:
-    """A descriptor of the folder, which is this user's alone. What goes wrong within is Unusable, too."""
+    """Opens the folder, which belongs to this user alone. Errors within become Unusable, too."""
     place = folder()
     try:
         if make:
@@ -127,7 +128,7 @@ def _check(fd: int, path: Path) -> None:
 
 
 def _read(name: str) -> bytes | None:
-    """The file of this name in the folder; None where there is none."""
+    """Returns the content of the file of this name in the folder; None if there is none."""
     place = folder()
     if not place.exists():
         return None
@@ -144,7 +145,7 @@ def _read(name: str) -> bytes | None:
 
 
 def _write(own: int, name: str, data: bytes) -> None:
-    """Whole or not at all: two starts at once write the same, one after the other."""
+    """Writes the file completely or not at all: two starts at once write the same, one after the other."""
     new = f"{_NEW}{os.getpid()}-{time.monotonic_ns()}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=own)
     try:
@@ -158,7 +159,7 @@ def _write(own: int, name: str, data: bytes) -> None:
 
 
 def _tidy(own: int) -> None:
-    """Remove the oldest files, and what starts that were killed have left."""
+    """Removes the oldest files, and unfinished files of starts that were killed."""
     ages = {name: os.stat(name, dir_fd=own, follow_symlinks=False).st_mtime for name in os.listdir(own)}
     kept = sorted((n for n in ages if n.endswith((_PROGRAMS, _REFUSED))), key=ages.__getitem__, reverse=True)
     stale = [n for n in ages if n.startswith(_NEW) and ages[n] < time.time() - _STALE_SECONDS]

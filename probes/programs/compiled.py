@@ -1,7 +1,7 @@
-"""Compiled programs as a value: what the kernel is given of them, and a file that holds it.
+"""Represents compiled programs: what the Linux kernel is given of them, and a file that holds it.
 
-Nothing in them is of the host that compiled them: maps are known by their names, and numbers that differ from
-kernel to kernel, such as the offset of a member, by theirs. Both are filled in where the programs are loaded.
+Nothing in them depends on the host that compiled them: maps, and numbers that differ between Linux kernels,
+such as the offset of a member, are referred to by name. Both are filled in when the programs are loaded.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Final
 from stalltop.probes.programs.bpf_calls import Refused, create_map, load_program
 
 _MAGIC: Final = b"stalltop-programs 1 "
-"""What a file begins with; then the digest of all after that line, in hexadecimal digits."""
+"""First line of a file, completed by the SHA-256 digest, in hexadecimal, of all that follows it."""
 _SIZE: Final = 8
-"""Bytes of an instruction."""
+"""Size of an instruction, bytes."""
 _LOAD_64: Final = 0x18
 _MAP_FD: Final = 0x10
-"""BPF_PSEUDO_MAP_FD, beside the register that is loaded."""
+"""BPF_PSEUDO_MAP_FD, in the byte of the register that is loaded."""
 Places = Iterable[tuple[int, str]]
 _MOST_LOADERS: Final = 4
-"""Programs given to the kernel at the same time: it checks each by itself."""
+"""Maximum number of programs loaded at the same time: the Linux kernel verifies each by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +41,27 @@ class CompiledMap:
     key_bytes: int
     value_bytes: int
     entries: int | str
-    """How many; or the name of the number that is given where the map is made."""
+    """Number of elements, or the name of the number that is given when the map is created."""
     flags: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program: instructions, some of which load something that has to be filled in."""
+    """A program: instructions, some of which load a value that has to be filled in."""
 
     name: str
     type: int
     """enum bpf_prog_type, of linux/bpf.h."""
     code: bytes
     maps: tuple[tuple[int, str], ...]
-    """Instructions, by their number, that load a map."""
+    """Instructions that load a map: number of the instruction, and name of the map."""
     values: tuple[tuple[int, str], ...]
-    """The same for those that load a number."""
+    """The same for instructions that load a number."""
 
     @classmethod
     def from_text(cls, name: str, kind: int, code: str, maps: Places, values: Places) -> CompiledProgram:
-        """One whose instructions are given in base64. Raises ValueError where something of it cannot be."""
+        """Returns a program whose instructions are given in base64. Raises ValueError if they are not
+        valid."""
         text = base64.b64decode(code, validate=True)
         made = cls(
             name, kind, text, *(tuple((int(at), str(of)) for at, of in places) for places in (maps, values))
@@ -71,7 +72,7 @@ class CompiledProgram:
         return made
 
     def filled(self, maps: Mapping[str, int], values: Mapping[str, int]) -> bytes:
-        """Its instructions with the descriptors of ``maps`` and with ``values``."""
+        """Returns its instructions with the descriptors of ``maps`` and with ``values`` filled in."""
         code = bytearray(self.code)
         for number, name in self.maps:
             code[number * _SIZE + 1] |= _MAP_FD
@@ -89,7 +90,7 @@ class Compiled:
     maps: tuple[CompiledMap, ...]
     programs: tuple[CompiledProgram, ...]
     seconds: float = 0.0
-    """How long compiling took."""
+    """Duration of the compilation, s."""
 
     def to_bytes(self, key: str) -> bytes:
         """Returns the content of a file; ``key`` identifies what the programs were compiled from."""
@@ -128,10 +129,10 @@ class Compiled:
             raise ValueError(f"it is damaged: {error}") from error
 
     def load(self, values: Mapping[str, int], *, attach_type: int = 0) -> dict[str, int]:
-        """Descriptors of the maps and programs in the kernel, by name.
+        """Loads the maps and programs; returns their descriptors by name.
 
         ``values`` are the numbers to be filled in, ``attach_type`` is for programs at probes (enum
-        bpf_attach_type). Raises Refused, and KeyError for a number that is missing, with nothing left behind.
+        bpf_attach_type). Raises Refused, and KeyError for a missing number, with nothing left behind.
         """
         loaded: dict[str, int] = {}
         try:
@@ -159,14 +160,15 @@ class Compiled:
 
 
 def _loaders() -> int:
-    """As many as there are CPUs to spare: the screen is made meanwhile."""
+    """Returns the number of threads that load: one CPU is left free, because the screen is drawn
+    meanwhile."""
     return min(_MOST_LOADERS, max(len(os.sched_getaffinity(0)) - 1, 1))
 
 
 def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[CompiledProgram]) -> None:
-    """Call ``load`` for some at a time. Raises what the first one raised that failed; then none is under way.
+    """Calls ``load`` for some programs at a time. Raises the first error, after all threads have ended.
 
-    In daemon threads: a program that is left meanwhile does not wait for the kernel.
+    The threads are daemons: stalltop can exit meanwhile without waiting for the Linux kernel.
     """
     left = list(programs)[::-1]
     failed: list[BaseException] = []
@@ -192,7 +194,7 @@ def _for_each(load: Callable[[CompiledProgram], None], programs: Iterable[Compil
 
 
 KPROBE: Final = 2
-"""BPF_PROG_TYPE_KPROBE: programs at uprobes are of this type."""
+"""BPF_PROG_TYPE_KPROBE, the type of programs at uprobes."""
 RAW_TRACEPOINT: Final = 17
 """BPF_PROG_TYPE_RAW_TRACEPOINT."""
 

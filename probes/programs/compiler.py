@@ -1,12 +1,12 @@
-"""Compiles the kernel's programs with BCC, for the process that started this one.
+"""Compiles the BPF programs with BCC, for the process that started this one.
 
-Run as a script in a process of its own, by whichever Python sees BCC (3.8 or later): BCC brings a whole
-compiler, some 100 MB that the monitor would keep for good, and writes its complaints straight to the
-terminal. Imports nothing of ours.
+Runs as a script in a separate process, under any Python that has BCC (3.8 or later): BCC contains a whole
+compiler, some 100 MB that the monitor would otherwise keep, and writes its errors straight to the terminal.
+Imports nothing of stalltop.
 
-Takes a JSON object on stdin: ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with the
-kernel's), ``programs`` (names of functions), ``mark`` (the upper half of constants that stand for numbers
-known where the programs are loaded) and ``niceness`` where others go first. Writes a JSON object on stdout:
+Reads a JSON object from stdin: ``text`` and ``cflags`` for the compiler, ``headers`` (the folder with the
+Linux kernel's), ``programs`` (names of functions), ``mark`` (the upper half of constants that stand for
+numbers known when the programs are loaded) and, optionally, ``niceness``. Writes a JSON object to stdout:
 ``maps``, each with name, type, key_bytes, value_bytes, entries and flags, and ``programs``, each with name,
 code (base64), and the instructions that load a map (``maps``: instruction, name) or such a number
 (``values``: instruction, number); or ``failed`` (``import`` or ``compile``) and ``detail``.
@@ -24,17 +24,17 @@ import sys
 from typing import Any
 
 _LOAD_64 = 0x18
-"""BPF_LD | BPF_DW | BPF_IMM: the only instruction that takes two places."""
+"""BPF_LD | BPF_DW | BPF_IMM: the only instruction with twice the size."""
 _MAP_FD = 1
 """BPF_PSEUDO_MAP_FD, in the upper half of the registers' byte: the constant is the descriptor of a map."""
 _PR_SET_PDEATHSIG = 1
-"""Of linux/prctl.h."""
+"""Value from linux/prctl.h."""
 _SIZE = 8
-"""Bytes of an instruction."""
+"""Size of an instruction, bytes."""
 
 
 def compile_programs(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to ``request``."""
+    """Returns the answer to ``request``."""
     os.environ["BCC_KERNEL_SOURCE"] = request["headers"]
     os.nice(request.get("niceness", 0))
     try:
@@ -60,7 +60,8 @@ def compile_programs(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _map_names(lib: Any, module: ctypes.c_void_p) -> dict[int, str]:
-    """Names of maps by their descriptors: by functions of bcc_common.h that BCC's Python does not declare."""
+    """Returns names of maps by descriptor, through functions of bcc_common.h that BCC's Python does not
+    declare."""
     lib.bpf_num_tables.restype = ctypes.c_size_t
     lib.bpf_table_name.restype = ctypes.c_char_p
     numbers = [ctypes.c_size_t(number) for number in range(lib.bpf_num_tables(module))]
@@ -109,19 +110,19 @@ def _program(name: str, code: bytes, map_names: dict[int, str], mark: int) -> di
 
 
 def main() -> None:
-    """Serve the one request of this process, which ends when nobody waits for it any more."""
+    """Serves the one request of this process, which the Linux kernel kills if its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     answer_fd = os.dup(1)
-    os.dup2(2, 1)  # whatever the compiler prints is no answer
+    os.dup2(2, 1)  # Output that the compiler prints must not mix with the answer.
     answer = compile_programs(json.load(sys.stdin))
     with os.fdopen(answer_fd, "w") as out:
         json.dump(answer, out)
-    # The kernel takes everything back faster than BCC's own tidying up.
+    # The Linux kernel releases everything faster than BCC's own cleanup.
     sys.stderr.flush()
     os._exit(0)
 
 
 if __name__ == "__main__":
     if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
-        del sys.path[0]  # its modules are not meant when BCC imports something
+        del sys.path[0]  # BCC must not import this folder's modules by accident.
     main()

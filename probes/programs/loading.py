@@ -1,4 +1,4 @@
-"""The programs of ``bpf/`` in the kernel: their source put together, loaded, their maps mapped."""
+"""Loads the BPF programs of ``bpf/`` into the Linux kernel and maps their arrays."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from stalltop.probes.programs.ring import Ring
 from stalltop.probes.programs.task_offsets import TaskOffsets
 
 OLDEST_KERNEL: Final = (5, 15)
-"""The first with attach cookies for probes (bpf_get_attach_cookie)."""
+"""The first Linux with attach cookies for probes (bpf_get_attach_cookie)."""
 RING_BYTES: Final = 512 << 10
-"""Room for calls that are kept one by one until they are read: 2,700, which is what ten seconds bring."""
+"""Size of the ring of captured calls: room for 2,700, which is what ten seconds bring."""
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC
-"""Inode of the host's own (PROC_PID_INIT_INO of linux/proc_ns.h)."""
+"""Inode of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 _CAP_SYS_ADMIN: Final = 21
 _CAP_PERFMON: Final = 38
 _CAP_BPF: Final = 39
@@ -46,7 +46,7 @@ class Programs:
     ends: int
     execs: int
     switches: int
-    """-1, as the next two and all about charges, where calls are not split."""
+    """-1 if calls are not split, as are the next two and all descriptors of charges."""
     wakes: int
     moves: int
     functions: int
@@ -73,7 +73,8 @@ class Programs:
     told_programs: int
     registered: int
     slots: NDArray[np.void]
-    """Mapped, dtype ``layout.SLOT``; the same for the other arrays. The kernel changes them at any time."""
+    """Mapped array, dtype ``layout.SLOT``; the other arrays are mapped likewise. BPF programs change them at
+    any time."""
     owners: NDArray[np.void]
     threads: NDArray[np.void]
     losses: NDArray[np.void]
@@ -86,10 +87,10 @@ class Programs:
     keeping: NDArray[np.void]
     kept_calls: Ring
     complaint: str
-    """Why compiled programs are not kept from one start to the next; '' if they are."""
+    """Why compiled programs are not cached for the next start; '' if they are."""
 
     def close(self) -> None:
-        """Let go of the programs and maps; the mapped arrays stay readable while they are referred to."""
+        """Closes the programs and maps; the mapped arrays stay readable while they are referred to."""
         for name in _DESCRIPTORS:
             fd = getattr(self, name)
             if fd >= 0:
@@ -114,7 +115,7 @@ _DESCRIPTORS: Final = {
     for field in fields(Programs)
     if field.type == "int"
 }
-"""What has a descriptor, with its name in ``bpf/``."""
+"""Fields that are descriptors, with their names in ``bpf/``."""
 
 
 def load(
@@ -126,11 +127,11 @@ def load(
     ring_bytes: int = RING_BYTES,
     progress: Progress | None = None,
 ) -> Programs:
-    """Compile and load the programs, for uprobe_multi links or (not ``multi``) for perf events.
+    """Compiles and loads the programs, for uprobe_multi links or (not ``multi``) for perf events.
 
-    ``task`` tells where the kernel keeps what splitting the time of calls needs; without it, none is split.
-    ``ring_bytes`` is the room for calls that are kept one by one: a power of two, and whole pages. Raises
-    CannotTrace with the reason and the remedy.
+    ``task`` holds the offsets that splitting the time of calls needs; without it, no call is split.
+    ``ring_bytes`` is the room for captured calls: a power of two, and whole pages. Raises CannotTrace with
+    the reason and the remedy.
     """
     namespace = pid_namespace()
     offsets = {} if task is None else task.values()
@@ -176,12 +177,13 @@ def load(
             raise CannotTrace(f"the kernel's counters could not be made ready: {error}") from error
         raise
     finally:
-        for fd in fds.values():  # of maps that only the programs use
+        for fd in fds.values():  # Maps that only the programs use.
             os.close(fd)
 
 
 def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> None:
-    """Say of every element that it is free: by a program, since a system call for each takes a second."""
+    """Puts every element into its free queue: by a program, since one system call per element takes a
+    second."""
     counts = [slots, threads, layout.HEAPS, layout.ACTIVITIES, layout.MEMBERS, layout.KERNELS]
     try:
         for queue, count in enumerate([*counts, *([layout.CHARGES] if splits else [])]):
@@ -192,8 +194,9 @@ def _fill_queues(program: int, slots: int, threads: int, *, splits: bool) -> Non
 
 
 def possible_cpus() -> int:
-    """One more than the highest number that a CPU can have on this host."""
-    # "0-3,8-11"; without it, the most that x86-64 kernels of distributions are built for.
+    """Returns the highest number that a CPU can have on this host, plus one."""
+    # The file holds, for instance, "0-3,8-11". Without it, assume the most that distributions build x86-64
+    # kernels for.
     try:
         return int(re.split("[-,]", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
     except (OSError, ValueError):
@@ -201,7 +204,7 @@ def possible_cpus() -> int:
 
 
 def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
-    """The array of a map, which lives as long as it is referred to; ``fd`` is closed."""
+    """Returns the array of a map, which lives as long as it is referred to; closes ``fd``."""
     try:
         memory: NDArray[np.uint8] = np.ctypeslib.as_array(map_memory(fd, dtype.itemsize * n))
         return memory.view(dtype)
@@ -210,7 +213,7 @@ def _mapped(fd: int, dtype: np.dtype[np.void], n: int) -> NDArray[np.void]:
 
 
 def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
-    """The ring of a map, the same way."""
+    """Returns the ring of a map; closes ``fd``."""
     try:
         return Ring(fd, size, record)
     finally:
@@ -218,12 +221,12 @@ def _ring(fd: int, size: int, record: np.dtype[np.void]) -> Ring:
 
 
 class Loaded(NamedTuple):
-    """What was loaded."""
+    """Result of `load_prepared`."""
 
     fds: dict[str, int]
     """Descriptors of maps and programs, by name."""
     complaint: str
-    """Why compiled programs are not kept from one start to the next; '' if they are."""
+    """Why compiled programs are not cached for the next start; '' if they are."""
 
 
 def load_prepared(
@@ -234,10 +237,10 @@ def load_prepared(
     niceness: int = 0,
     progress: Progress | None = None,
 ) -> Loaded:
-    """The maps and programs of ``recipe`` in the kernel, with ``values`` filled in.
+    """Loads the maps and programs of ``recipe``, with ``values`` filled in.
 
-    What was kept and is refused by the kernel is compiled anew, once for each release of the kernel: what it
-    was compiled by may have been at fault. Raises CannotTrace with the reason and the remedy.
+    If the Linux kernel refuses cached programs, they are compiled anew, once for each Linux release: the
+    compiler that built them may have been at fault. Raises CannotTrace with the reason and the remedy.
     """
     prepared = prepare(recipe, niceness=niceness, progress=progress)
     if progress is not None:
@@ -256,7 +259,7 @@ def load_prepared(
 
 
 def refusal(refused: Refused) -> CannotTrace:
-    """Why the kernel did not take a program, in a line."""
+    """Returns, in one line, why the Linux kernel refused a program."""
     if refused.errno == errno.EPERM:
         return may_not(f"{refused.what}: {refused.strerror}")
     said = [
@@ -269,7 +272,7 @@ def refusal(refused: Refused) -> CannotTrace:
 
 
 def check_host() -> None:
-    """Raise CannotTrace where it is plain beforehand that nothing can be traced here."""
+    """Raises CannotTrace if it is certain in advance that nothing can be traced here."""
     machine = platform.machine()
     if machine not in ("x86_64", "aarch64"):
         raise CannotTrace(f"{machine} is not supported", "x86-64 and aarch64 are")
@@ -299,14 +302,15 @@ def pid_namespace() -> dict[str, int]:
         return {}
     if namespace.st_ino == _INITIAL_PID_NAMESPACE:
         return {}
-    device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)  # as the kernel writes it
+    # The Linux kernel encodes device numbers so.
+    device = os.major(namespace.st_dev) << 20 | os.minor(namespace.st_dev)
     return {"PID_NAMESPACE": namespace.st_ino, "PID_NAMESPACE_DEVICE": device}
 
 
 def explained(reason: CannotTrace) -> CannotTrace:
-    """Why tracing failed: an old kernel rather than what it could not do.
+    """Returns ``reason``, blamed on the Linux kernel's age if that is too old.
 
-    Its number alone tells too little: distributions bring newer parts of the kernel to older ones.
+    The version number alone does not decide: distributions backport newer parts of Linux to older releases.
     """
     release = platform.release()
     version = re.match(r"(\d+)\.(\d+)", release)

@@ -1,4 +1,5 @@
-"""Compiled programs, ready to be loaded: what was kept, or compiled now by BCC in a process of its own."""
+"""Provides compiled programs that are ready to be loaded: from the cache, or compiled now by BCC in a
+separate process."""
 
 from __future__ import annotations
 
@@ -21,32 +22,35 @@ from stalltop.probes.programs.compiled import Compiled
 from stalltop.probes.programs.recipes import Recipe
 
 COMPILE_SECONDS: Final = 300.0
-"""How long compiling may take before it counts as hung: two seconds are usual, a minute on a busy host."""
+"""Time after which a compilation counts as hung, s: two seconds are usual, a minute on a busy host."""
 _MACHINES: Final = {"x86_64": "x86", "aarch64": "arm64"}
-"""BCC's names. It compiles for the machine that ARCH names, which builders of other kernels have set."""
+"""BCC's names of machines. It compiles for the machine that ARCH names, which users who build other Linux
+kernels may have set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Compiled programs and where they are from."""
+    """Compiled programs and where they come from."""
 
     compiled: Compiled
     kept: bool
-    """Whether they were compiled by an earlier start."""
+    """Whether an earlier start compiled them."""
     complaint: str = ""
-    """Why these could not be kept; '' if they are."""
+    """Why they could not be cached; '' if they are."""
 
 
 def prepare(
     recipe: Recipe, *, anew: bool = False, niceness: int = 0, progress: Progress | None = None
 ) -> Prepared:
-    """The programs of ``recipe``: those that were kept, or else compiled now (``anew``: in any case).
+    """Returns the programs of ``recipe``: from the cache, or else compiled now (with ``anew``, in any case).
 
-    ``progress`` is told of compiling, which takes seconds. Raises CannotTrace with the reason and the remedy.
+    ``progress`` is informed of a compilation, which takes seconds. Raises CannotTrace with the reason and the
+    remedy.
     """
     found = None
     if not anew:
-        with contextlib.suppress(Unusable):  # then it is made anew, or that is complained of
+        # An unusable file is compiled anew; an unusable folder is reported by `keep`.
+        with contextlib.suppress(Unusable):
             found = program_cache.find(recipe)
     if found is not None:
         return Prepared(found, kept=True)
@@ -67,7 +71,7 @@ def _compile(recipe: Recipe, niceness: int) -> Compiled:
             [bcc_interpreter(), compiler.__file__],
             input=json.dumps(recipe.request(niceness)).encode(),
             capture_output=True,
-            cwd="/",  # the compiler wants one that exists
+            cwd="/",  # The compiler needs a folder that exists.
             env={**os.environ, "ARCH": _MACHINES.get(platform.machine(), "")},
             timeout=COMPILE_SECONDS,
             check=False,
@@ -95,7 +99,7 @@ def _reason(failed: str, detail: str, told: str) -> CannotTrace:
 
 
 def may_not(why: str) -> CannotTrace:
-    """The reason where this user or container lacks the right."""
+    """Returns the error for a user or container that lacks the privilege."""
     return CannotTrace(
         f"this user or container may not load eBPF programs ({why})",
         "run as root on the host; a container needs --privileged (its seccomp profile must allow bpf())",

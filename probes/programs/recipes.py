@@ -1,4 +1,5 @@
-"""What compiled programs are made of: source, options, and numbers that are filled in at loading."""
+"""Defines what compiled programs are built from: source, options, and numbers that are filled in at
+loading."""
 
 from __future__ import annotations
 
@@ -20,32 +21,33 @@ HEADERS: Final = SOURCE / "headers"
 MARK: Final = 0x5354414C4C000000
 """AT_LOAD_MARK of bpf/at_load.h."""
 RING_BYTES: Final = "RING_BYTES"
-"""The number by which a ring's size is given."""
+"""Name of the number that holds a ring's size."""
 
 _ORDERED_ATOMICS: Final = (5, 18)
-"""The first kernel whose BPF compiler for aarch64 knows atomic operations with a result."""
+"""The first Linux whose BPF compiler for aarch64 supports atomic operations with a result."""
 
 _FORMAT: Final = 1
-"""Of what is asked of the compiler, beside source and options: a part of every key."""
+"""Version of the request to the compiler, besides source and options: a part of every key."""
 _STAND_INS: Final = {"SLOTS": 61, "THREADS": 67, "CPUS": 71}
-"""Sizes of maps while they are compiled: the compiler makes each, so they are small; no other map has one."""
+"""Sizes of maps while they are compiled. The compiler creates each map, so they are small; no other map has
+one of these sizes."""
 _RING: Final = 27  # BPF_MAP_TYPE_RINGBUF
 _INCLUDE: Final = re.compile(r'#include "([^"]+)"\s*')
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that goes into compiled programs but the compiler."""
+    """Everything that compiled programs depend on, except the compiler."""
 
     text: str
     programs: Mapping[str, int]
     """Names of functions, each with its type: KPROBE or RAW_TRACEPOINT."""
     flags: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    """Names that the source has for numbers that are known where the programs are loaded."""
+    """The source's names of numbers that become known when the programs are loaded."""
 
     def request(self, niceness: int) -> dict[str, Any]:
-        """What ``probes.programs.compiler`` is asked."""
+        """Returns the request to ``probes.programs.compiler``."""
         return {
             "text": self.text,
             "cflags": self._options(),
@@ -56,13 +58,14 @@ class Recipe:
         }
 
     def key(self) -> str:
-        """A digest of everything that decides what comes out, but for the compiler's version."""
+        """Returns a digest of everything that decides the result, except the compiler's version."""
         headers = {str(path.relative_to(HEADERS)): path.read_text() for path in HEADERS.rglob("*.h")}
         parts = [_FORMAT, platform.machine(), self._options(), dict(self.programs), self.text, headers]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def compiled(self, answer: Mapping[str, Any], seconds: float) -> Compiled:
-        """The compiler's answer as a value. Raises KeyError, TypeError or ValueError where it is none."""
+        """Returns the compiler's answer as a value. Raises KeyError, TypeError or ValueError if it is not
+        valid."""
         names = {size: name for name, size in _STAND_INS.items()}
 
         def entries(said: int, kind: int) -> int | str:
@@ -98,7 +101,7 @@ class Recipe:
 
 
 def source_text(name: str = "trace.c") -> str:
-    """A file of ``bpf/`` with its own headers in place: BCC understands maps in one text only."""
+    """Returns a file of ``bpf/`` with its own headers inlined: BCC finds maps only in a single text."""
     included: set[str] = set()
 
     def lines_of(name: str) -> list[str]:
@@ -118,11 +121,12 @@ def source_text(name: str = "trace.c") -> str:
 
 
 FILLING: Final = "elements_are_free"
-"""The program of bpf/filling.h, which is attached to nothing."""
+"""Name of the program of bpf/filling.h, which is not attached to anything."""
 
 
 def ordering(machine: str, release: str) -> tuple[str, ...]:
-    """Options where other CPUs see writes in another order than they are made in: see ``bpf/ordering.h``."""
+    """Returns the options for a machine on which other CPUs see writes in another order: see
+    ``bpf/ordering.h``."""
     version = re.match(r"(\d+)\.(\d+)", release)
     known = version is not None and (int(version[1]), int(version[2])) >= _ORDERED_ATOMICS
     return ("-DORDERED_ATOMICS",) if machine == "aarch64" and known else ()
@@ -134,14 +138,14 @@ _PROBES: Final = (
 )
 _TRACEPOINTS: Final = ("thread_ends", "program_begins", FILLING)
 _SPLITTING: Final = ("thread_switches", "thread_wakes", "thread_moves")
-"""Raw tracepoints that are there only where calls are split."""
+"""Raw tracepoint programs that are present only if calls are split."""
 
 
 def tracing(task: Sequence[str], namespace: Sequence[str], release: str | None = None) -> Recipe:
-    """The programs that count calls.
+    """Returns the programs that count calls.
 
-    ``task`` names the numbers that splitting the time of calls needs; without them none is split.
-    ``namespace`` names those of a PID namespace, where processes are known by their numbers in one.
+    ``task`` names the numbers that splitting the time of calls needs; without them no call is split.
+    ``namespace`` names those that identify a PID namespace, if processes are known by their PIDs in one.
     """
     return Recipe(
         source_text(),

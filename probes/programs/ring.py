@@ -1,8 +1,8 @@
 """Reads a BPF ring buffer through its mapped memory: no thread, no system call.
 
-Its layout is part of the kernel's interface (Documentation/bpf/ringbuf.rst): a page with the position of the
-consumer, one with that of the producer, then the data, mapped twice in a row so that no record is ever cut in
-two. Every record has a header of 8 bytes, whose first four are its length and two flags.
+Its layout is part of the Linux kernel's interface (Documentation/bpf/ringbuf.rst): a page with the position
+of the consumer, one with that of the producer, then the data, mapped twice in a row so that no record is ever
+cut in two. Every record has a header of 8 bytes, whose first four are its length and two flags.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from stalltop.probes.programs.bpf_calls import map_memory
 
 _BUSY: Final = np.uint32(1 << 31)
-"""The program is still writing the record (BPF_RINGBUF_BUSY_BIT)."""
+"""Flag of a record that the program is still writing (BPF_RINGBUF_BUSY_BIT)."""
 _DISCARDED: Final = np.uint32(1 << 30)
-"""The program gave it up (BPF_RINGBUF_DISCARD_BIT)."""
+"""Flag of a record that the program has discarded (BPF_RINGBUF_DISCARD_BIT)."""
 
 
 class Ring:
     """A ring whose records are all of one type. Used from one thread at a time.
 
-    ``size`` is that of its data in bytes, a power of two and whole pages. Raises OSError where it cannot be
+    ``size`` is that of its data in bytes, a power of two and whole pages. Raises OSError if it cannot be
     mapped.
     """
 
@@ -41,14 +41,14 @@ class Ring:
         self._data: NDArray[np.uint8] = rest[page:]
 
     def take(self) -> NDArray[np.void]:
-        """The records that are complete, oldest first: a copy. They are in the ring no more."""
+        """Removes the complete records, and returns a copy of them, oldest first."""
         first, width = int(self._taken[0]), self._entry.itemsize
         n = (int(self._written[0]) - first) // width
         if n <= 0:
             return np.empty(0, self._entry["record"])
         start = first & self._mask
         found = self._data[start : start + n * width].view(self._entry)
-        # A record that is being written now ends what can be read: those behind it wait for it.
+        # Reading stops at a record that is being written: those behind it wait for it.
         busy = (found["length"] & _BUSY) != 0
         if busy.any():
             found = found[: int(np.argmax(busy))]

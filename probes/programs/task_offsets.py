@@ -1,4 +1,4 @@
-"""Where the running kernel keeps what is read of its tasks: told by its own type information (BTF)."""
+"""Finds, in the running Linux kernel's type information (BTF), the offsets of what is read of its tasks."""
 
 from __future__ import annotations
 
@@ -30,38 +30,39 @@ _EXTRA_WORDS: Final = {
 }
 """Words after a type's first three, by kind (linux/btf.h): for each of its members, and once."""
 _TYPE_WORDS: Final = 3
-"""struct btf_type: name_off, info, size; each member after it has as many: name_off, type, offset."""
+"""Words of struct btf_type: name_off, info, size; each member after it has as many: name_off, type,
+offset."""
 _WITH_BIT_FIELDS: Final = 1 << 31
-"""In ``info``: the offsets of members have the size of a bit field in their upper 8 bits."""
+"""Flag in ``info``: the offsets of members have the size of a bit field in their upper 8 bits."""
 
 
 class NoTypes(Exception):
-    """The kernel does not tell: the message says why."""
+    """The Linux kernel's types lack something: the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOffsets:
-    """Offsets in the kernel's ``struct task_struct`` and in what it leads to, bytes."""
+    """Offsets in the Linux kernel's ``struct task_struct`` and in structs that it points to, bytes."""
 
     pid: int
-    """The thread's id in the host's PID namespace, 32 bits."""
+    """TID in the initial PID namespace, 32 bits."""
     state: int
-    """What it sleeps as, 32 bits."""
+    """Task state (``__state``), 32 bits."""
     tgid: int
-    """The process's id in the host's PID namespace, 32 bits."""
+    """PID in the initial PID namespace, 32 bits."""
     flags: int
     """``PF_`` flags of linux/sched.h, 32 bits."""
     cgroups: int
-    """A pointer to its ``struct css_set``; the next three lead on to the id of its cgroup."""
+    """Pointer to its ``struct css_set``; the next three lead on to the id of its cgroup."""
     default_cgroup: int
-    """In ``struct css_set``: a pointer to its ``struct cgroup`` in the hierarchy of cgroup v2."""
+    """In ``struct css_set``: pointer to its ``struct cgroup`` in the hierarchy of cgroup v2."""
     node: int
-    """In ``struct cgroup``: a pointer to its ``struct kernfs_node``."""
+    """In ``struct cgroup``: pointer to its ``struct kernfs_node``."""
     node_id: int
-    """In ``struct kernfs_node``: what ``bpf_get_current_cgroup_id`` gives, 64 bits."""
+    """In ``struct kernfs_node``: the id that ``bpf_get_current_cgroup_id`` returns, 64 bits."""
 
     def values(self) -> dict[str, int]:
-        """The offsets by the names that the programs have for them."""
+        """Returns the offsets by the names that the programs use."""
         return {
             "TASK_PID": self.pid,
             "TASK_STATE": self.state,
@@ -75,7 +76,7 @@ class TaskOffsets:
 
 
 def task_offsets(path: Path = BTF) -> TaskOffsets:
-    """The offsets of the running kernel. Takes some milliseconds. Raises NoTypes."""
+    """Returns the offsets of the running Linux kernel. Takes some milliseconds. Raises NoTypes."""
     types = KernelTypes.of_kernel(path)
     try:
         found = [
@@ -100,7 +101,8 @@ def task_offsets(path: Path = BTF) -> TaskOffsets:
 
 
 def knows_uprobe_multi(path: Path = BTF) -> bool:
-    """Whether the kernel may have ``uprobe_multi`` links: False where its types tell that it has not."""
+    """Returns whether the Linux kernel may have ``uprobe_multi`` links: False if its types show that it has
+    none."""
     try:
         return KernelTypes.of_kernel(path).knows("BPF_TRACE_UPROBE_MULTI")
     except NoTypes:
@@ -108,7 +110,7 @@ def knows_uprobe_multi(path: Path = BTF) -> bool:
 
 
 class KernelTypes:
-    """The kernel's type information. Raises ValueError or struct.error where ``data`` is no BTF."""
+    """The Linux kernel's type information. Raises ValueError or struct.error if ``data`` is not BTF."""
 
     def __init__(self, data: bytes) -> None:
         magic, _, _, header, type_at, type_size, string_at, string_size = _HEADER.unpack_from(data)
@@ -120,7 +122,7 @@ class KernelTypes:
 
     @classmethod
     def of_kernel(cls, path: Path = BTF) -> KernelTypes:
-        """Those of the running kernel. Raises NoTypes."""
+        """Returns the types of the running Linux kernel. Raises NoTypes."""
         try:
             return cls(path.read_bytes())
         except OSError as error:
@@ -129,16 +131,16 @@ class KernelTypes:
             raise NoTypes(f"{path} cannot be read: {error}") from error
 
     def knows(self, name: str) -> bool:
-        """Whether anything has this name: a type, a member, a value of an enum."""
+        """Returns whether anything has this name: a type, a member, a value of an enum."""
         return self._strings.find(b"\0" + name.encode() + b"\0") >= 0
 
     def offsets(self, name: str, members: tuple[str, ...]) -> dict[str, int]:
-        """Offsets (bytes) of ``members`` in the struct called ``name``.
+        """Returns the offsets (bytes) of ``members`` in the struct called ``name``.
 
-        Types have no index and are some 100,000. So the struct is not reached by walking them: its name's
-        number is searched among all words, and what follows one has to make sense as that struct with these
-        members. Only where members are missing, which may be in a nameless struct or union within, all types
-        are walked once. Raises NoTypes.
+        There are some 100,000 types, without an index. To avoid walking them, the number of the struct's name
+        is searched among all words, and a hit counts if what follows it is plausible as that struct with
+        these members. Only if members are missing, which may be in a nameless struct or union within, all
+        types are walked once. Raises NoTypes.
         """
         words = self._words
         wanted = {self._place(member): member for member in members}
@@ -173,9 +175,9 @@ class KernelTypes:
         return found
 
     def _start(self, number: int) -> int:
-        """Where the type of this number begins, in words."""
+        """Returns where the type of this number begins, in words."""
         if self._starts is None:
-            starts, at, words = [0], 0, self._words.tolist()  # number 0 is void, and is not written down
+            starts, at, words = [0], 0, self._words.tolist()  # Number 0 is void, which is not stored.
             while at < len(words) - 1:
                 starts.append(at)
                 info = words[at + 1]

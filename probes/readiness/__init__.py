@@ -1,1 +1,1 @@
-"""Whether this host can be traced, and what would be missing."""
+"""Checks whether this host can be traced, and what would be missing."""

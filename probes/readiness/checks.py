@@ -1,7 +1,7 @@
-"""Can this host be traced, and what will be missing? One small check per thing that matters.
+"""Checks whether this host can be traced and what will be missing, with one small check per subject.
 
-A check looks, and says what it saw and what to do about it; none of them changes anything. The last word
-has a trial: a function of this program's own is traced, and every call must be counted.
+A check reports what it finds and what to do about it; none of them changes anything. A trial decides in the
+end: it traces a function of stalltop's own, and every call must be counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stalltop.probes.readiness.tenants import allocations, pods, runtimes
 from stalltop.probes.tenants.cgroups import layout
 
 OLDEST_KERNEL = (5, 15)
-"""The first kernel with attach cookies for uprobes."""
+"""The first Linux with attach cookies for uprobes."""
 UPROBE_MULTI_KERNEL = (6, 6)
 MACHINES = ("x86_64", "aarch64")
 CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 19, 21, 38, 39
@@ -26,17 +26,17 @@ CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 19, 21, 38, 39
 INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC, "cgroup": 0xEFFFFFFB}
 """Inodes of the host's own namespaces (linux/proc_ns.h)."""
 OPEN_FILES = 4096
-"""Enough for one perf event and link a probe on kernels that need them."""
+"""Enough for one perf event and one link per probe, on Linux kernels that need them."""
 SMALLEST_SCREEN = (60, 15)
 """Columns and rows."""
 
 
 def check(surroundings: Surroundings) -> tuple[Finding, ...]:
-    """Everything that was found, in the order in which it matters. Never raises."""
+    """Returns all findings, in the order of their importance. Never raises."""
     findings: list[Finding] = []
     for name, look in CHECKS:
         findings.append(_looked(name, look, surroundings))
-    if can_trace(findings):  # else it would only say the same again
+    if can_trace(findings):  # If tracing is impossible, the trial would only repeat the reason.
         findings.insert(len(BASICS), _looked("trial", _trial, surroundings))
     return tuple(findings)
 
@@ -44,7 +44,7 @@ def check(surroundings: Surroundings) -> tuple[Finding, ...]:
 def _looked(name: str, look: Callable[[Surroundings], Finding], surroundings: Surroundings) -> Finding:
     try:
         return look(surroundings)
-    except Exception as error:  # one thing that cannot be looked at hides none of the others
+    except Exception as error:  # A check that fails must not hide the others.
         return Finding(name, "warn", clean(f"could not be looked at: {type(error).__name__}: {error}"))
 
 
@@ -55,7 +55,7 @@ def _release(surroundings: Surroundings) -> tuple[int, int]:
 
 def _kernel(surroundings: Surroundings) -> Finding:
     if _release(surroundings) < OLDEST_KERNEL:
-        # No verdict yet: distributions bring newer parts of the kernel to older ones. The trial tells.
+        # Only a warning: distributions backport newer parts of Linux to older releases. The trial decides.
         wanted = "{}.{}".format(*OLDEST_KERNEL)
         return Finding(
             "kernel",
@@ -335,7 +335,7 @@ BASICS: tuple[tuple[str, Callable[[Surroundings], Finding]], ...] = (
     ("bcc", _bcc),
     ("uprobes", _uprobes),
 )
-"""What tracing needs."""
+"""Checks of what tracing needs."""
 CHECKS = (
     *BASICS,
     ("bpf jit", _jit),

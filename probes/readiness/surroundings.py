@@ -1,4 +1,4 @@
-"""The host as the readiness check sees it: everything it asks for goes through one value.
+"""Represents the host for the readiness check: everything that the check reads goes through one value.
 
 Files are read below ``root`` and the rest is given as plain values and functions, so that tests can present
 any host.
@@ -25,12 +25,12 @@ from stalltop.probes.programs.bcc_interpreter import bcc_version
 from stalltop.probes.tenants.host_files import host_files
 
 CUDA_SCAN_SECONDS = 2.0
-"""How long the look for CUDA libraries in processes may take."""
+"""Time limit of the search for CUDA libraries in processes, s."""
 COSTING_LOOKS, COSTING_SECONDS, COSTING_AT_MOST_SECONDS = 10, 0.3, 30.0
-"""Looks at the GPUs that their costs are told from, how far apart they are, and how long they may take: it is
-a slow driver whose costs one wants to know."""
+"""Number of samples of the GPUs from which the costs of calls are taken, the seconds between them, and the
+seconds that they may take in all: the costs matter most if the driver is slow."""
 DEVICE_SECONDS = 5.0
-"""How long the driver may take to open and answer; some seconds are usual where nothing else uses a GPU."""
+"""Time limit for the driver to open and answer, s; some seconds are usual if nothing else uses a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ class CudaUse:
     """CUDA and NCCL libraries that processes have mapped."""
 
     processes: Mapping[str, int] = field(default_factory=dict)
-    """By base name of the library, how many processes have it mapped."""
+    """Number of processes that have a library mapped, by its base name."""
     hidden: int = 0
-    """Processes that could not be looked into."""
+    """Processes whose mappings could not be read."""
     complete: bool = True
-    """False where there were too many processes to look at in the time allowed."""
+    """False if there were too many processes to read in the time allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the check looks at."""
+    """What the check reads."""
 
     root: Path
     release: str
@@ -66,46 +66,46 @@ class Surroundings:
     open_files: tuple[int, int]
     """Soft and hard limit of open files; -1 for none."""
     bcc: Callable[[], str]
-    """Version of BCC. Raises ImportError, with a reason, where it cannot be used."""
+    """Returns the version of BCC. Raises ImportError, with a reason, if it cannot be used."""
     trial: Callable[[], tuple[str, str]]
-    """Traces for real for a moment. Says what came of it, and why compiled programs cannot be kept; '' if
-    they are. Raises CannotTrace."""
+    """Traces for a moment. Returns the result, and why compiled programs cannot be cached ('' if they are).
+    Raises CannotTrace."""
     kept: Callable[[], bool] = lambda: False
-    """Whether the next start needs no compiler, and so no BCC."""
+    """Returns whether the next start needs no compiler, and so no BCC."""
     program: Callable[[str], str | None] = shutil.which
     devices: Callable[[], Devices] = Devices
     cuda: Callable[[], CudaUse] = CudaUse
     host_root: Path | None = None
-    """Where the host's own files are; None where that is ``root``."""
+    """Folder with the host's own files; None if that is ``root``."""
 
     @property
     def files(self) -> Path:
-        """The root of the host's sockets and state files."""
+        """Returns the root of the host's sockets and state files."""
         return self.root if self.host_root is None else self.host_root
 
     def of_host(self, path: str) -> bool:
-        """Whether there is something at ``path`` below the root of the host's files."""
+        """Returns whether something exists at ``path`` below the root of the host's files."""
         try:
             return (self.files / path).exists()
         except OSError:
             return False
 
     def text(self, path: str) -> str | None:
-        """Content of a small file below ``root``, stripped; None where it cannot be read."""
+        """Returns the content of a small file below ``root``, stripped; None if it cannot be read."""
         try:
             return (self.root / path).read_text(errors="replace").strip()
         except OSError:
             return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is something at ``path`` below ``root``."""
+        """Returns whether something exists at ``path`` below ``root``."""
         try:
             return (self.root / path).exists()
         except OSError:
             return False
 
     def namespace(self, kind: str) -> int:
-        """Inode of the namespace of that kind that this process is in; 0 where that cannot be told."""
+        """Returns the inode of this process's namespace of that kind; 0 if it is not known."""
         try:
             link = os.readlink(self.root / f"proc/self/ns/{kind}")
             return int(link.partition("[")[2].rstrip("]"))
@@ -114,7 +114,7 @@ class Surroundings:
 
 
 def this_host() -> Surroundings:
-    """The host that this program runs on."""
+    """Returns the host that this program runs on."""
     return Surroundings(
         root=Path("/"),
         release=platform.release(),
@@ -164,8 +164,8 @@ def _devices() -> Devices:
 
 
 def nvml_costs() -> tuple[CallCost, ...]:
-    """What the calls of NVML take on this host, from some looks at its GPUs; none where there are none, or
-    where the driver never answers."""
+    """Returns what the calls of NVML cost on this host, from some samples of its GPUs; none if there are no
+    GPUs, or the driver never answers."""
     reader = DeviceReader(patience_seconds=DEVICE_SECONDS)
     end = time.monotonic() + COSTING_AT_MOST_SECONDS
     try:
@@ -194,7 +194,7 @@ def _cuda_use() -> CudaUse:
         except PermissionError:
             hidden += 1
             continue
-        except OSError:  # it ended just now
+        except OSError:  # The process has just ended.
             continue
         for name in {clean(mapping.path.rpartition("/")[2]) for mapping in mapped}:
             processes[name] = processes.get(name, 0) + 1

@@ -1,4 +1,4 @@
-"""The parts of the readiness check that are about names: which runtimes and schedulers tell who is who."""
+"""Checks which runtimes and schedulers give names to tenants on this host."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Runtime(NamedTuple):
 
     name: str
     signs: tuple[str, ...]
-    """What shows that it is here."""
+    """Files whose presence shows that it is installed."""
     state: str = ""
-    """Where the names of its containers are; empty where paths of cgroups tell them."""
+    """Folder with the names of its containers; '' if cgroup paths contain them."""
     socket: str = ""
-    """Where it can be asked for them."""
+    """Socket at which it can be asked for names."""
 
 
 _STORAGE: Final = "var/lib/containers/storage/overlay-containers"
@@ -47,7 +47,7 @@ RUNTIMES: Final = (
 
 
 def runtimes(surroundings: Surroundings) -> Finding:
-    """Which there are, and whose containers have no names."""
+    """Returns which runtimes there are, and which of them give their containers no names."""
     if not surroundings.of_host("."):
         return Finding(
             "containers",
@@ -74,7 +74,7 @@ def runtimes(surroundings: Surroundings) -> Finding:
 
 
 def _no_answer(surroundings: Surroundings, socket: str) -> str:
-    """Why nothing can be asked at a socket; empty where it answers."""
+    """Returns why a socket gives no answer; '' if it answers."""
     if not socket:
         return "no socket"
     path = surroundings.files / socket
@@ -88,7 +88,7 @@ def _no_answer(surroundings: Surroundings, socket: str) -> str:
 
 
 def pods(surroundings: Surroundings) -> Finding:
-    """Who tells which pods run on this node."""
+    """Returns which source lists the pods of this node."""
     if not is_node(surroundings.files):
         return Finding("pods", "ok", "no kubelet on this host")
     found = PodReader(surroundings.files).read()
@@ -105,7 +105,7 @@ def pods(surroundings: Surroundings) -> Finding:
 
 
 def allocations(surroundings: Surroundings) -> Finding:
-    """Whether the kubelet, where there is one, says who was given which GPU."""
+    """Returns whether the kubelet, if there is one, reports which pod was given which GPU."""
     found = pod_resources.read(surroundings.files)
     if found.unavailable:
         if not is_node(surroundings.files):

@@ -1,1 +1,1 @@
-"""Names of CUDA kernels: what a program registers, or the symbols of its files, as people write them."""
+"""Finds the names of CUDA kernels, from what a program registers or from its symbols, and demangles them."""

@@ -1,7 +1,7 @@
-"""Which kernel a function at an address of a process stands for: as the file says that is mapped there.
+"""Finds which CUDA kernel the function at an address of a process stands for, in the file mapped there.
 
-A file's symbols are read at once. Where they do not tell, its code does (``registrations``), which
-takes seconds for a large library: that is done by a thread of its own, once for each file.
+A file's symbols are read at once. If they lack the name, the file's code is searched (``registrations``),
+which takes seconds for a large library: a separate thread does that, once for each file.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _KEPT_FILES: Final = 8
 _LINE: Final = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) [r-][w-]x[ps] ([0-9a-f]+) [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
 )
-"""An executable part of a file: its range, where it begins in the file, and the path."""
+"""An executable mapping of a file: its addresses, its offset in the file, and the path."""
 
 Version = tuple[int, int, int, int]
 
 
 class _Functions(NamedTuple):
-    """Functions of a file by where they begin in it."""
+    """Functions of a file by their offsets in it."""
 
     offsets: NDArray[np.int64]
-    """Rising."""
+    """Offsets in ascending order."""
     names_at: NDArray[np.int64]
 
     def name(self, fd: int, offset: int) -> bytes:
-        """That of the function at ``offset``; empty where there is none."""
+        """Returns the name of the function at ``offset``; empty if there is none."""
         at = int(np.searchsorted(self.offsets, offset))
         if at < len(self.offsets) and self.offsets[at] == offset:
             return symbol_name(fd, int(self.names_at[at]))
@@ -49,28 +49,29 @@ _NOTHING: Final = _Functions(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class CodeSymbols:
-    """Looks up addresses, and remembers the files looked at last. Used from one thread."""
+    """Looks up addresses, and remembers the files that were read last. Used from one thread."""
 
     def __init__(self) -> None:
         self._symbols: OrderedDict[Version, _Functions] = OrderedDict()
         self._registered: OrderedDict[Version, _Functions | None] = OrderedDict()
-        """None: its code is still to be read."""
+        """Functions by file; None if its code has not been searched yet."""
         self._parts: dict[int, list[_Part]] = {}
         self._files: queue.SimpleQueue[tuple[int, Version] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
 
     def close(self) -> None:
-        """Let the thread end that reads code, without waiting for it."""
+        """Lets the thread that searches code end, without waiting for it."""
         self._files.put(None)
 
     def begin(self) -> None:
-        """What is mapped where may have changed since."""
+        """Begins a new window, in which processes may have other mappings."""
         self._parts.clear()
 
     def name(self, pid: int, address: int) -> bytes | None:
-        """The mangled name of the kernel that the function at ``address`` stands for, or of that function.
+        """Returns the mangled name of the CUDA kernel for which the function at ``address`` stands, or of
+        that function.
 
-        Empty where nothing tells it; None where that is not known yet.
+        Returns an empty name if there is none, and None if it is not known yet.
         """
         with contextlib.suppress(OSError, Unreadable):
             if pid not in self._parts:
@@ -138,7 +139,7 @@ class _Part(NamedTuple):
 
 
 def _executable_parts(pid: int) -> list[_Part]:
-    """In the order of their addresses. Raises OSError."""
+    """Returns executable mappings in the order of their addresses. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         maps = file.read()
     return [_Part(int(line[1], 16), int(line[2], 16), int(line[3], 16)) for line in _LINE.finditer(maps)]

@@ -1,8 +1,9 @@
-"""What kernels are called: as the program told the kernel side, else as its symbols say.
+"""Names CUDA kernels: by what the program told the kernel side, or else by its symbols.
 
-A program launches kernels by address (the function that stands for the kernel in the program) or by a handle
-of the driver. Programs that are older than the probes have told their names to nobody: an address is then
-looked up in the symbols of the file that is mapped there, then in its code; a handle stays unknown.
+A program launches CUDA kernels by address (of the host function that stands for the CUDA kernel) or by a
+handle of the driver. Programs that are older than the probes registered their names unobserved. Then an
+address is looked up in the symbols of the file that is mapped there, and then in its code; a handle stays
+unknown.
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ from stalltop.probes.symbols.code_symbols import CodeSymbols
 from stalltop.probes.symbols.demangler import Demangler, is_mangled
 
 MOST_NAME_BYTES: Final = 4096
-"""Read of a name, mangled; longer ones are cut."""
+"""Maximum bytes read of a mangled name; longer ones are cut."""
 MOST_NAME: Final = 1024
 """Characters shown of a name, demangled."""
 MOST_SHOWN: Final = 65536
 """Names that are remembered as they are shown: four for each record of a kernel."""
 INSTALL_LIBRARY: Final = "install libstdc++ (apt install libstdc++6)"
 BUDGET_SECONDS: Final = 0.1
-"""How long one window may look for names in files and memory of processes; the next one does the rest."""
+"""Time limit per window for searching names in files and memory of processes, s; the next window
+continues."""
 TRIES: Final = 3
-"""In how many windows a name is looked for that is not found."""
+"""Number of windows in which a name that is not found is searched for."""
 _STUB: Final = "__device_stub__"
-"""What compilers may put before the name of the function that stands for a kernel in the program."""
+"""Prefix that compilers may put before the name of the host function that stands for a CUDA kernel."""
 
 Inherited = Callable[[int, int], int]
-"""Process and function: where the name lies in its memory as the parent told it, 0 where it did not."""
+"""Given a process and a function, returns the address of the name that its parent registered, or 0."""
 Runs = Callable[[int, int], bool]
-"""Process and ``RawKernel.born_ns``: whether it still runs that program."""
+"""Given a process and ``RawKernel.born_ns``, returns whether it still runs that program."""
 _Which = tuple[int, int, int, bytes]
-"""A function, the program it is of, its generation there, and what was told of its name."""
+"""A function, its program, its generation there, and the name that was captured."""
 
 
 class _Name(NamedTuple):
@@ -73,17 +75,18 @@ class KernelNames:
         self._names: dict[int, dict[_Which, _Name]] = {}
         """By process."""
         self._launched: dict[int, dict[tuple[int, int], tuple[int, str]]] = {}
-        """By process, then program and function: the window of the last launches, and their kernel's name."""
+        """By process, then by program and function: the window of the last launches, and the CUDA kernel's
+        name."""
         self._window = 0
         self._shown: dict[bytes, str] = {}
         """Names as they are shown: processes of one program share their kernels' names."""
         self._spent = 0.0
-        """Of the budget, s."""
+        """Time spent of the budget, s."""
         self._tries: Counter[tuple[int, _Which]] = Counter()
-        """How often a name was looked for in vain, by process."""
+        """Number of failed searches for a name, by process."""
 
     def close(self) -> None:
-        """Look for nothing any more."""
+        """Stops searching."""
         self._symbols.close()
         self._demangler.close()
 
@@ -100,7 +103,7 @@ class KernelNames:
         return (Missing("C++ names of CUDA kernels", f"shown mangled: {reason}", remedy),)
 
     def begin(self) -> None:
-        """A new window: names may be looked for once more."""
+        """Begins a new window, with a new time limit for searching."""
         self._spent = 0.0
         self._window += 1
         self._symbols.begin()
@@ -132,14 +135,14 @@ class KernelNames:
         return name
 
     def known(self, tgid: int, born_ns: int, function: int) -> str:
-        """The name of a function of a program (``RawKernel.born_ns``) of a process, in this window.
+        """Returns the name of a function of a program (``RawKernel.born_ns``) of a process, in this window.
 
-        Empty where it is not known, or where the function was one kernel's and then another's.
+        Returns '' if it is not known, or if the function stood for one CUDA kernel and then for another.
         """
         return self._launched.get(tgid, {}).get((born_ns, function), (0, ""))[1]
 
     def forget(self, tgid: int) -> None:
-        """The process has ended, and all that was counted of it was read."""
+        """Forgets a process that has ended and whose last counts were read."""
         self._names.pop(tgid, None)
         self._launched.pop(tgid, None)
         for which in [which for which in self._tries if which[0] == tgid]:
@@ -162,7 +165,8 @@ class KernelNames:
                 return _UNKNOWN  # a program that has just begun, perhaps
             self._tries.pop((raw.key.tgid, which))
             known[which] = name
-            if raw.name:  # for records of the same kernel that are older than what was told
+            # This name also serves records of the same CUDA kernel from before its name was captured.
+            if raw.name:
                 known.setdefault((*which[:3], b""), name)
         return name
 
@@ -181,7 +185,7 @@ class KernelNames:
                 return None
             name = symbol
         if name != raw.name and not self._runs(tgid, raw.born_ns):
-            # What was read is of the program that runs there now.
+            # The name that was read belongs to the program that runs there now.
             name, cut = raw.name, raw.cut
         return _Name(_without_stub(name), cut and bool(name))
 
@@ -198,10 +202,11 @@ def _without_stub(name: bytes) -> bytes:
 
 
 def _read(tgid: int, address: int) -> bytes:
-    """The text at ``address`` in a process's memory, up to its zero byte; empty where it cannot be read."""
+    """Returns the text at ``address`` in a process's memory, up to its zero byte; empty if it cannot be
+    read."""
     with contextlib.suppress(OSError, OverflowError), open(f"/proc/{tgid}/mem", "rb", buffering=0) as memory:
         found = b""
-        # By pages: the next one may not be there.
+        # Read page by page, because the next page may not be mapped.
         while len(found) < MOST_NAME_BYTES:
             at = address + len(found)
             piece = os.pread(memory.fileno(), min(4096 - at % 4096, MOST_NAME_BYTES - len(found)), at)

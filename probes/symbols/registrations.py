@@ -1,11 +1,12 @@
-"""Names of kernels that a file registers, read from its code: for programs that did so unwatched.
+"""Finds names of CUDA kernels in the code of a file that registers them: for programs that were not watched
+then.
 
-Compilers put a constructor into every file with kernels. For each of them it calls
+Compilers put a constructor into every file with CUDA kernels. For each of them it calls
 
     __cudaRegisterFunction(handle, function, name, name, -1, 0, 0, 0, 0, 0)
 
-with the addresses of the function and of the name as constants: two ``lea`` and a ``call``. Only what can be
-nothing else is taken: the function lies in code, the name is a mangled one. On x86-64 only.
+with the addresses of the function and of the name as constants: two ``lea`` and a ``call``. Only unambiguous
+matches are taken: the function lies in code, the name is a mangled one. On x86-64 only.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from stalltop.probes.libraries.elf import Segment, Unreadable, mapped_parts, sym
 
 _CHUNK_BYTES: Final = 1 << 22
 _AROUND_BYTES: Final = 128
-"""Before and after the function's address, within which the call and the name's address are looked for."""
+"""Bytes before and after the load of the function's address in which the call and the load of the name's
+address are searched."""
 _LEA_RSI: Final = (0x48, 0x8D, 0x35)
 _NAME_IN: Final = re.compile(r"r(?:dx|cx), \[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _NAME: Final = re.compile(rb"_Z[A-Za-z0-9_$.]+")
 
 
 def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in the file at ``fd`` the functions lie that it registers, rising, and their kernels' names.
+    """Returns the offsets of the functions that the file at ``fd`` registers, ascending, and those of their
+    CUDA kernels' names.
 
-    Takes a second for some hundred MB of code. Raises ``Unreadable``, and OSError where reading fails.
+    Takes a second for some hundred MB of code. Raises ``Unreadable``, and OSError if reading fails.
     """
     nothing = np.zeros(0, np.int64)
     if platform.machine() != "x86_64":
@@ -53,7 +56,7 @@ def registrations(fd: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[tuple[int, int]]:
-    """(address of a function, address of a name) wherever both are given to one call."""
+    """Yields (address of a function, address of a name) for each call that is given both."""
     for first in range(0, segment.size_bytes, _CHUNK_BYTES):
         start = max(first - _AROUND_BYTES, 0)
         end = min(first + _CHUNK_BYTES + _AROUND_BYTES, segment.size_bytes)
@@ -72,7 +75,7 @@ def _registered(fd: int, segment: Segment, code: Sequence[Segment]) -> Iterator[
 
 
 def _loads(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where ``data`` loads an address for the second argument of a call, and these addresses."""
+    """Returns where ``data`` loads an address for the second argument of a call, and these addresses."""
     letters = np.frombuffer(data, np.uint8)
     n = max(len(letters) - 7, 0)
     same = letters[:n] == _LEA_RSI[0]
@@ -84,7 +87,7 @@ def _loads(data: bytes, base: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _name_given_with(data: bytes, place: int, base: int) -> int | None:
-    """The one address that is loaded for the third and fourth argument of the same call."""
+    """Returns the only address that is loaded for the third and fourth argument of the same call."""
     names: set[int] = set()
     called = False
     for _, name, leaves in _instructions(data, place, place + _AROUND_BYTES, base):
@@ -96,7 +99,7 @@ def _name_given_with(data: bytes, place: int, base: int) -> int | None:
         return None
     before = data.rfind(b"\xe8", max(place - _AROUND_BYTES, 0), place - 4)
     while before >= 0:
-        # The call before: where decoding behind it comes to this very instruction.
+        # Finds the previous call: decoding from its end must arrive exactly at this instruction.
         between = list(_instructions(data, before + 5, place, base))
         if between and between[-1][0] == place and all(leaves is None for _, _, leaves in between):
             names |= {name for _, name, _ in between if name is not None}
@@ -108,7 +111,8 @@ def _name_given_with(data: bytes, place: int, base: int) -> int | None:
 def _instructions(
     data: bytes, first: int, end: int, base: int
 ) -> Iterator[tuple[int, int | None, str | None]]:
-    """(where the next one begins, address that is loaded for a name, how it leaves the code if it does)."""
+    """Yields (offset of the next instruction, address that is loaded for a name or None, mnemonic of a jump,
+    call or return or None)."""
     for address, size, mnemonic, operands in _decoder().disasm_lite(data[first:end], base + first):
         behind = address + size
         name = _NAME_IN.fullmatch(operands) if mnemonic == "lea" else None
@@ -126,6 +130,6 @@ def _offset(segments: Sequence[Segment], address: int) -> int | None:
 
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # 30 ms to import: only where it is needed
+    import capstone  # Takes 30 ms to import, so only if it is needed.
 
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)

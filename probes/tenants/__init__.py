@@ -1,1 +1,2 @@
-"""Whose process it is: containers, pods, jobs, units and users, by cgroup and by what runtimes keep."""
+"""Finds out which tenant a process belongs to: container, pod, job, unit or user, by cgroup and runtime
+state."""

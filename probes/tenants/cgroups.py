@@ -1,9 +1,10 @@
-"""Control groups of this host: how they are mounted, which cgroup id is which path, which process is where.
+"""Reads this host's control groups: how they are mounted, the path of each cgroup id, and the cgroups of a
+process.
 
-A cgroup v2 id, as `bpf_get_current_cgroup_id` gives it, is the inode of the cgroup's directory. The ids of
-all directories are kept up to date, and for a while after a directory is gone, since what was counted for
-it is read later. Where cgroup v1 is in use the v2 id often says only that everything is in the root;
-there the paths of ``/proc/PID/cgroup`` tell more.
+A cgroup v2 id, as `bpf_get_current_cgroup_id` returns it, is the inode of the cgroup's directory. The ids of
+all directories are kept up to date, and are remembered for a while after a directory is gone, since counts
+for it are read later. If cgroup v1 is in use, the v2 id is often that of the root; then the paths of
+``/proc/PID/cgroup`` say more.
 """
 
 from __future__ import annotations
@@ -18,30 +19,31 @@ from typing import Literal, NamedTuple
 Kind = Literal["unified", "hybrid", "legacy", "none"]
 
 MAX_DIRECTORIES = 65_536
-"""Cgroups followed at most: more than any host has, so that a runaway tree costs bounded memory."""
+"""Maximum number of cgroups followed: more than any host has, so that a runaway tree costs bounded memory."""
 MAX_GONE = 4096
-"""Removed cgroups whose paths are remembered."""
+"""Maximum number of removed cgroups whose paths are remembered."""
 _DELETED = " (deleted)"
 
 
 class Mount(NamedTuple):
-    """One line of mountinfo that matters here."""
+    """The relevant fields of one line of mountinfo."""
 
     point: Path
     root: str
-    """The path, within its hierarchy, that is visible at ``point``."""
+    """Path, within its hierarchy, that is visible at ``point``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How control groups are mounted: v2 alone (unified), v2 with v1 (hybrid), v1 alone (legacy), or not."""
+    """How control groups are mounted: v2 alone (unified), v2 with v1 (hybrid), v1 alone (legacy), or none."""
 
     kind: Kind
     unified: Mount | None = None
 
 
 def layout(root: Path = Path("/")) -> Layout:
-    """The layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as none."""
+    """Returns the layout that ``/proc/self/mountinfo`` below ``root`` shows. An unreadable file counts as
+    none."""
     found = mounts(root)
     unified = found.pop(UNIFIED, None)
     if unified is None:
@@ -50,14 +52,14 @@ def layout(root: Path = Path("/")) -> Layout:
 
 
 UNIFIED: frozenset[str] = frozenset()
-"""Stands for the hierarchy of cgroup v2 where others have the names of their controllers."""
+"""Key of the hierarchy of cgroup v2; other hierarchies have the names of their controllers as key."""
 _NO_CONTROLLER = {"rw", "ro", "xattr", "noprefix", "clone_children", "none"}
 
 
 def mounts(root: Path = Path("/")) -> dict[frozenset[str], Mount]:
-    """Where each hierarchy is mounted, of several mounts the one that shows most of it.
+    """Returns where each hierarchy is mounted; of several mounts, the one that shows most of it.
 
-    Cgroup v1 hierarchies are told by their controllers, as ``/proc/PID/cgroup`` has them. An unreadable
+    Cgroup v1 hierarchies have their controllers as key, as in ``/proc/PID/cgroup``. An unreadable
     ``mountinfo`` counts as an empty one.
     """
     try:
@@ -83,16 +85,16 @@ def _unescaped(field_of_mountinfo: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The cgroups of one process, as paths of its hierarchies."""
+    """The cgroups of one process, as paths in its hierarchies."""
 
     unified: str = ""
-    """Path in the v2 hierarchy; empty where there is none."""
+    """Path in the v2 hierarchy; '' if there is none."""
     legacy: tuple[str, ...] = ()
     """Paths in the v1 hierarchies, each once."""
 
 
 def membership(pid: int, root: Path = Path("/")) -> Membership | None:
-    """Where the process is (``/proc/PID/cgroup``), or None where it is gone or hidden."""
+    """Returns the cgroups of the process (``/proc/PID/cgroup``), or None if it is gone or hidden."""
     try:
         text = (root / f"proc/{pid}/cgroup").read_text(errors="surrogateescape")
     except OSError:
@@ -118,7 +120,7 @@ class _Directory:
 
 
 class CgroupTree:
-    """The directories of one v2 mount: id to path and back. Used from one thread."""
+    """The directories of one v2 mount, by id and by path. Used from one thread."""
 
     def __init__(self, mount: Mount) -> None:
         self._mount = mount
@@ -129,11 +131,13 @@ class CgroupTree:
         self.refresh()
 
     def path(self, cgroup_id: int) -> str | None:
-        """Path of a cgroup (as in ``/proc/PID/cgroup``) that is, or lately was, in the tree; else None."""
+        """Returns the path (as in ``/proc/PID/cgroup``) of a cgroup that is, or lately was, in the tree; else
+        None."""
         return self._paths.get(cgroup_id) or self._gone.get(cgroup_id)
 
     def id(self, path: str) -> int:
-        """Id of the cgroup that is at ``path`` now; 0 where none is, or where this mount does not show it."""
+        """Returns the id of the cgroup that is at ``path`` now; 0 if there is none, or this mount does not
+        show it."""
         below = path if self._mount.root == "/" else path.removeprefix(self._mount.root)
         if not path.startswith("/") or (self._mount.root != "/" and below == path):
             return 0
@@ -145,10 +149,10 @@ class CgroupTree:
             return 0
 
     def refresh(self) -> None:
-        """Catch up with cgroups made and removed since the last time.
+        """Finds cgroups that were made and removed since the last time.
 
-        One `stat` a directory: its link count is the number of its children plus two, and only where that
-        or an inode changed is the directory listed.
+        Needs one `stat` per directory: its link count is the number of its children plus two, and a directory
+        is listed only if that count or an inode changed.
         """
         try:
             status = os.stat(self._point)
@@ -161,7 +165,8 @@ class CgroupTree:
         todo = [(self._root, status.st_nlink)]
         while todo:
             directory, links = todo.pop()
-            changed = links < 2 or links - 2 != len(directory.children)  # some file systems keep no count
+            # Some file systems do not maintain the link count.
+            changed = links < 2 or links - 2 != len(directory.children)
             seen: list[tuple[_Directory, int]] = []
             if not changed:
                 for child in directory.children.values():
@@ -173,7 +178,7 @@ class CgroupTree:
             todo += self._list(directory) if changed else seen
 
     def _list(self, directory: _Directory) -> list[tuple[_Directory, int]]:
-        """List ``directory`` anew; its children with their link counts."""
+        """Lists ``directory`` anew; returns its children with their link counts."""
         try:
             with os.scandir(directory.path) as entries:
                 paths = {entry.name: entry.path for entry in entries if entry.is_dir(follow_symlinks=False)}

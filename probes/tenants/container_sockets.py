@@ -1,7 +1,8 @@
-"""Names and labels of containers, asked of Docker or Podman over their sockets.
+"""Asks Docker or Podman for names and labels of containers, over their sockets.
 
-For what state files do not tell: they are asked first, answer also while a daemon is down, and can hold up
-nobody. Both daemons answer alike: https://docs.docker.com/reference/api/engine/ (ContainerInspect).
+Used for what state files do not contain. Those are read first: they can be read while a daemon is down, and
+never delay the caller. Both daemons answer alike: https://docs.docker.com/reference/api/engine/
+(ContainerInspect).
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from stalltop.probes.tenants.names import Names, docker_names
 from stalltop.probes.tenants.unix_socket import connected, peer_uid, why_no_socket
 
 SOCKETS: Final = ("run/docker.sock", "run/podman/podman.sock")
-"""Of root's daemons, below the root of the host's files."""
+"""Sockets of root's daemons, below the root of the host's files."""
 USERS_SOCKETS: Final = ("run/user/{uid}/docker.sock", "run/user/{uid}/podman/podman.sock")
-"""Of a user's own. Whoever it is decides what is said there."""
+"""Sockets of a user's own daemons. That user decides what they answer."""
 SECONDS: Final = 1.0
-"""How long an answer may take, from the first byte to the last."""
+"""Time limit for an answer, from the first byte to the last, s."""
 MOST_BYTES: Final = 1 << 20
-"""Largest answer; usual ones have 10 KiB."""
+"""Largest answer, bytes; usual ones have 10 KiB."""
 LEFT_ALONE_SECONDS: Final = 30.0
-"""How long one that failed is not asked again."""
+"""Seconds for which a daemon that failed is not asked again."""
 _KEPT: Final = 1_024
-"""Containers whose names are remembered."""
+"""Maximum number of containers whose names are remembered."""
 
 
 class NoAnswer(Exception):
-    """Why nothing was answered, in one line."""
+    """The daemon gave no answer; the text is one line that says why."""
 
 
 class ContainerSockets:
     """Asks the daemons below ``root``. Used from one thread.
 
-    Never raises. Two daemons at most are asked about a container, each for ``SECONDS`` at most.
+    Never raises. Asks at most two daemons about a container, each for at most ``SECONDS``.
     """
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,14 +47,15 @@ class ContainerSockets:
         self._clock = clock
         self._known: dict[tuple[str, int | None], Names] = {}
         self._left_alone: dict[str, float] = {}
-        """Until when, by socket."""
+        """Time until which a socket is not asked again."""
 
     def look_up(self, container_id: str, uid: int | None = None) -> Names:
-        """Names of a container (full id); ``uid`` is the user whose daemon it is, where it is not root's."""
+        """Returns the names of a container (full id); ``uid`` is the user whose daemon runs it, None for
+        root's."""
         known = self._known.get((container_id, uid))
         if known is not None:
             return known
-        if not container_id.isalnum():  # it becomes a part of an address
+        if not container_id.isalnum():  # The id becomes a part of a URL.
             return Names()
         for path in (template.format(uid=uid) for template in (USERS_SOCKETS if uid else SOCKETS)):
             place = inside(self._root, path)
@@ -73,11 +75,11 @@ class ContainerSockets:
 
 
 def asked(path: Path, address: str, uid: int | None = None) -> Any:
-    """The JSON that the daemon at the socket ``path`` answers; None where it knows nothing of ``address``.
+    """Returns the JSON that the daemon at the socket ``path`` answers; None if it does not know ``address``.
 
-    With ``uid``, only a daemon of that user is asked: a link can lead to anybody's. Raises NoAnswer.
+    With ``uid``, only a daemon of that user is asked, because a link can lead to anybody's. Raises NoAnswer.
     """
-    import http.client  # dear, and only needed where a daemon is there
+    import http.client  # Slow to import, and only needed if there is a daemon.
 
     try:
         answer = http.client.HTTPResponse(_Heard(_heard(path, address, uid)))  # type: ignore[arg-type]
@@ -97,7 +99,7 @@ def asked(path: Path, address: str, uid: int | None = None) -> Any:
 
 
 def _heard(path: Path, address: str, uid: int | None) -> bytes:
-    """All that was said until the connection was closed."""
+    """Returns everything that was received until the connection was closed."""
     until = time.monotonic() + SECONDS
     heard = bytearray()
     with connected(path, SECONDS) as connection:
@@ -107,7 +109,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
         while data := connection.recv(1 << 16):
             heard += data
             left = until - time.monotonic()
-            if left <= 0:  # a byte now and then would never end
+            if left <= 0:  # A daemon that sends a byte now and then would never end.
                 raise TimeoutError
             if len(heard) > MOST_BYTES:
                 raise NoAnswer(f"its answer is larger than {MOST_BYTES >> 20} MiB")
@@ -116,7 +118,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
 
 
 class _Heard:
-    """What was heard, in the place of the connection."""
+    """The received bytes, in place of the connection."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

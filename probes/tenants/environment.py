@@ -1,4 +1,4 @@
-"""What a process's environment says: as it was started, and as it is now.
+"""Reads a process's environment: as it was started, and as it is now.
 
 ``/proc/PID/environ`` shows what the process was started with. What it has set since lies in its memory, where
 the C library's ``environ`` points.
@@ -17,33 +17,35 @@ from stalltop.probes.libraries.elf import Unreadable, data_symbol
 
 _NAMES: Final = frozenset((b"environ", b"__environ", b"_environ"))
 _MOST_BYTES: Final = 1 << 20
-"""Read of an environment; longer ones are cut."""
+"""Maximum bytes read of an environment; longer ones are cut."""
 _MOST_VARIABLES: Final = 4096
 _VALUE_BYTES: Final = 4096
 _FILE: Final = re.compile(
     rb"^([0-9a-f]+)-[0-9a-f]+ \S+ 00000000 [0-9a-f:]+ [1-9]\d* +(/[^\n]*)$", re.MULTILINE
 )
-"""The beginning of a file in a process: where it lies, and the path."""
+"""First mapping of a file in a process: its address, and the path."""
 _C_LIBRARY: Final = re.compile(rb"(?:libc\.so|libc-|libc\.musl|ld-musl-)")
 _KEPT_FILES: Final = 256
 
 
 def started_with(pid: int, names: Collection[str], root: Path = Path("/")) -> dict[str, str]:
-    """These variables, where they were set when the process began its program. Raises OSError."""
+    """Returns those of these variables that were set when the process began its program. Raises OSError."""
     with (root / f"proc/{pid}/environ").open("rb") as file:
         return dict(_chosen(file.read(_MOST_BYTES).split(b"\0"), names))
 
 
 class Environments:
-    """Reads what processes have set by now. Remembers where libraries keep it. Used from one thread."""
+    """Reads the present variables of processes. Remembers where libraries keep ``environ``. Used from one
+    thread."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._places: dict[tuple[int, int, int, int], tuple[int, bool] | None] = {}
-        """By version of a file: the address of ``environ``, and whether it is relative; None: it has none."""
+        """By version of a file: the address of ``environ``, and whether it is relative; None if it has
+        none."""
 
     def now(self, pid: int, names: Collection[str]) -> dict[str, str] | None:
-        """These variables, where they are set now; None where that cannot be read."""
+        """Returns those of these variables that are set now; None if they cannot be read."""
         try:
             place = self._place(pid)
             if place is None:
@@ -54,13 +56,13 @@ class Environments:
             return None
 
     def _place(self, pid: int) -> int | None:
-        """Where the process keeps its pointer to its environment. Raises OSError."""
+        """Returns where the process keeps its pointer to its environment. Raises OSError."""
         folder = self._root / f"proc/{pid}"
         maps = (folder / "maps").read_bytes()
         program = os.fsencode(os.readlink(folder / "exe"))
         files = {path: int(start, 16) for start, path in reversed(_FILE.findall(maps))}
         libraries = [path for path in files if _C_LIBRARY.match(os.path.basename(path))]
-        # A program that names the variable itself may have it instead of its library.
+        # If the program refers to the variable itself, it may hold it instead of its C library.
         for path in [program, *libraries]:
             if path in files:
                 at = self._in_file(
@@ -88,7 +90,7 @@ class Environments:
 
 
 def _variables(memory: int, place: int) -> Iterator[bytes]:
-    """The texts ``NAME=value`` that ``environ``, at ``place``, points to. Raises OSError."""
+    """Yields the texts ``NAME=value`` that ``environ``, at ``place``, points to. Raises OSError."""
     (array,) = struct.unpack("<Q", os.pread(memory, 8, place))
     for number in range(_MOST_VARIABLES if array else 0):
         (at,) = struct.unpack("<Q", os.pread(memory, 8, array + 8 * number))
@@ -98,7 +100,7 @@ def _variables(memory: int, place: int) -> Iterator[bytes]:
 
 
 def _chosen(texts: Collection[bytes] | Iterator[bytes], names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The first of several that are set twice, as getenv finds it."""
+    """Yields the wanted variables; if one is set twice, the first, as getenv finds it."""
     wanted = {os.fsencode(name): name for name in names}
     for text in texts:
         name, equals, value = text.partition(b"=")

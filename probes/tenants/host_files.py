@@ -1,8 +1,8 @@
-"""Where the host's own files are: sockets and state files of runtimes, names of users.
+"""Finds the host's own files: sockets and state files of runtimes, names of users.
 
-Seen from a container they are not below ``/``. A container in the host's PID namespace reaches them through
-the host's first process, with nothing mounted; one that may not look there has them mounted somewhere, and is
-told where.
+In a container they are not below ``/``. A container in the host's PID namespace reaches them through the
+host's first process, without any mount; one that lacks the privilege for that needs them mounted, and the
+path in an environment variable.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "STALLTOP_HOST_ROOT"
-"""The environment variable that says where they are."""
+"""Environment variable with the folder where they are mounted."""
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
 """linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC."""
 _MOST_LINKS: Final = 40
-"""As many as Linux follows in one path."""
+"""The number of links that Linux follows in one path."""
 
 
 def host_files() -> Path:
-    """The root of the host's files, as far as this process can see them."""
+    """Returns the root of the host's files, as far as this process can see them."""
     told = os.environ.get(VARIABLE, "")
     if told:
         return Path(told)
@@ -36,12 +36,12 @@ def host_files() -> Path:
 
 
 def sees_host_pids() -> bool:
-    """Whether process ids are the host's here. Raises OSError where that cannot be told."""
+    """Returns whether PIDs here are the host's. Raises OSError if that cannot be determined."""
     return os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
 
 
 def inside(root: Path, path: str) -> Path:
-    """``path`` below ``root``, as the host sees it: links that lead to absolute paths stay below ``root``."""
+    """Returns ``path`` below ``root``, as the host sees it: links to absolute paths stay below ``root``."""
     if root == Path("/"):
         return root / path
     found: list[str] = []
@@ -54,7 +54,7 @@ def inside(root: Path, path: str) -> Path:
             continue
         try:
             target = os.readlink(root.joinpath(*found, part))
-        except (OSError, ValueError):  # no link, or not there
+        except (OSError, ValueError):  # It is not a link, or does not exist.
             found.append(part)
             continue
         links += 1

@@ -1,7 +1,7 @@
-"""What a Slurm job is called, as its processes' environment says.
+"""Reads the name and labels of a Slurm job from the environment of its processes.
 
-The ids of job and step are those of the cgroup wherever there is one, since only Slurm makes cgroups. The
-environment is the processes' own: what it says is shown, and nothing is credited by it that a cgroup tells.
+The ids of job and step come from the cgroup if there is one, since only Slurm makes such cgroups. The
+environment is under the processes' own control: it is shown, but never overrides what a cgroup says.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from stalltop.model.text.clean import clean
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MOST_BYTES: Final = 1 << 18
-"""How much of an environment is read."""
+"""Maximum bytes that are read of an environment."""
 LABELS: Final = {
     "SLURM_JOB_NAME": "job",
     "SLURM_JOB_PARTITION": "partition",
     "SLURM_JOB_ACCOUNT": "account",
     "SLURM_ARRAY_TASK_ID": "array task",
 }
-"""Variables, and what they are called as labels."""
+"""Environment variables, and their names as labels."""
 _UNITS: Final = ("slurmd.service", "slurmstepd.scope")
-"""Where jobs run while Slurm makes no cgroups for them (without ``ProctrackType=proctrack/cgroup``)."""
+"""Units in which jobs run if Slurm makes no cgroups for them (without ``ProctrackType=proctrack/cgroup``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one process says of its job."""
+    """What the environment of one process says of its job."""
 
     id: str
     step: str = ""
@@ -36,12 +36,13 @@ class Job:
 
     @property
     def name(self) -> str:
-        """As its user called it."""
+        """Returns the name that its user gave it."""
         return dict(self.labels).get("job", "")
 
 
 def job_of(pid: int, root: Path = Path("/")) -> Job | None:
-    """The job of a process; None where it says nothing of one. May wait for the process: call it aside."""
+    """Returns the job of a process, or None if its environment names none. May block on the process, so call
+    it on another thread."""
     try:
         with open(root / f"proc/{pid}/environ", "rb", buffering=0) as file:
             content = file.read(MOST_BYTES)
@@ -60,5 +61,5 @@ def job_of(pid: int, root: Path = Path("/")) -> Job | None:
 
 
 def may_hold_jobs(unit: str) -> bool:
-    """Whether processes of several jobs may run in this systemd unit."""
+    """Returns whether processes of several jobs may run in this systemd unit."""
     return unit in _UNITS

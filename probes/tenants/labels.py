@@ -1,4 +1,4 @@
-"""Labels that people gave to containers and pods, as far as they tell something about the work in them."""
+"""Selects the labels of containers and pods that people gave them and that say something about their work."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from stalltop.model.text.clean import clean
 
 Labels = tuple[tuple[str, str], ...]
 _OF_MACHINERY: Final = ("io.kubernetes.", "annotation.", "org.opencontainers.image.", "io.buildah.")
-"""How the names of labels begin that kubelets, runtimes and builders of images set for themselves."""
+"""Prefixes of labels that kubelets, runtimes and image builders set for themselves."""
 _NAME: Final = 128
 _VALUE: Final = 128
-"""Longest that is kept, in characters."""
+"""Maximum number of characters that are kept."""
 
 
 def bounded(labels: Iterable[tuple[object, object]]) -> Labels:
-    """What is shown of ``labels``: by name, fit to show, ``MOST_LABELS`` at most. Never raises."""
+    """Returns the ``labels`` to show: sorted by name, safe to display, at most ``MOST_LABELS``. Never
+    raises."""
     found = {
         clean(name, _NAME): clean(value, _VALUE)
         for name, value in labels

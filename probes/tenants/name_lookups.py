@@ -1,7 +1,7 @@
-"""Look-ups of names, made beside the thread that makes windows.
+"""Looks names up on threads other than the one that makes windows.
 
-Files may lie on a server that is down, and daemons may hang. What the host keeps is read in one thread, what
-its users keep in others: none of them can take away anybody else's names for longer than it hangs.
+Files may lie on a server that is down, and daemons may hang. One thread reads what the host keeps, others
+what its users keep: a user whose files hang delays only the names that share that thread.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from stalltop.probes.tenants.names import NameFiles, Names
 from stalltop.probes.tenants.patterns import Identity
 
 USERS_THREADS: Final = 8
-"""Threads for what users keep; users share one where there are more of them."""
+"""Number of threads for what users keep; if there are more users, some share a thread."""
 TOLD_SECONDS: Final = 5.0
-"""A look-up that takes longer is told of."""
+"""Seconds after which a slow look-up is reported."""
 _ASKED: Final = ("docker", "podman", "ecs", "")
-"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown one."""
+"""Runtimes whose containers Docker or Podman may know; the last is a container of an unknown runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look-up brought."""
+    """Result of a look-up."""
 
     shown: str
-    """The name for people."""
+    """Name to display."""
     user: str = ""
     names: Names = field(default_factory=Names)
 
 
 class Sources(NamedTuple):
-    """Where names are looked for. Used from one thread."""
+    """Where names are looked up. Used from one thread."""
 
     files: NameFiles
     sockets: ContainerSockets
@@ -51,19 +51,19 @@ class LookUp:
     def __init__(self, identity: Identity, work: Callable[[Sources], Found]) -> None:
         self.identity = identity
         self.found: Found | None = None
-        """What it brought, once it is done; None where it failed."""
+        """Its result, once it is done; None if it failed."""
         self._work = work
         self._done = threading.Event()
 
     def wait(self, patience_seconds: float) -> bool:
-        """Whether it is done, at the latest after ``patience_seconds``."""
+        """Waits at most ``patience_seconds``; returns whether it is done."""
         return self._done.wait(max(patience_seconds, 0.0))
 
     def run(self, sources: Sources) -> None:
-        """Make it. Never raises."""
+        """Makes the look-up. Never raises."""
         try:
             self.found = self._work(sources)
-        except Exception:  # whatever a state file holds: a name is never worth a row
+        except Exception:  # A state file may hold anything; a failed name must not cost the row.
             self.found = None
         self._done.set()
 
@@ -78,7 +78,8 @@ class NameLookUps:
         self._lanes: dict[int, _Lane] = {}
 
     def ask(self, identity: Identity, tgid: int) -> tuple[LookUp, bool]:
-        """A look-up for ``identity``, of which ``tgid`` is a process; and whether it is made at once."""
+        """Queues a look-up for ``identity``, of which ``tgid`` is a process; returns it, and whether it is
+        made at once."""
         place = identity.uid % USERS_THREADS + 1 if identity.uid and _is_users(identity) else 0
         lane = self._lanes.get(place)
         if lane is None:
@@ -89,7 +90,7 @@ class NameLookUps:
         return look_up, at_once
 
     def missing(self) -> tuple[Missing, ...]:
-        """What has not been answered for long."""
+        """Returns the look-ups that have been unanswered for long."""
         found = []
         for lane in self._lanes.values():
             identity, seconds = lane.held_up()
@@ -100,34 +101,34 @@ class NameLookUps:
         return tuple(found)
 
     def close(self) -> None:
-        """Let the threads end, once they have their answers. Does not wait. May be called twice."""
+        """Lets the threads end after their present look-ups. Does not wait. May be called twice."""
         for lane in self._lanes.values():
             lane.close()
 
 
 class _Lane:
-    """One thread, and what waits for it."""
+    """One thread and its queue."""
 
     def __init__(self, files: Path) -> None:
         self._sources = Sources(NameFiles(files), ContainerSockets(files))
         self._queue: queue.SimpleQueue[LookUp | None] = queue.SimpleQueue()
         self._last: LookUp | None = None
         self._current: tuple[LookUp, float] | None = None
-        """What is under way, and since when."""
+        """The look-up that is under way, and since when."""
         threading.Thread(target=self._run, name="names", daemon=True).start()
 
     @property
     def idle(self) -> bool:
-        """Whether the next look-up is made at once."""
+        """Returns whether the next look-up would be made at once."""
         return self._last is None or self._last.wait(0.0)
 
     def put(self, look_up: LookUp) -> None:
-        """Have it made after those that were put before."""
+        """Queues a look-up after those queued before."""
         self._last = look_up
         self._queue.put(look_up)
 
     def held_up(self) -> tuple[Identity | None, float]:
-        """Whose look-up is under way, and for how long, s."""
+        """Returns whose look-up is under way, and for how long, s."""
         current = self._current
         return (None, 0.0) if current is None else (current[0].identity, time.monotonic() - current[1])
 
@@ -142,7 +143,8 @@ class _Lane:
 
 
 def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) -> Found:
-    """Reads files and asks daemons: may take long. ``tgid`` is a process of it, ``root`` where /proc is."""
+    """Reads files and asks daemons, which may take long. ``tgid`` is a process of the identity, ``root`` the
+    folder of /proc."""
     if identity.kind not in ("container", "pod"):
         user = sources.files.user(identity.uid or 0)
         job = job_of(tgid, root) if identity.kind == "job" else None
@@ -158,5 +160,5 @@ def look_up_name(identity: Identity, tgid: int, sources: Sources, root: Path) ->
 
 
 def _is_users(identity: Identity) -> bool:
-    """Whether what a user keeps, or a user's process, is asked."""
+    """Returns whether the look-up reads what a user keeps, or a user's process."""
     return identity.kind in ("container", "pod", "job")

@@ -1,7 +1,7 @@
-"""Names that people gave: of containers, pods and users, from state files that runtimes keep on this host.
+"""Reads the names of containers, pods and users from state files that runtimes keep on this host.
 
-No runtime is asked over a socket: files answer also while a daemon is down, need no client library and
-cannot be held up by it. What is not there costs the name, never more. The layouts read here:
+Files need no socket and no client library; they can be read while a daemon is down, and cannot be delayed by
+it. A missing file costs the name, never more. The layouts read here:
 
 * Kubernetes (any runtime): names of the kubelet's log links, ``/var/log/containers`` and ``/var/log/pods``
 * Docker: ``config.v2.json`` of the container, below its data root
@@ -27,13 +27,13 @@ from stalltop.probes.tenants.host_files import inside
 from stalltop.probes.tenants.labels import Labels, bounded
 
 MAX_BYTES = 8 << 20
-"""State files larger than this are not read, and no more than this is kept of all that were."""
+"""Maximum size of a state file that is read, and of all parsed files that are kept, bytes."""
 _KEPT_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What is known; empty where nothing is."""
+    """The known names; '' for one that is unknown."""
 
     container: str = ""
     pod: str = ""
@@ -41,7 +41,7 @@ class Names:
     labels: Labels = ()
 
     def filled_from(self, other: Names) -> Names:
-        """These names, and ``other``'s where there are none."""
+        """Returns these names, with missing ones taken from ``other``."""
         return Names(
             self.container or other.container,
             self.pod or other.pod,
@@ -51,7 +51,7 @@ class Names:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing more can be found out."""
+        """Returns whether all three names are known."""
         return bool(self.container and self.pod and self.namespace)
 
 
@@ -63,10 +63,11 @@ class NameFiles:
         self._parsed: dict[Path, tuple[tuple[int, int, int], object]] = {}
 
     def look_up(self, container_id: str, pod_uid: str = "", uid: int | None = None) -> Names:
-        """Names of a container (full id; may be empty) and of the pod it is in (UID; may be empty).
+        """Returns the names of a container (full id; may be '') and of the pod that it is in (UID; may be
+        '').
 
-        ``uid`` is the user whose runtime it is, where it is not root's: only what that user keeps is read
-        then, since a user can call a cgroup by the id of any container.
+        ``uid`` is the user whose runtime it is, None for root's. If it is given, only that user's files are
+        read, since a user can give a cgroup the id of any container.
         """
         names = Names()
         sources = (self._kubernetes_link, self._docker, self._task, self._storage)
@@ -80,7 +81,8 @@ class NameFiles:
         return names
 
     def user(self, uid: int) -> str:
-        """Login name, from local files alone (a directory service may take its time); else ``uid N``."""
+        """Returns the login name, from local files alone (a directory service may be slow); else ``uid
+        N``."""
         for line in self._lines(f"run/systemd/users/{uid}"):
             if line.startswith("NAME="):
                 return clean(line[5:]) or f"uid {uid}"
@@ -89,10 +91,10 @@ class NameFiles:
                 return clean(fields[0]) or f"uid {uid}"
         return f"uid {uid}"
 
-    # Where names are kept
+    # Where each runtime keeps names
 
     def _kubernetes_link(self, container_id: str, _uid: int | None) -> Names:
-        # POD_NAMESPACE_CONTAINER-ID.log; names of Kubernetes objects hold no underscore.
+        # The name is POD_NAMESPACE_CONTAINER-ID.log; names of Kubernetes objects contain no underscore.
         suffix = f"-{container_id}.log"
         for name in self._listed("var/log/containers"):
             if name.endswith(suffix):
@@ -146,10 +148,10 @@ class NameFiles:
                     return _from_parts(name if isinstance(name, str) else "")
         return Names()
 
-    # Reading without being held up or filled up
+    # Reading, within limits of time and memory
 
     def _users(self, uid: int, runtime: str) -> list[str]:
-        """Where a runtime of a user other than root keeps its files, relative to ``root``."""
+        """Returns where a runtime of a user other than root keeps its files, relative to ``root``."""
         home = next((fields[5].strip("/") for fields in self._accounts() if fields[2] == str(uid)), "")
         return [f"{home}/.local/share/{runtime}"] if home else []
 
@@ -169,7 +171,8 @@ class NameFiles:
             return []
 
     def _json(self, path: str) -> object:
-        """What a file holds; read again only when it changed. None where it cannot be read or understood."""
+        """Returns the content of a file, which is parsed again only if it changed; None if it cannot be read
+        or parsed."""
         file = inside(self._root, path)
         try:
             status = file.stat()
@@ -180,7 +183,7 @@ class NameFiles:
         if before is None or before[0] != version:
             kept = sum(size for (_, _, size), _ in self._parsed.values() if size <= MAX_BYTES)
             if len(self._parsed) >= _KEPT_FILES or kept + status.st_size > MAX_BYTES:
-                self._parsed.clear()  # users write such files too: what they hold shall not fill the memory
+                self._parsed.clear()  # Users write such files too: their content must not fill the memory.
             try:
                 before = version, json.loads(read_regular(file, MAX_BYTES) or b"null")
             except (ValueError, RecursionError):
@@ -190,7 +193,8 @@ class NameFiles:
 
 
 def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
-    """Content of a regular file of at most ``limit`` bytes; None for anything else. Never waits on a pipe."""
+    """Returns the content of a regular file of at most ``limit`` bytes; None for anything else. Never waits
+    on a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -209,12 +213,13 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 
 
 def docker_names(state: object) -> Names:
-    """From the description of a container, in Docker's file or in an answer of its (or Podman's) socket."""
+    """Returns the names in the description of a container, from Docker's file or from its (or Podman's)
+    socket."""
     labels = _inside(state, "Config", "Labels")
     kubernetes = _labelled(labels, "io.kubernetes.container.name", "io.kubernetes.pod.name")
     ecs = Names(
         clean(_text(labels, "com.amazonaws.ecs.container-name")),
-        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # what a task is called
+        clean(_text(labels, "com.amazonaws.ecs.task-definition-family")),  # The name of a task.
         clean(_text(labels, "com.amazonaws.ecs.cluster")),
     )
     own = _from_parts(_text(state, "Name").lstrip("/"))
@@ -223,7 +228,7 @@ def docker_names(state: object) -> Names:
 
 
 def _from_parts(name: str) -> Names:
-    """A container's own name; the kubelet's are ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``."""
+    """Returns a container's own name; the kubelet's names are ``k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT``."""
     parts = re.fullmatch(r"k8s_([^_]+)_([^_]+)_([^_]+)_([^_]+)_\d+", name)
     if parts:
         return Names(clean(parts[1]), clean(parts[2]), clean(parts[3]))

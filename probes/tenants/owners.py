@@ -1,4 +1,5 @@
-"""Whose process it is, also of processes that make no traced call: neighbours, culprits, kernel threads."""
+"""Finds the owners of processes, also of those that make no traced call: neighbours, culprits, kernel
+threads."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from stalltop.probes.tenants.process_names import ProcessNames
 from stalltop.probes.tenants.tenants import ROOT_CGROUP_ID, Tenants
 
 REMEMBERED_LOOKS: Final = 10
-"""A process that was not asked for in so many looks is forgotten: another may have its number by then."""
+"""Number of samples after which a process that was not asked for is forgotten: its PID may be reused."""
 _PF_KTHREAD: Final = 0x00200000
 """A flag of kernel threads in /proc/PID/stat (linux/sched.h)."""
 
 
 class Owner(NamedTuple):
-    """Who a process is."""
+    """The tenant, PID and name of a process."""
 
     tenant: str
-    """Id; empty for the host itself."""
+    """Tenant id; '' for the host itself."""
     pid: int
     process: str
 
 
 HOST: Final = Owner("", 0, "")
-"""Nobody in particular."""
+"""Owner of what cannot be attributed to a process."""
 
 
 class Owners:
@@ -36,15 +37,16 @@ class Owners:
         self._names = names
         self._looks = 0
         self._asked: dict[int, int] = {}
-        """By process, the look that it was asked for last."""
+        """By process, the sample in which it was last asked for."""
         self._cgroup: dict[int, int] = {}
-        """The v2 cgroup that a process was seen in last."""
+        """The v2 cgroup in which a process was last seen."""
         self._kernel_threads: set[int] = set()
         self.found: dict[str, Tenant] = {}
-        """Every tenant asked for in this look, by id."""
+        """Every tenant asked for in this sample, by id."""
 
     def begin(self, traced: Collection[int]) -> None:
-        """A new look. The processes in ``traced`` are let go by who traces them, not by time."""
+        """Begins a new sample. The processes in ``traced`` are not forgotten by age here, but by the code
+        that traces them."""
         self._looks += 1
         self.found = {}
         for pid, look in list(self._asked.items()):
@@ -55,7 +57,8 @@ class Owners:
                     self._names.forget(pid)
 
     def of(self, pid: int, cgroup_id: int = 0) -> Owner:
-        """The owner of a process; ``cgroup_id`` is its v2 id where it is known, else the one known last."""
+        """Returns the owner of a process; ``cgroup_id`` is its v2 id if known, else the last known one is
+        used."""
         if pid <= 0:
             return self.of_cgroup(cgroup_id)
         if pid not in self._asked and _is_kernel_thread(pid):
@@ -68,22 +71,22 @@ class Owners:
         return Owner(self._tenant(pid, cgroup_id), pid, self._names.name(pid))
 
     def of_cgroup(self, cgroup_id: int) -> Owner:
-        """The tenant of a v2 cgroup, without a process."""
+        """Returns the tenant of a v2 cgroup, without a process."""
         if cgroup_id <= ROOT_CGROUP_ID:
             return HOST
         return Owner(self._tenant(0, cgroup_id), 0, "")
 
     def known(self, pid: int, cgroup_id: int) -> Owner:
-        """What `of` gives, as far as it takes no look at the process: for short-lived ones."""
+        """Returns what `of` does, but without reading an unknown process: for short-lived ones."""
         return self.of(pid, cgroup_id) if pid in self._asked else self.of_cgroup(cgroup_id)
 
     def saw(self, pid: int, cgroup_id: int) -> None:
-        """A process is in this v2 cgroup."""
+        """Notes that a process is in this v2 cgroup."""
         self._cgroup[pid] = cgroup_id
         self._asked.setdefault(pid, self._looks)
 
     def forget(self, pid: int) -> None:
-        """A process has ended, and all that was counted of it was read."""
+        """Forgets a process that has ended and whose last counts were read."""
         self._asked.pop(pid, None)
         self._cgroup.pop(pid, None)
         self._kernel_threads.discard(pid)

@@ -1,11 +1,11 @@
-"""What a cgroup's path says about who is in it: one table of the patterns of runtimes and schedulers.
+"""Identifies the tenant in a cgroup from its path, by one table of the patterns of runtimes and schedulers.
 
 A path may match several patterns (a container inside a Slurm step inside a session). Containers, pods and
-jobs go before units and sessions; among equals the deepest match wins, so that a container inside a
-container is told by the inner one. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
+jobs take precedence over units and sessions; among equals the deepest match wins, so that of nested
+containers the inner one is the tenant. Paths are as in ``/proc/PID/cgroup``, of cgroup v1 or v2.
 
-Below a user's slice anybody may make cgroups of any name: a container there is that user's, whatever its id,
-and what only root runs (pods, Slurm's jobs, ECS) is not believed.
+Below a user's slice that user may make cgroups of any name. So a container there belongs to that user,
+whatever its id, and patterns of what only root runs (pods, Slurm's jobs, ECS) are ignored there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from stalltop.model.tenant import Kind
 from stalltop.model.text.clean import clean
 
 SHORT_ID = 12
-"""Characters of a container's id that people are shown, as in ``docker ps``."""
+"""Number of characters of a container's id that are displayed, as in ``docker ps``."""
 
 
 USERS = "user:"
-"""How the ids of all begin that are a user's own, whatever their cgroups are called."""
+"""Prefix of the ids of all tenants that belong to a user, whatever their cgroups are called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one path tells. Fields are `model.tenant.Tenant`'s; ``uid`` is the user where the path has one."""
+    """What one path says. Fields are `model.tenant.Tenant`'s; ``uid`` is the user if the path contains
+    one."""
 
     id: str
     name: str
@@ -37,12 +38,13 @@ class Identity:
     pod: str = ""
     uid: int | None = None
     cgroup_path: str = ""
-    """The tenant's own cgroup: the path up to and including what matched."""
+    """The tenant's own cgroup: the path up to and including the match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One row of the table: searched everywhere in the path; ``build`` makes an Identity of a match."""
+    """One row of the table: ``regex`` is searched everywhere in the path; ``build`` turns a match into an
+    Identity."""
 
     name: str
     regex: re.Pattern[str]
@@ -54,7 +56,7 @@ _HEX = r"(?P<id>[0-9a-f]{64})"
 _UID = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 
 KUBERNETES_POD = re.compile(rf"/[^/]*kubepods[^:]*?[/-]pod(?P<pod>{_UID})(?:\.slice)?(?=[/:]|$)")
-"""A pod, by its UID (a hash for static pods), in any QoS class and with either cgroup driver."""
+"""Matches a pod, by its UID (a hash for static pods), in any QoS class and with either cgroup driver."""
 PODMAN_POD = re.compile(r"/[^/]*libpod_pod_(?P<pod>[0-9a-f]{64})(?:\.slice)?" + _END)
 ECS_TASK = re.compile(
     r"/(?:ecs|(?i:ecstasks)\.slice)(?:/[^/]+?)??[/-](?P<pod>[0-9a-f-]{32,36})(?:\.slice)?" + _END
@@ -62,11 +64,11 @@ ECS_TASK = re.compile(
 
 _USER_SLICE = re.compile(r"/user-(?P<uid>\d+)\.slice/")
 _ROOTS_OWN = ("kubernetes", "slurm", "ecs")
-"""Runtimes that no user runs."""
+"""Runtimes that only root runs."""
 
 
 def unescape_unit(name: str) -> str:
-    r"""A systemd unit's name as people write it: ``\x2d`` is a hyphen."""
+    r"""Returns a systemd unit's name as people write it: ``\x2d`` is a hyphen."""
     return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), name)
 
 
@@ -89,7 +91,7 @@ def _slurm(match: re.Match[str]) -> Identity:
 
 
 def slurm_job(job: str, step: str, uid: int | None) -> Identity:
-    """A step of a Slurm job, or what is of none (``step`` is empty)."""
+    """Returns the identity of a step of a Slurm job, or of the job itself (``step`` is '')."""
     if not step:
         return Identity(f"slurm:job_{job}", f"job {job}", "job", "slurm", uid=uid)
     return Identity(f"slurm:job_{job}/step_{step}", f"job {job}.{step}", "job", "slurm", uid=uid)
@@ -174,17 +176,17 @@ PATTERNS: tuple[Pattern, ...] = (
 
 _RANK: dict[Kind, int] = {"container": 2, "pod": 2, "job": 2}
 _Place = tuple[int, int, int]
-"""What decides between matches: rank of the kind, depth in the path, and how early the row stands."""
+"""Sort key of matches: rank of the kind, depth in the path, and negative number of the row."""
 
 
 def parse(path: str) -> Identity | None:
-    """Who is in the cgroup at ``path``, or None where no pattern knows it. Any string will do."""
+    """Returns the tenant in the cgroup at ``path``, or None if no pattern matches. Any string is allowed."""
     found = _best(path)
     return found[1] if found else None
 
 
 def parse_best(paths: Iterable[str]) -> Identity | None:
-    """Who is meant by several paths of one process (cgroup v1 has one per controller)."""
+    """Returns the tenant that several paths of one process identify (cgroup v1 has one per controller)."""
     found = [best for path in paths if (best := _best(path))]
     return max(found, key=lambda best: best[0])[1] if found else None
 
@@ -213,7 +215,7 @@ def _best(path: str) -> tuple[_Place, Identity] | None:
 
 
 def _user_above(path: str, match: re.Match[str]) -> int | None:
-    """The user, other than root, in whose slice it is."""
+    """Returns the user, other than root, whose slice contains the match."""
     user = _USER_SLICE.search(path, 0, match.start() + 1)
     return int(user["uid"]) or None if user else None
 

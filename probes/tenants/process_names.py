@@ -1,4 +1,4 @@
-"""What processes call themselves: read anew in every window, and remembered when they have ended."""
+"""Reads the names that processes give themselves, and remembers those of ended processes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ class ProcessNames:
         self._named_now: set[int] = set()
 
     def begin(self) -> None:
-        """A new window: every name that is asked for is read once more."""
+        """Begins a new window: every name that is asked for is read once more."""
         self._named_now.clear()
 
     def name(self, pid: int) -> str:
-        """The name, or the last one known of a process that has ended, else ``pid N``."""
-        # Read anew in every window: a program names itself after exec. The last name outlives the process.
+        """Returns the name, or the last known one of a process that has ended, else ``pid N``."""
+        # Read anew in every window, because a program sets its name after exec. The last name outlives the
+        # process.
         if pid not in self._named_now:
             self._named_now.add(pid)
             name = process_name(pid) if is_alive(pid) else ""
@@ -28,11 +29,11 @@ class ProcessNames:
         return self._names.get(pid) or f"pid {pid}"
 
     def known(self, pid: int) -> str:
-        """The last name that was read, without a look; empty where none was."""
+        """Returns the last name that was read, without reading it anew; '' if there is none."""
         return self._names.get(pid, "")
 
     def forget(self, pid: int) -> None:
-        """The process has ended, and all that was counted of it was read."""
+        """Forgets a process that has ended and whose last counts were read."""
         self._names.pop(pid, None)
 
     def __contains__(self, pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Whose call it was: from the process id and cgroup id that the kernel counted it under, to a tenant."""
+"""Finds the tenant of a call, from the process id and cgroup id under which it was counted."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ from stalltop.probes.tenants.name_lookups import LookUp, NameLookUps
 from stalltop.probes.tenants.patterns import Identity, parse_best, slurm_job
 
 ROOT_CGROUP_ID = 1
-"""Inode of the root of the v2 hierarchy: says nothing about who it is."""
+"""Inode of the root of the v2 hierarchy, which identifies no tenant."""
 ENDED: Final = "process:ended"
-"""Id of the tenant of calls by processes of which nothing is left to tell whose they were."""
+"""Id of the tenant of calls by ended processes that cannot be attributed any more."""
 PATIENCE_SECONDS = 0.2
-"""How long names may be waited for between two refreshes; slower ones are shown when they are there."""
+"""Maximum time spent waiting for names between two refreshes, s; slower ones are shown when they arrive."""
 NAME_TRIES = 6
-"""Look-ups of a name that is not there yet (state files are written after a start), each twice as late."""
+"""Number of look-ups of a name that is missing (state files are written after a start), each after twice the
+delay."""
 LOOK_AGAIN_SECONDS = 5.0
-"""How often a process that is known by its own name, or by cgroup v1, is looked at again: both can change."""
+"""Seconds after which a process that is identified by its own name, or by cgroup v1, is read again: both can
+change."""
 MAX_WALKS = 10
-"""Walks of the cgroup tree, between two refreshes, for ids that are not known."""
+"""Maximum number of walks of the cgroup tree for unknown ids between two refreshes."""
 MAX_TENANTS = 2048
-"""Tenants remembered although no process of theirs is."""
+"""Number of tenants above which those without processes are forgotten."""
 _NAMED_BY_PATH = ("lxc", "systemd")
 
 
 @dataclass(slots=True)
 class _Owner:
-    """What is known of one (process, cgroup id)."""
+    """What is known of one pair of process and cgroup id."""
 
     tenant: str
     start: str
-    """Start time of the process as /proc tells it, so that its number's next user is not taken for it."""
+    """Start time of the process from /proc, which distinguishes it from a later process with the same PID."""
     may_change: bool
 
 
@@ -49,7 +51,7 @@ class _Owner:
 class _Nameless:
     identity: Identity
     tgid: int
-    """A process of it."""
+    """One of its processes."""
     tries: int
     next_try: float
     asked: LookUp | None = None
@@ -59,8 +61,8 @@ class _Nameless:
 class Tenants:
     """Finds tenants and remembers them until `forget`. Used from one thread.
 
-    Nothing here raises, and between two refreshes nothing waits longer than `PATIENCE_SECONDS` in all: what
-    cannot be found out is told by a short id, and named once the name is there.
+    Nothing here raises, and between two refreshes nothing waits longer than `PATIENCE_SECONDS` in all: a
+    tenant whose name is not known yet is shown by a short id, and named once its name arrives.
     """
 
     def __init__(
@@ -70,8 +72,8 @@ class Tenants:
         *,
         files: Path | None = None,
     ) -> None:
-        """``root`` is where ``/proc`` and ``/sys`` are, ``files`` where the host's own files are; the same by
-        default."""
+        """``root`` contains ``/proc`` and ``/sys``; ``files`` contains the host's own files, by default the
+        same folder."""
         self._root = root
         self._clock = clock
         mount = layout(root).unified
@@ -79,7 +81,7 @@ class Tenants:
         self._names = NameLookUps(root, root if files is None else files)
         self._jobs = Aside("jobs")
         self._patience = PATIENCE_SECONDS
-        """What is left of it until the next refresh, s."""
+        """Time to wait that is left until the next refresh, s."""
         self._owners: dict[int, dict[int, _Owner]] = {}
         self._tenants: dict[str, Tenant] = {}
         self._nameless: dict[str, _Nameless] = {}
@@ -87,10 +89,10 @@ class Tenants:
         self._walks_left = MAX_WALKS
 
     def find(self, tgid: int, cgroup_id: int) -> Tenant:
-        """The tenant of a call by process ``tgid`` in cgroup ``cgroup_id`` (0 where that is not known).
+        """Returns the tenant of a call by process ``tgid`` in cgroup ``cgroup_id`` (0 if that is not known).
 
-        The answer for a pair stays the same until `forget`, save that a name may become known and that a
-        process known by its own name may change it.
+        The answer for a pair stays the same until `forget`, except that a name may become known and that a
+        process identified by its own name may change it.
         """
         owner = self._owners.get(tgid, {}).get(cgroup_id)
         if owner is None:
@@ -99,26 +101,26 @@ class Tenants:
         return self._tenants[owner.tenant]
 
     def holder(self, tgid: int) -> str:
-        """The tenant (id) of a process that a driver lists; empty where there is no such process (any more):
-        whose it was cannot be known."""
+        """Returns the tenant (id) of a process that a driver lists; '' if there is no such process (any
+        more), because it cannot be attributed."""
         tenant = self.find(tgid, 0).id
         if tenant != ENDED:
             return tenant
-        self._owners[tgid].pop(0)  # the number may be another's soon
+        self._owners[tgid].pop(0)  # The PID may soon be reused.
         if not self._owners[tgid]:
             del self._owners[tgid]
         return ""
 
     def missing(self) -> tuple[Missing, ...]:
-        """Whose names have been waited for for long."""
+        """Returns the names that have been waited for for long."""
         return self._names.missing()
 
     def forget(self, tgid: int) -> None:
-        """The process has ended and its last counts were read."""
+        """Forgets a process that has ended and whose last counts were read."""
         self._owners.pop(tgid, None)
 
     def refresh(self) -> None:
-        """Catch up with cgroups made and removed, and with names not known so far; call it once a second."""
+        """Finds cgroups that were made and removed, and names that are missing; called once a second."""
         if self._tree is not None:
             self._tree.refresh()
         self._walks_left = MAX_WALKS
@@ -134,11 +136,11 @@ class Tenants:
             self._look_again()
 
     def close(self) -> None:
-        """End the threads that look for names."""
+        """Ends the threads that look names up."""
         self._names.close()
         self._jobs.close()
 
-    # Who it is
+    # Who a process is
 
     def _find(self, tgid: int, cgroup_id: int) -> _Owner:
         start = start_time(tgid, self._root)
@@ -148,7 +150,8 @@ class Tenants:
         return _Owner(identity.id, start, may_change)
 
     def _identify(self, tgid: int, cgroup_id: int) -> tuple[Identity, bool]:
-        """Who it is, and whether that may change while the process and its cgroup id stay the same."""
+        """Returns the identity, and whether it may change while the process and its cgroup id stay the
+        same."""
         member = membership(tgid, self._root)
         counted_in = self._path(cgroup_id, member.unified if member else "")
         unified = counted_in or (member.unified if member else "")
@@ -156,14 +159,14 @@ class Tenants:
         may_change = member is not None and (bool(legacy) or not counted_in)
         found = parse_best([unified, *legacy])
         if found is not None and found.runtime == "systemd" and may_hold_jobs(found.id.partition(":")[2]):
-            # Its processes are of several jobs, and only they can say of which.
+            # The unit's processes belong to several jobs, and only their environment says to which.
             job = self._job(tgid)
             return slurm_job(job.id, job.step, user_id(tgid, self._root)) if job else found, True
         if found is not None:
             uid = found.uid if found.uid is not None or found.kind != "job" else user_id(tgid, self._root)
             return replace(found, uid=uid), may_change
         if unified.strip("/"):
-            # A cgroup that somebody made for a purpose of their own: whoever is in it belongs together.
+            # Somebody made this cgroup for a purpose of their own: its processes belong together.
             name = clean(unified.rstrip("/").rpartition("/")[2])
             known = cgroup_id if counted_in else self._id(unified)
             return Identity(f"cgroup:{known}", name, "unit", "", cgroup_path=unified), may_change
@@ -179,13 +182,13 @@ class Tenants:
         began = time.monotonic()
         try:
             return self._jobs.call(lambda: job_of(tgid, self._root), self._patience)
-        except Exception:  # whatever it says: it is called what its cgroup is called
+        except Exception:  # Any failure leaves the name of its cgroup.
             return None
         finally:
             self._spend(began)
 
     def _path(self, cgroup_id: int, presumed: str) -> str:
-        """Path of the cgroup, or empty for the root and for one that is not known."""
+        """Returns the path of the cgroup, or '' for the root and for an unknown one."""
         if self._tree is None or cgroup_id <= ROOT_CGROUP_ID:
             return ""
         path = self._tree.path(cgroup_id)
@@ -207,9 +210,10 @@ class Tenants:
             for cgroup_id in changing:
                 if start and start == owners[cgroup_id].start and not self._jobs.busy:
                     again = self._find(tgid, cgroup_id)
-                    if not self._jobs.busy:  # else it did not answer, which changes nothing
+                    # If the look-up is still busy it did not answer, so nothing changes.
+                    if not self._jobs.busy:
                         owners[cgroup_id] = again
-            # Asked for beside the traced ones: nobody says that it ended, and another may have its number.
+            # Such processes are not traced: their end is not reported, and their PID may be reused.
             if 0 in owners and (not start or start != owners[0].start):
                 del owners[0]
             if not owners:
@@ -219,7 +223,7 @@ class Tenants:
             self._tenants = {key: tenant for key, tenant in self._tenants.items() if key in used}
             self._nameless = {key: value for key, value in self._nameless.items() if key in used}
 
-    # What it is called
+    # What a tenant is called
 
     def _add(self, identity: Identity, cgroup_id: int, tgid: int) -> None:
         own_path = identity.cgroup_path
@@ -237,16 +241,16 @@ class Tenants:
         )
         if identity.kind in ("container", "pod"):
             to_name = identity.runtime not in _NAMED_BY_PATH
-        else:  # by its user, save for root's processes: those are called what they call themselves
+        else:  # Named by its user, except root's processes, which are shown by their own names.
             to_name = identity.uid is not None and (identity.kind, identity.uid) != ("process", 0)
         if to_name:
             self._name(identity.id, _Nameless(identity, tgid, 0, 0.0))
 
     def _name(self, tenant: str, nameless: _Nameless) -> None:
-        """Look for the name; where it is not there yet, remember to look again."""
+        """Looks the name up; if it is missing, schedules another look-up."""
         self._nameless[tenant] = nameless
         nameless.asked, at_once = self._names.ask(nameless.identity, nameless.tgid)
-        if at_once:  # else others are before it: it is taken when it is there
+        if at_once:  # Otherwise other look-ups come first, and the name is taken when it arrives.
             began = time.monotonic()
             nameless.asked.wait(self._patience)
             self._spend(began)
@@ -256,7 +260,7 @@ class Tenants:
         self._patience = max(self._patience - (time.monotonic() - began), 0.0)
 
     def _take(self, tenant: str, nameless: _Nameless) -> None:
-        """Take the name that was found, if the look-up is done."""
+        """Takes the name that was found, if the look-up is done."""
         if nameless.asked is None or not nameless.asked.wait(0.0):
             return
         identity, found, nameless.asked = nameless.identity, nameless.asked.found, None
@@ -280,7 +284,7 @@ class Tenants:
 
 
 def process_name(tgid: int, root: Path = Path("/")) -> str:
-    """What the process calls itself (``/proc/PID/comm``), fit to show; empty where it is gone."""
+    """Returns the name of the process (``/proc/PID/comm``), safe to display; '' if it is gone."""
     try:
         return clean((root / f"proc/{tgid}/comm").read_bytes())
     except OSError:
@@ -288,7 +292,7 @@ def process_name(tgid: int, root: Path = Path("/")) -> str:
 
 
 def user_id(tgid: int, root: Path = Path("/")) -> int | None:
-    """Real user id of the process, or None where it is gone."""
+    """Returns the real user id of the process, or None if it is gone."""
     try:
         status = (root / f"proc/{tgid}/status").read_bytes()
     except OSError:
@@ -298,10 +302,11 @@ def user_id(tgid: int, root: Path = Path("/")) -> int | None:
 
 
 def start_time(tgid: int, root: Path = Path("/")) -> str:
-    """When the process started (clock ticks since boot, from ``/proc/PID/stat``); empty where it is gone."""
+    """Returns when the process started (clock ticks since boot, from ``/proc/PID/stat``); '' if it is
+    gone."""
     try:
         status = (root / f"proc/{tgid}/stat").read_text(errors="replace")
     except OSError:
         return ""
-    fields = status.rpartition(")")[2].split()  # the name before it may hold anything
+    fields = status.rpartition(")")[2].split()  # The name before it may contain any characters.
     return fields[19] if len(fields) > 19 else ""

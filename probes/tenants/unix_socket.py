@@ -1,4 +1,4 @@
-"""Connections to the sockets of daemons, wherever their files lie."""
+"""Connects to the sockets of daemons, however long their paths are."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 
 NOT_THERE: Final = "not there"
 _UCRED: Final = struct.Struct("3i")
-"""Process, user, group."""
+"""struct ucred: process, user, group."""
 
 
 def connected(path: Path, seconds: float) -> socket.socket:
-    """A connection to the socket at ``path``, which waits ``seconds`` at most for each answer.
+    """Returns a connection to the socket at ``path``, which waits at most ``seconds`` for each answer.
 
-    It is found through its folder, since the name of a socket is 107 bytes long at most. Raises OSError.
+    The socket is opened through its folder, since the path of a socket has at most 107 bytes. Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -34,13 +34,13 @@ def connected(path: Path, seconds: float) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user of whoever listens at the other end (``struct ucred`` of sys/socket.h). Raises OSError."""
+    """Returns the user of the process at the other end (``struct ucred`` of sys/socket.h). Raises OSError."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     return int(_UCRED.unpack(told)[1])
 
 
 def why_no_socket(path: Path) -> str:
-    """Empty where there is a socket at ``path``, else what there is instead, in a few words."""
+    """Returns '' if there is a socket at ``path``, else what there is instead, in a few words."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The tracer: probes on functions, whether tracing works and what it costs, and all of it as one object."""
+"""Traces functions: attaches probes, checks that tracing works and what it costs, and reads the results."""

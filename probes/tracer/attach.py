@@ -1,4 +1,5 @@
-"""Puts the entry and return programs on functions of a file, in every process that maps it, now or later."""
+"""Attaches the entry and return programs to functions of a file, in every process that maps it, now or
+later."""
 
 from __future__ import annotations
 
@@ -11,20 +12,20 @@ from typing import Final, NamedTuple, Protocol
 from stalltop.probes.programs.bpf_calls import attach_uprobe_multi
 
 _CLOSERS: Final = 32
-"""Descriptors closed at the same time."""
+"""Number of descriptors that are closed at the same time."""
 
 
 class Point(NamedTuple):
-    """Where a function is probed."""
+    """A place where a function is probed."""
 
     offset: int
-    """In bytes from the start of the file."""
+    """Offset from the start of the file, bytes."""
     cookie: int
     """``Function.id`` of the function that is there."""
 
 
 class Attachment:
-    """Probes in a file; they stay until ``close``, or until the program ends."""
+    """Probes in a file; they stay until ``close``, or until stalltop ends."""
 
     def __init__(
         self,
@@ -34,30 +35,30 @@ class Attachment:
         close: Callable[[Sequence[int]], None],
     ) -> None:
         self.count = count
-        """Probes in place: two a function."""
+        """Number of probes in place: two per function."""
         self.failed = tuple(failed)
-        """Functions that could not be probed, each with the kernel's reason."""
+        """Functions that could not be probed, each with the Linux kernel's reason."""
         self._links = list(links)
         self._close = close
         self._lock = threading.Lock()
 
     def joined(self, other: Attachment) -> Attachment:
-        """Both as one, made in the same way; ``count`` and ``failed`` are this one's."""
+        """Returns both as one Attachment of the same kind; ``count`` and ``failed`` are this one's."""
         return Attachment(self.count, self.failed, [*self.take(), *other.take()], self._close)
 
     @property
     def attached(self) -> bool:
-        """Whether there are probes that were not removed."""
+        """Returns whether there are probes that were not removed."""
         return bool(self._links)
 
     def take(self) -> list[int]:
-        """Descriptors of the links, for whoever closes them in this object's place."""
+        """Returns the descriptors of the links; the caller has to close them."""
         with self._lock:
             links, self._links = self._links, []
         return links
 
     def close(self) -> None:
-        """Remove the probes. May be called twice, and from any thread."""
+        """Removes the probes. May be called twice, and from any thread."""
         links = self.take()
         if links:
             self._close(links)
@@ -67,27 +68,28 @@ class Attacher(Protocol):
     """One way of attaching."""
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
-        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        """Probes ``points`` of the file at ``path``. Failures are in the result's ``failed``."""
         ...
 
     def close(self, links: Sequence[int]) -> None:
-        """Remove the probes behind these descriptors."""
+        """Removes the probes behind these descriptors."""
         ...
 
 
 class MultiAttacher:
-    """By ``uprobe_multi`` links, kernel 6.6 and later: one link for all functions of a file."""
+    """Attaches by ``uprobe_multi`` links, Linux 6.6 and later: one link for all functions of a file."""
 
     def __init__(self, entry: int, returns: int) -> None:
         self._entry = entry
         self._returns = returns
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
-        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        """Probes ``points`` of the file at ``path``. Failures are in the result's ``failed``."""
         links: list[int] = []
         failed: list[tuple[Point, str]] = []
         count = 0
-        # The kernel refuses all functions of a link for the sake of one: halve until that one is alone.
+        # The Linux kernel refuses a whole link because of one function: halve the group until that one is
+        # alone.
         groups = [list(points)] if points else []
         while groups:
             group = groups.pop()
@@ -103,15 +105,16 @@ class MultiAttacher:
         return Attachment(count, failed, links, self.close)
 
     def close(self, links: Sequence[int]) -> None:
-        """Remove the probes behind these descriptors: some 0.1 s, however many."""
-        # Pairs of entry and return: a call that began is still seen to return.
+        """Removes the probes behind these descriptors; takes some 0.1 s, however many there are."""
+        # Entries are closed before returns, so that a call that has begun is still seen to return.
         close_together(links[0::2])
         close_together(links[1::2])
 
     def _link(self, path: str, points: Sequence[Point]) -> tuple[int, int]:
         offsets = [point.offset for point in points]
         cookies = [point.cookie for point in points]
-        # Returns first: a call that begins before its entry is probed is no call yet, and none is left open.
+        # Returns are attached first: a call that begins before its entry is probed is not counted, and none
+        # is left open.
         returns = attach_uprobe_multi(self._returns, path, offsets, cookies, returns=True)
         try:
             entry = attach_uprobe_multi(self._entry, path, offsets, cookies, returns=False)
@@ -122,9 +125,9 @@ class MultiAttacher:
 
 
 def close_together(descriptors: Sequence[int]) -> None:
-    """Close descriptors for each of which the kernel waits until nobody runs its program any more.
+    """Closes descriptors for each of which the Linux kernel waits until no CPU runs its program any more.
 
-    One after the other that takes some 0.05 s each, together hardly longer than for one.
+    One after the other that takes some 0.05 s each; together it takes hardly longer than for one.
     """
     left = list(descriptors)
 
@@ -138,7 +141,8 @@ def close_together(descriptors: Sequence[int]) -> None:
                 os.close(descriptor)
 
     threads = []
-    with contextlib.suppress(RuntimeError):  # no more threads to be had, as when the interpreter ends
+    # No more threads can be started, for instance when the interpreter ends.
+    with contextlib.suppress(RuntimeError):
         for _ in range(min(len(left), _CLOSERS) - 1):
             thread = threading.Thread(target=work, name="closing", daemon=True)
             thread.start()

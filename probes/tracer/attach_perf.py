@@ -1,4 +1,5 @@
-"""Attaching by one perf event a probe: for kernels before 6.6, which have no ``uprobe_multi`` links."""
+"""Attaches by one perf event per probe: for Linux kernels before 6.6, which have no ``uprobe_multi``
+links."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _PMU = Path("/sys/bus/event_source/devices/uprobe")
 
 
 class PerfAttacher:
-    """By perf events, which take the kernel 50 to 100 ms each to remove: that happens beside the program."""
+    """Attaches by perf events. The Linux kernel takes 50 to 100 ms to remove each, which happens in another
+    process."""
 
     def __init__(self, entry: int, returns: int) -> None:
         self._entry = entry
@@ -26,24 +28,25 @@ class PerfAttacher:
             self._return_bit = int((_PMU / "format/retprobe").read_text().strip().removeprefix("config:"))
         except (OSError, ValueError) as error:
             raise CannotTrace(f"the kernel offers no uprobe events: {error}") from error
-        # An event is opened on one CPU, any that runs, and sees the probe hit on all.
+        # An event is opened on one CPU, any that is online, and sees the probe hit on all.
         self._cpu = min(os.sched_getaffinity(0))
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
-        """Probe ``points`` of the file at ``path``. What fails is in the result's ``failed``."""
+        """Probes ``points`` of the file at ``path``. Failures are in the result's ``failed``."""
         links: list[int] = []
         failed: list[tuple[Point, str]] = []
         count = 0
         for point in points:
             pair: list[int] = []
             try:
-                # Returns first: a call that begins before its entry is probed is no call yet.
+                # Returns are attached first: a call that begins before its entry is probed is not counted.
                 pair.append(self._link(self._returns, path, point, 1 << self._return_bit))
                 pair.append(self._link(self._entry, path, point, 0))
             except OSError as error:
                 failed.append((point, error.strerror or str(error)))
                 self.close(pair)
-            except BaseException:  # Ctrl-C: left to the program's end they would delay it by many seconds
+            # For Ctrl-C: probes that were left would delay the program's end by many seconds.
+            except BaseException:
                 self.close([*links, *pair])
                 raise
             else:
@@ -52,7 +55,7 @@ class PerfAttacher:
         return Attachment(count, failed, links, self.close)
 
     def close(self, links: Sequence[int]) -> None:
-        """Remove the probes behind these descriptors, without waiting for it."""
+        """Removes the probes behind these descriptors, without waiting for that."""
         self._closer.close(links)
 
     def _link(self, program: int, path: str, point: Point, config: int) -> int:
@@ -60,4 +63,4 @@ class PerfAttacher:
         try:
             return attach_perf_event(program, event, point.cookie)
         finally:
-            os.close(event)  # the link holds it
+            os.close(event)  # The link keeps it open.

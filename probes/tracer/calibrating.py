@@ -1,4 +1,5 @@
-"""Traces a function of our own: whether counting works here, what it costs, and whether it does harm."""
+"""Traces a function of stalltop's own, to find whether counting works here, what it costs, and whether it
+does harm."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ OWN: Final = Function(layout.FUNCTIONS - 1, "", 512, "")
 _CALLS: Final = 4000
 _ROUNDS: Final = 3
 _THREAD_END_SECONDS: Final = 10.0
-"""How long the kernel may take to end a thread that has returned."""
+"""Seconds that the Linux kernel may take to end a thread that has returned."""
 
 
 def calibrate(
     attach: Callable[[str, Sequence[Point]], Attachment], slots: Slots, threads: NDArray[np.void]
 ) -> float:
-    """What one counted call costs in its probes, ns.
+    """Returns what one counted call costs in its probes, ns.
 
-    ``attach`` puts the probes on points of a file, ``threads`` are the kernel's records of threads. Raises
-    CannotTrace where not every call is counted, UnsafeToTrace where a traced program is killed.
+    ``attach`` puts the probes on points of a file; ``threads`` are the records of threads. Raises CannotTrace
+    if not every call is counted, UnsafeToTrace if a traced program is killed.
     """
     function = OwnFunction()
     try:
@@ -56,7 +57,8 @@ def calibrate(
 
 
 def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
-    """The record goes with the thread: the slot returns with it, and no thread's record is ever lost."""
+    """Waits until the record of the thread is free: then its slot can be freed, and no thread's record is
+    ever lost."""
     deadline = time.monotonic() + _THREAD_END_SECONDS
     while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
         if time.monotonic() > deadline:
@@ -65,7 +67,7 @@ def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
 
 
 def _compare(made: dict[int, int], slots: Slots) -> None:
-    """``made``: calls by process. Its slots are free again afterwards."""
+    """Compares the counts with ``made``, calls by process, and releases their slots."""
     counts = slots.read()
     counted = dict.fromkeys(made, 0)
     for key, calls in zip(counts.keys, counts.calls.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""A function of our own to trace: it proves that counting works here, and what one counted call costs."""
+"""Provides a function to trace, which shows whether counting works here and what one counted call costs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ _CODE: Final = {
 }
 _FUNCTION_AT: Final = {"x86_64": 0x20, "aarch64": 0x28}
 _SANDBOXED_AT: Final = {"x86_64": 0x40}
-"""Only there a return probe is a system call, by this number (asm/unistd_64.h, Linux 6.11 and later)."""
+"""Offset of the sandboxed function. It is needed only on x86-64, where a return probe is a system call of the
+number below (asm/unistd_64.h, Linux 6.11 and later)."""
 _URETPROBE: Final = 335
 _FILTER: Final = b"".join(
     struct.pack("=HBBI", *instruction)
@@ -71,12 +72,13 @@ _FILTER: Final = b"".join(
         (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
     )
 )
-"""Denies what it does not know, like the filters of containers: struct sock_filter, of linux/filter.h."""
+"""Seccomp filter that denies this call, like the filters of containers: struct sock_filter, of
+linux/filter.h."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Calls that were made, in a thread of their own that has ended since."""
+    """Result of calls that were made in a separate thread, which has ended since."""
 
     tid: int
     calls: int
@@ -92,11 +94,11 @@ class OwnFunction:
         self._fd = os.memfd_create("stalltop-calibration")
         os.ftruncate(self._fd, mmap.PAGESIZE)
         os.pwrite(self._fd, _CODE[machine], 0)
-        # Private: the kernel puts breakpoints into no shared mapping.
+        # Private, because the Linux kernel puts breakpoints into no shared mapping.
         self._memory = mmap.mmap(self._fd, mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         self.path = f"/proc/self/fd/{self._fd}"
         self.offset = _FUNCTION_AT[machine]
-        """Of the function's first instruction in the file, bytes."""
+        """Offset of the function's first instruction in the file, bytes."""
         address = self._address()
         self._call = ctypes.CFUNCTYPE(None, ctypes.c_ulong)(address)
         at = _SANDBOXED_AT.get(machine)
@@ -105,13 +107,13 @@ class OwnFunction:
         )
 
     def _address(self) -> int:
-        # ctypes tells the address of writable buffers only; numpy of any, and is loaded anyway.
+        # ctypes gives the address of writable buffers only; numpy gives any, and is loaded anyway.
         import numpy as np
 
         return int(np.frombuffer(self._memory, np.uint8).ctypes.data)
 
     def measure(self, calls: int, rounds: int) -> Measured:
-        """Make ``rounds`` times ``calls`` calls in a thread that ends with them."""
+        """Makes ``rounds`` times ``calls`` calls in a thread that ends afterwards."""
         tid = 0
         times: list[int] = []
 
@@ -119,7 +121,7 @@ class OwnFunction:
             nonlocal tid
             tid = threading.get_native_id()
             for _ in range(rounds):
-                # CPU time: on a busy host the thread often waits for its turn.
+                # Measured in CPU time, because on a busy host the thread often waits for its turn.
                 start = time.thread_time_ns()
                 self._call(calls)
                 times.append(time.thread_time_ns() - start)
@@ -130,10 +132,10 @@ class OwnFunction:
         return Measured(tid, calls * rounds, min(times) / calls)
 
     def killed_in_sandbox(self) -> tuple[int, int]:
-        """Call the function once in a child under a seccomp filter.
+        """Calls the function once in a child under a seccomp filter.
 
-        Returns the child's process id and the signal that ended it; 0 for no signal, and twice where return
-        probes need no system call. Raises OSError where that could not be tried.
+        Returns the child's PID and the signal that ended it (0 for none), or 0 and 0 if return probes need no
+        system call here. Raises OSError if the test failed.
         """
         if self._sandboxed is None:
             return 0, 0
@@ -147,12 +149,13 @@ class OwnFunction:
         status = os.waitpid(pid, 0)[1]
         if os.WIFSIGNALED(status):
             return pid, os.WTERMSIG(status)
-        # What prctl() gave, a byte of it: a kernel without these filters has no sandboxes either.
+        # The exit status is prctl()'s result as a byte: a Linux kernel without these filters has no sandboxes
+        # either.
         failed = -os.WEXITSTATUS(status) & 0xFF
         if failed and failed not in (errno.EINVAL, errno.ENOSYS):
             raise OSError(failed, f"no seccomp filter could be tried: {os.strerror(failed)}")
         return pid, 0
 
     def close(self) -> None:
-        """Give the memory and the file back."""
+        """Closes the memory and the file."""
         os.close(self._fd)

@@ -1,4 +1,5 @@
-"""What runs in the kernel, as one object: programs loaded, functions attached, counts and open calls read."""
+"""Represents the kernel side as one object: loads programs, attaches functions, reads counts and open
+calls."""
 
 from __future__ import annotations
 
@@ -41,20 +42,21 @@ __all__ = ["Attachment", "Counts", "KernelSide", "Point", "SlotKey", "Way"]
 Way = Literal["auto", "multi", "perf"]
 
 _CLOSE_SECONDS: Final = 0.5
-"""How long leaving waits for an ``attach`` to end."""
+"""Seconds that `close` waits for an ``attach`` to end."""
 _WHERE_TYPES_ARE: Final = (
     "run a kernel built with CONFIG_DEBUG_INFO_BTF; a container must see the host's /sys/kernel/btf"
 )
 
 
 class KernelSide:
-    """Counts calls of functions in the kernel.
+    """Counts calls of functions in the Linux kernel.
 
-    ``attach`` may be used from another thread than the rest. ``slots`` is how many histograms there are
-    (16 KiB each, one for every operation of every process), ``threads`` how many threads may be traced at
-    once, ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
-    threads on the host, ``ring_bytes`` the room for calls that are kept one by one until they are read;
-    ``progress`` is told what takes a while.
+    ``attach`` may be called from another thread than the rest. ``slots`` is the number of histograms (16 KiB
+    each, one for every operation of every process), ``threads`` the maximum number of traced threads,
+    ``splits`` whether to measure where the time of calls goes, which costs a little at every switch of
+    threads on the host, and ``ring_bytes`` the room for captured calls until they are read; ``progress``
+    receives the progress of slow steps.
+
     Raises CannotTrace, having left nothing behind.
     """
 
@@ -70,13 +72,13 @@ class KernelSide:
         progress: Progress | None = None,
     ) -> None:
         self.functions = tuple(functions)
-        """The functions that cookies may name."""
+        """Functions that cookies may identify."""
         self.way: str
         """How probes are attached: ``multi`` or ``perf``."""
         self.probe_ns: float
-        """What one counted call costs in its probes here, ns."""
+        """Cost of one counted call in its probes on this host, ns."""
         self.no_splits: CannotTrace | None = None
-        """Why calls could not be split; None where they are, or were not to be."""
+        """Why calls cannot be split; None if they are, or if that was not requested."""
         self._attaching = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
@@ -84,9 +86,9 @@ class KernelSide:
         self._progress = progress
         self._attachments: list[Attachment] = []
         self._launches: list[RawKernel] = []
-        """Read and not yet told."""
+        """Launches that were read and not yet returned."""
         check_host()
-        # Only tried, it would cost the verifier's work twice.
+        # Checked first, because trying it in vain would cost the verifier's work twice.
         both = ("multi", "perf") if knows_uprobe_multi() else ("perf",)
         ways = both if way == "auto" else (way,)
         task = self._task() if splits else None
@@ -117,7 +119,7 @@ class KernelSide:
             except CannotTrace as reason:
                 failed = reason
             self._begin(slots, threads, way, None)
-            self.no_splits = failed  # only now: without splits it works
+            self.no_splits = failed  # Set only now, because tracing does work without splits.
         else:
             self._begin(slots, threads, way, None)
 
@@ -163,11 +165,11 @@ class KernelSide:
 
     @property
     def not_kept(self) -> str:
-        """Why compiled programs are not kept from one start to the next; '' if they are."""
+        """Returns why compiled programs are not cached for the next start; '' if they are."""
         return self._programs.complaint
 
     def read(self) -> Counts:
-        """What was counted since the previous read. Costs little where nothing was."""
+        """Returns what was counted since the previous read. Costs little if nothing was."""
         with self._reading:
             counts = self._slots.read()
             self._kept.adapt(self._slots.risen)
@@ -175,54 +177,59 @@ class KernelSide:
             return counts
 
     def launches(self) -> list[RawKernel]:
-        """Launches by kernel, of the outermost calls that were counted by the latest read and before."""
+        """Returns launches by CUDA kernel, of the outermost calls that were counted by the latest read and
+        before."""
         with self._reading:
             launches, self._launches = self._launches, []
             return launches
 
     def kernels_in_use(self) -> int:
-        """Records that count launches by kernel."""
+        """Returns the number of records that count launches by CUDA kernel."""
         return self._kernels.in_use()
 
     def program_of(self, tgid: int) -> CudaProgram:
-        """What is known of the devices of the program that process ``tgid`` runs, or ran when it ended."""
+        """Returns what is known of the devices of the program that process ``tgid`` runs, or ran when it
+        ended."""
         with self._reading:
             return NO_PROGRAM if self._closed else cuda_program(self._programs.cuda_programs, tgid)
 
     def choices(self) -> int:
-        """Calls that chose a device, since the previous call of this: they have probes, but no counts."""
+        """Returns the number of calls that chose a device, since this was last called: they have probes, but
+        no counts."""
         total = self._programs.threads["choices"].copy()
         before, self._choices_seen = self._choices_seen, total
         return int((total - before).sum(dtype=np.uint64))
 
     def inherited_name(self, tgid: int, function: int) -> int:
-        """Where the name of a function lies in the memory of process ``tgid``, if its parent has told it.
+        """Returns the address of a function's name in the memory of process ``tgid`` if its parent registered
+        it, else 0.
 
-        A program that forks first and launches then has told its kernels' names before. 0 where it has not.
+        A program that forks first and then launches has registered its CUDA kernels before the fork.
         """
         with self._reading:
             return 0 if self._closed else inherited_name(self._programs, tgid, function)
 
     def runs_program(self, tgid: int, born_ns: int) -> bool:
-        """Whether process ``tgid`` still runs the program with this ``RawKernel.born_ns``."""
+        """Returns whether process ``tgid`` still runs the program with this ``RawKernel.born_ns``."""
         with self._reading:
             return not self._closed and runs_program(self._programs, tgid, born_ns)
 
     def kept_calls(self, end_ns: int) -> list[RawKeptCall]:
-        """Calls kept one by one that were over by ``end_ns`` (CLOCK_MONOTONIC) and not told before.
+        """Returns captured calls that ended by ``end_ns`` (CLOCK_MONOTONIC) and were not returned before.
 
-        What ``read`` tells as passed over is what was not kept of those that were slow.
+        Slow calls that were not captured are counted in ``Counts.passed_over`` of ``read``.
         """
         with self._reading:
             return [] if self._closed else self._kept.read(end_ns)
 
     def charges(self) -> list[RawCharge]:
-        """Who took the time of calls, gaps and followed threads since the previous call of this."""
+        """Returns who took the time of calls, gaps and followed threads since this was last called."""
         with self._reading:
             return [] if self._charges is None or self._closed else self._charges.read()
 
     def links(self) -> dict[int, int]:
-        """Processes that are traced: 0 makes calls, 1 wakes such a process, 2 and 3 wake those."""
+        """Returns the link of each traced process: 0 makes calls, 1 wakes such a process, 2 and 3 wake those
+        of the link before."""
         threads = self._programs.threads
         used = np.flatnonzero(threads["tid"])
         found: dict[int, int] = {}
@@ -232,15 +239,15 @@ class KernelSide:
         return found
 
     def open_calls(self) -> list[RawOpenCall]:
-        """Calls that have not returned yet, the outer before the inner ones of a thread."""
+        """Returns calls that have not returned yet, the outer before the inner ones of a thread."""
         return self._open.open()
 
     def ended_calls(self) -> list[RawOpenCall]:
-        """Calls that threads were inside of when they ended, since the previous call of this."""
+        """Returns calls that threads were in when they ended, since this was last called."""
         return self._open.ended()
 
     def losses(self) -> dict[str, int]:
-        """What was lost since the previous call, by the names of ``model.window.LOSSES``."""
+        """Returns what was lost since the previous call, by the names of ``model.window.LOSSES``."""
         counters = self._programs.losses[0].copy()
         total = {name: int(counters[name]) for name in layout.LOSSES.names or ()}
         with self._reading:
@@ -250,36 +257,38 @@ class KernelSide:
         return {name: count - seen.get(name, 0) for name, count in total.items()}
 
     def held(self) -> list[RawHeld]:
-        """Device memory of processes that hold some, or have allocated or freed since the previous call."""
+        """Returns the device memory of processes that hold some, or have allocated or freed since the
+        previous call."""
         with self._reading:
             return [] if self._closed else self._allocations.read()
 
     def ranks(self) -> list[RawRank]:
-        """The ranks on this host of every NCCL communicator that was made while it was traced."""
+        """Returns the ranks on this host of every NCCL communicator that was made while it was traced."""
         with self._reading:
             return [] if self._closed else self._communicators.read()
 
     def look(self) -> None:
-        """Between reads that are far apart: take in what the kernel does not remember for long."""
+        """Takes a sample between reads that are far apart, of what the BPF programs do not keep for long."""
         with self._reading:
             if not self._closed and self._activities.due:
                 self._activities.look()
 
     def activities(self) -> RawActivities:
-        """When processes were active on devices since the previous call of this."""
+        """Returns when processes were active on devices since this was last called."""
         with self._reading:
             return RawActivities(0, 0, []) if self._closed else self._activities.read()
 
     def unknown_communicators(self) -> set[int]:
-        """Processes with collectives of communicators that are older than the probes: not compared."""
+        """Returns processes that enter collectives of communicators older than the probes, which are not
+        compared."""
         return self._communicators.unknown()
 
     def tgids(self) -> set[int]:
-        """Processes that own histograms, device memory or ranks."""
+        """Returns processes that own histograms, device memory or ranks."""
         return self._slots.tgids() | self._allocations.tgids() | self._communicators.tgids()
 
     def release(self, tgid: int) -> None:
-        """Take back what a process owned that has ended and whose last counts were read."""
+        """Frees what a process owned that has ended and whose last counts were read."""
         with self._reading:
             if not self._closed:
                 self._slots.release(tgid)
@@ -290,19 +299,19 @@ class KernelSide:
                 self._allocations.release(tgid)
 
     def attach(self, path: str, points: Sequence[Point]) -> Attachment:
-        """Probe functions of the file at ``path`` (``/proc/self/fd/N`` serves) in every process."""
+        """Probes functions of the file at ``path`` (``/proc/self/fd/N`` is allowed) in every process."""
         with self._attaching:
             if self._closed:
                 return Attachment(0, [(point, "tracing has ended") for point in points], (), _nothing)
             if self._follow_next:
                 self._follow_threads()
-            # Two names of one function would be two calls at one place.
+            # Two names of one function would count as two calls at one place.
             places = {point.offset: point for point in reversed(points)}
             chosen = [*reversed(places.values())]
             counted = [point for point in chosen if point.cookie < layout.FUNCTIONS]
             choosing = [point for point in chosen if point.cookie >= FIRST_CHOOSING]
             naming = [point for point in chosen if layout.FUNCTIONS <= point.cookie < FIRST_CHOOSING]
-            # Names and devices first: a kernel that is launched from now on has one.
+            # Probes for names and devices come first, so that a CUDA kernel launched from now on has both.
             attachment = self._naming.attach(path, naming)
             attachment = self._attach_choosing(path, choosing).joined(attachment)
             attachment = self._attacher.attach(path, counted).joined(attachment)
@@ -311,7 +320,7 @@ class KernelSide:
 
     def _attach_choosing(self, path: str, points: Sequence[Point]) -> Attachment:
         begins = any(point.cookie % CHOOSINGS == layout.Choosing.BEGINS for point in points)
-        # Who has the driver by now may have made CUDA ready, and chosen devices, before.
+        # Processes that have the driver by now may have initialized CUDA, and chosen devices, before.
         older = users_of_driver() if begins else set()
         tell_older(self._programs.older_programs, older)
         attachment = self._choosing.attach(path, points)
@@ -320,10 +329,10 @@ class KernelSide:
         return attachment
 
     def close(self) -> None:
-        """Remove every probe and give everything back. May be called twice.
+        """Removes every probe and releases everything. May be called twice.
 
-        Does not wait for an ``attach`` that hangs (a file system that does not answer): its probes go with
-        the program.
+        Does not wait for an ``attach`` that hangs (in a file system that does not answer): its probes are
+        removed when stalltop ends.
         """
         waited = self._attaching.acquire(timeout=_CLOSE_SECONDS)
         try:
@@ -336,7 +345,8 @@ class KernelSide:
                 self._attaching.release()
 
     def _follow_threads(self) -> None:
-        """Look at every switch of threads from now on: a host on which nothing is traced is spared that."""
+        """Starts to observe every switch of threads; a host on which nothing is traced is spared that
+        cost."""
         self._follow_next = False
         followed: list[int] = []
         try:
@@ -392,4 +402,4 @@ def _charges(programs: Programs) -> Charges | None:
 
 
 def _nothing(links: Sequence[int]) -> None:
-    """Close nothing."""
+    """Closes nothing."""

@@ -1,8 +1,9 @@
-"""Closes descriptors in another process: whoever closes a perf event last waits for the kernel to remove it.
+"""Closes descriptors in another process, because the last process to close a perf event waits until the Linux
+kernel has removed it.
 
-The kernel removes them one after the other, some 0.1 s each, and a process cannot even end before its own
-are gone. So a helper process inherits copies and ends when ours are closed: the waiting is its own, in its
-last moment. It belongs to no terminal and outlives the program by as long as the kernel needs.
+The Linux kernel removes them one after the other, some 0.1 s each, and a process cannot even end before its
+own are gone. So a helper process inherits copies and ends after ours are closed: it does the waiting while it
+exits. It belongs to no terminal and outlives stalltop by as long as the Linux kernel needs.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from collections.abc import Sequence
 
 
 class Closer:
-    """Closes descriptors without waiting. Keeps no more than the helpers' handles, to collect their end."""
+    """Closes descriptors without waiting. Keeps only the helpers' handles, to collect their exit status."""
 
     def __init__(self) -> None:
         self._helpers: list[subprocess.Popen[bytes]] = []
 
     def close(self, fds: Sequence[int]) -> None:
-        """Close ``fds``, and let a helper process wait for what that takes the kernel."""
+        """Closes ``fds``, and lets a helper process wait until the Linux kernel is done."""
         self._helpers = [helper for helper in self._helpers if helper.poll() is None]
         if not fds:
             return
         helper = None
-        with contextlib.suppress(OSError):  # no helper: then the waiting is ours
+        with contextlib.suppress(OSError):  # If no helper can be started, this process waits.
             helper = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__],
                 stdin=subprocess.PIPE,
@@ -41,7 +42,7 @@ class Closer:
             os.close(fd)
         if helper is not None and helper.stdin is not None:
             self._helpers.append(helper)
-            helper.stdin.close()  # the helper's sign that it is the last to hold them
+            helper.stdin.close()  # This tells the helper that it is the last to hold them.
 
 
 if __name__ == "__main__":
