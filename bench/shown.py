@@ -17,8 +17,9 @@ from bench.stock import StockApp
 from stalltop.model.devices.device import Device, Devices, System
 from stalltop.model.histograms.hdr import COUNTERS, indices_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, Library, Rows, Window
 from stalltop.tui.app import run
 from stalltop.tui.screen_app import RunOptions
 

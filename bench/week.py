@@ -21,8 +21,9 @@ from stalltop.model.devices.device import Device, DeviceProcess, Devices, System
 from stalltop.model.evidence import Charge, Evidence, ProcessUse, TenantUse
 from stalltop.model.histograms.hdr import index_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, Library, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, Library, Rows, Window
 from stalltop.recordings.write.thinning import MOST_CALLS, TIERS, Tier
 from stalltop.recordings.write.writing import Writer, create
 

@@ -27,8 +27,9 @@ from stalltop.model.devices.device import System
 from stalltop.model.devices.labels import label_of
 from stalltop.model.histograms.hdr import COUNTERS, HIGHEST_NS
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import LOSSES, Coverage, Library, Missing, OpenCall, Rows, Window
 
 HOST = "simulated-host"
 PROBE_NS = 700.0

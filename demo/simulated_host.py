@@ -26,7 +26,8 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
-from stalltop.model.window import SPLITS, U64, RowKey
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)

@@ -16,7 +16,8 @@ from stalltop.diagnosis.suspicion import Rule, Suspicion
 from stalltop.diagnosis.verdict import chain_of, main_ones, severity_of, suspicions
 from stalltop.model.chain import Chain, worst_first
 from stalltop.model.merge.merging import merge
-from stalltop.model.window import RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Window
 
 LOOK_SECONDS: Final = 3.0
 """Length of the recent past that rules see: some steps of a usual training loop, but short enough to react

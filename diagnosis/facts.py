@@ -19,8 +19,9 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.families import Family, kind_of
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import PERCENTS, bounded
-from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
+from stalltop.model.window import SPLITS, OpenCall, Window
 
 NO_SERIES: Final[Mapping[tuple[str, str, int], Sequence[tuple[float, float]]]] = {}
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.diagnosis.facts import Facts, Row
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, RowKey
+from stalltop.model.window import SPLITS
 
 
 class Workload(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Final
 
 from stalltop.model.evidence import Rank
 from stalltop.model.families import KERNELS_OF_A_GRAPH, WAITING_PARTS, Family, kind_of
-from stalltop.model.window import SPLITS, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, Window
 
 Key = tuple[str, str, int]
 """Name of the series, tenant, process id (0: the tenant as a whole)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stalltop.diagnosis.facts import Facts
 from stalltop.model.chain import Fix, Link
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ import numpy as np
 
 from stalltop.model.errors import Told
 from stalltop.model.histograms.payload import payloads
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.csv_cells import text_cell
 from stalltop.model.text.figures import printable
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 
 INDEX: Final = "index.csv"
 HEADS: Final = (

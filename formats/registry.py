@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from stalltop.files.places import SUFFIX
 from stalltop.model.calls import Calls
 from stalltop.model.chain import Chain
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.filter import Filter
 from stalltop.model.text.figures import moment
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 
 if TYPE_CHECKING:
     from textual.strip import Strip

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)

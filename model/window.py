@@ -9,48 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stalltop.model.calls import Calls
+from stalltop.model.chain import Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.devices.allocation import Allocation
 from stalltop.model.devices.device import Devices, System
-from stalltop.model.evidence import HOST_LAYER, Evidence
+from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-
-if TYPE_CHECKING:
-    from stalltop.model.chain import Chain
 
 U64 = NDArray[np.uint64]
 
 SPLITS = ("running", "runqueue", "disk", "memory", "lock", "gpu", "network", "process", "sleep", "other")
 """Where a call's time can go, in the order of ``Rows.split_ns``'s columns."""
-
-
-class RowKey(NamedTuple):
-    """What a row counts. ``nested`` marks calls made inside another traced call of the same thread (a driver
-    call inside a runtime call): they are rows like others, but totals over operations leave them out."""
-
-    host: str
-    tenant: str
-    pid: int
-    process: str
-    layer: str
-    """runtime, driver, nccl or host."""
-    operation: str
-    nested: bool = False
-    device: str = ""
-    """Label of the device that the calls ran on (see ``model.devices.labels``), where that was measured; else
-    empty, and ``model.devices.placing`` may know on which ones they can have run."""
-
-    @property
-    def outermost(self) -> bool:
-        """Whether totals count it: no other traced call is around it, and it is no time between calls."""
-        return not self.nested and self.layer != HOST_LAYER
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,9 +21,10 @@ from stalltop.model.errors import CannotTrace
 from stalltop.model.evidence import HOST_LAYER, Evidence
 from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.merge.merging import longest_ended
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.clean import clean
-from stalltop.model.window import U64, Coverage, Missing, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import U64, Coverage, Missing, OpenCall, Rows, Window
 from stalltop.probes import operations
 from stalltop.probes.cuda_devices.owners import (
     OTHER_NUMBERS,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from stalltop.model.calls import Calls, KeptCall, bounded
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 from stalltop.probes.call_arguments import argument_text
 from stalltop.probes.layout import Object
 from stalltop.probes.maps.raw import RawKeptCall

@@ -23,8 +23,9 @@ from stalltop.model.devices.device import Devices, System
 from stalltop.model.errors import Told
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, OpenCall, Rows, Window
 
 MOST_BYTES: Final = 64 << 20
 """Largest window that is sent, in bytes before compression."""

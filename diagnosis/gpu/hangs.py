@@ -13,7 +13,8 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import Rank
-from stalltop.model.window import OpenCall, RowKey
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import OpenCall
 
 HUNG_NS: Final = 10_000_000_000
 """Shortest wait for a rank, or in a call of NCCL, that is called a hang."""

@@ -21,7 +21,7 @@ from stalltop.diagnosis.host.sockets import loses_segments
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.families import Family, kind_of
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 
 MOSTLY_CHARGED: Final = 0.5
 """If more than this part of a wait for a CPU has no culprit, that part is reported too, if no other loss is

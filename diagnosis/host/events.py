@@ -15,7 +15,8 @@ from stalltop.diagnosis.links import link_of
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.chain import Fix, Link
 from stalltop.model.evidence import HOST_LAYER
-from stalltop.model.window import OpenCall, RowKey
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import OpenCall
 
 HUNG_NS: Final = 10_000_000_000
 """Age below which an open call is not called hung: nobody would look into it so soon."""

@@ -11,7 +11,7 @@ from stalltop.diagnosis.host.attribution import Loss, Who
 from stalltop.diagnosis.links import link_of
 from stalltop.model.chain import Link
 from stalltop.model.evidence import HOST_GAP
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 
 OUTSIDE: Final = "process:"
 """Prefix of the ids of tenants that group processes outside containers by their name."""

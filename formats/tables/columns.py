@@ -9,10 +9,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import PERCENTS, bounded
 from stalltop.model.tenant import Tenant
 from stalltop.model.text.figures import printable
-from stalltop.model.window import SPLITS, RowKey, Window
+from stalltop.model.window import SPLITS, Window
 
 Kind = Literal["text", "count", "number", "flag"]
 """``count``: an unsigned integer; ``flag``: true or false. Any of them but text may be not known (None)."""

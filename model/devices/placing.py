@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from stalltop.model.devices.device import Device, DeviceProcess, MigInstance
 from stalltop.model.devices.labels import order_of
-from stalltop.model.window import RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Window
 
 Labels = tuple[str, ...]
 """Labels of devices (see ``model.devices.labels``), in the order of their numbers."""

@@ -10,7 +10,8 @@ from stalltop.model.devices.labels import UNKNOWN, holds, parts_of
 from stalltop.model.devices.placing import Labels, Placement, placement
 from stalltop.model.families import WAITING_PARTS, Family, kind_of
 from stalltop.model.hosts.names import host_of
-from stalltop.model.window import SPLITS, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, Window
 
 _WAITING: Final = [SPLITS.index(part) for part in WAITING_PARTS]
 _ON_A_DEVICE: Final = frozenset(

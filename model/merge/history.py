@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from stalltop.model.chain import Chain
 from stalltop.model.merge.merging import merge
 from stalltop.model.merge.packing import Packed, Peak, pack
-from stalltop.model.window import RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Window
 
 DEFAULT_BYTES = 64 << 20
 """Memory bound where none is given: 64 MiB."""

@@ -20,8 +20,9 @@ from stalltop.model.histograms.histograms import Histograms
 from stalltop.model.hosts.names import BETWEEN_HOSTS, hosts_in, with_host
 from stalltop.model.merge.moving import MovingDevices
 from stalltop.model.merge.renumbering import renumberings
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import MOST_ENDED, U64, Coverage, OpenCall, Rows, Window
 
 _AT_ONCE = 32
 _Labelled = TypeVar("_Labelled", DeviceActivity, DeviceOverlap, OpenCall)

@@ -17,7 +17,8 @@ from stalltop.model.chain import SEVERITIES, Chain
 from stalltop.model.cuda_kernels import KernelCount
 from stalltop.model.evidence import Evidence
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.window import U64, RowKey, Rows, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import U64, Rows, Window
 
 _OBJECT_BYTES = 200
 """Estimate for one small object of a window (tenant, open call, device, library, gap) with its strings."""

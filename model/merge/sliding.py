@@ -19,8 +19,9 @@ from stalltop.model.merge.merging import add_losses, add_open_calls, mean_cost, 
 from stalltop.model.merge.moving import MovingDevices, MovingEvidence
 from stalltop.model.merge.packing import Packed, pack
 from stalltop.model.merge.renumbering import added_labels, renumbered, renumberings, uuids_by_label
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, U64, Rows, Window
 
 _Columns = NDArray[np.int64]
 _AT_ONCE = 32

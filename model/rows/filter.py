@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from stalltop.model.devices.labels import is_wanted, text_of, wanted_of
 from stalltop.model.devices.placing import Labels, placement
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.expression import MOST_LETTERS, compiled, found
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 
 _UNKNOWN = Tenant(id="", name="", kind="host")
 

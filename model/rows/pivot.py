@@ -24,8 +24,9 @@ from stalltop.model.devices.placing import Placement, placement
 from stalltop.model.evidence import HOST_LAYER
 from stalltop.model.histograms.hdr import indices_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import U64, RowKey, Window
+from stalltop.model.window import U64, Window
 
 Dimension = Literal["container", "namespace", "pod", "process", "operation", "layer", "device", "host"]
 

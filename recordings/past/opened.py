@@ -16,7 +16,8 @@ from stalltop.model.errors import Told
 from stalltop.model.merge.history import DEFAULT_BYTES
 from stalltop.model.merge.merging import fleet
 from stalltop.model.merge.packing import Packed, Peak, pack
-from stalltop.model.window import RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Window
 from stalltop.recordings.past.file_index import Index
 from stalltop.recordings.past.kept import Stale
 from stalltop.recordings.past.whole import Whole

@@ -15,8 +15,9 @@ from stalltop.model.evidence import Evidence
 from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.merge.merging import merge_rows
 from stalltop.model.merge.packing import Peak
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, Rows, Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.records import codecs
 from stalltop.recordings.file.values import Sql, checksum, read_flag, read_integer, reading

@@ -16,8 +16,9 @@ from stalltop.model.errors import Told
 from stalltop.model.histograms import payload as hdr_payload
 from stalltop.model.merge.merging import merge_rows
 from stalltop.model.merge.packing import Peak
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, U64, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, U64, Rows, Window
 from stalltop.recordings.file import schema
 from stalltop.recordings.file.records import codecs
 from stalltop.recordings.file.values import Sql, checksum, stored_integer, stored_json, stored_text, storing

@@ -13,7 +13,8 @@ from stalltop.demo.caller import Caller
 from stalltop.demo.latencies import Latency
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.window import UNCOUNTED, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import UNCOUNTED, Window
 from stalltop.probes import monitor as monitor_module
 from stalltop.probes.monitor import Monitor
 from stalltop.probes.options import MonitorOptions

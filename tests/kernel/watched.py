@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import OpenCall, RowKey, Window
+from stalltop.model.window import OpenCall, Window
 from stalltop.probes.monitor import Monitor
 from tests.kernel.harness import wait_until
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import DIMENSIONS, Dimension
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from stalltop.tui.tables.columns import against, now
 from stalltop.tui.tables.columns.choice import (
     BY_ID,

@@ -11,7 +11,8 @@ from stalltop.model import calls
 from stalltop.model.devices.device import DeviceProcess
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, BlockIo, Charge, Evidence, ProcessUse
 from stalltop.model.merge.packing import pack
-from stalltop.model.window import SPLITS, OpenCall, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, OpenCall, Window
 from stalltop.tui.pages.sections import Frame, Section
 from stalltop.tui.row import calls as row_calls
 from stalltop.tui.row import owner as row_owner

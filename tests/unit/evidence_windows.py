@@ -12,8 +12,9 @@ from stalltop.model.devices.device import Devices, System
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK, Charge, Evidence, ProcessUse, TenantUse
 from stalltop.model.histograms.hdr import COUNTERS, index_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, OpenCall, Rows, Window
 
 HOST = "gpu7"
 TRAIN, BATCH, SERVE, SYSTEM = "docker:train", "docker:batch", "cri:serve", "unit:cron"

@@ -19,7 +19,8 @@ from stalltop.model.evidence import (
     Rank,
     TenantUse,
 )
-from stalltop.model.window import Coverage, Library, Missing, OpenCall, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Coverage, Library, Missing, OpenCall, Window
 from tests.unit.windows import TENANTS, Calls, key, rows
 
 EVIDENCE = Evidence(

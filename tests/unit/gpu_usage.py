@@ -10,7 +10,8 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.model.evidence import HOST_GAP
-from stalltop.model.window import RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import Window
 from tests.unit.evidence_windows import Spent, healthy_trainer, row
 
 MIB = 1 << 20

@@ -14,8 +14,9 @@ from stalltop.model.calls import Calls as Kept
 from stalltop.model.calls import KeptCall
 from stalltop.model.cuda_kernels import KernelCount, bucket_of
 from stalltop.model.histograms.hdr import HIGHEST_NS
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from stalltop.recordings.read.reading import Recorded, open_file
 from stalltop.recordings.write.writing import Writer, create
 from tests.unit.windows import Calls, window

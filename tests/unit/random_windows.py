@@ -29,7 +29,8 @@ from stalltop.model.evidence import (
     TenantUse,
 )
 from stalltop.model.histograms.hdr import HIGHEST_NS
-from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import LOSSES, SPLITS, Window
 from tests.unit.full_window import ALLOCATIONS, CHAINS, KEPT
 from tests.unit.windows import Calls, window
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.window import SPLITS, RowKey, Rows, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, Rows, Window
 from tests.unit.full_window import full_window
 from tests.unit.windows import key
 

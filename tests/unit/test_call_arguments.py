@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stalltop.model.window import RowKey
+from stalltop.model.row_key import RowKey
 from stalltop.probes.call_arguments import SYMBOLS, argument_text
 from stalltop.probes.maps.raw import RawKeptCall
 from stalltop.probes.maps.slots import SlotKey

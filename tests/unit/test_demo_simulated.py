@@ -18,7 +18,8 @@ from stalltop.model.cuda_kernels import kernels_by_row
 from stalltop.model.devices.sharing import sharings
 from stalltop.model.evidence import HOST_GAP, HOST_LAYER, HOST_WORK
 from stalltop.model.histograms.hdr import HIGHEST_NS, HIGHEST_OF_INDEX, index_of
-from stalltop.model.window import LOSSES, SPLITS, RowKey, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import LOSSES, SPLITS, Window
 from stalltop.probes.nvml.readings import THROTTLE_REASONS
 
 

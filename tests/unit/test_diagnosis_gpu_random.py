@@ -13,7 +13,8 @@ from stalltop.diagnosis.facts import Facts
 from stalltop.diagnosis.gpu.causes import gpu_causes
 from stalltop.model.devices.device import DeviceProcess, Devices
 from stalltop.model.histograms.histograms import Histograms
-from stalltop.model.window import SPLITS, OpenCall, RowKey, Rows, Window
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.probes.operations import OPERATIONS
 from tests.unit.random_windows import random_devices, random_evidence
 

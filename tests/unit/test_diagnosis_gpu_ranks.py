@@ -15,7 +15,8 @@ from stalltop.diagnosis.series import Series
 from stalltop.diagnosis.suspicion import Suspicion
 from stalltop.diagnosis.verdict import severity_of
 from stalltop.model.evidence import HOST_GAP, Charge, Evidence, ProcessUse, Rank
-from stalltop.model.window import OpenCall, RowKey
+from stalltop.model.row_key import RowKey
+from stalltop.model.window import OpenCall
 from tests.unit.evidence_windows import BATCH, SERVE, TRAIN, Spent, charge, row, window
 from tests.unit.gpu_usage import found
 

@@ -19,8 +19,9 @@ from stalltop.model.comparing.chain_difference import ChainTally, compare_chains
 from stalltop.model.comparing.condition import FIGURES, condition
 from stalltop.model.comparing.difference import compare
 from stalltop.model.comparing.likeness import alike
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from stalltop.recordings.write.saving import save
 from tests.unit.full_window import full_window
 from tests.unit.hostile import NAMES

@@ -21,8 +21,9 @@ from stalltop.formats import hlog
 from stalltop.model.errors import BadUsage, Told
 from stalltop.model.histograms.hdr import HIGHEST_NS
 from stalltop.model.merge.merging import merge
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from tests.unit.exported import lying, several, span_of
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, rows, window

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.filter import KEYS, parse
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import RowKey
 from tests.unit.full_window import full_window
 from tests.unit.windows import Calls, key, window
 

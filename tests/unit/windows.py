@@ -11,8 +11,9 @@ import numpy as np
 from stalltop.model.evidence import RECORDS, Evidence
 from stalltop.model.histograms.hdr import COUNTERS, index_of
 from stalltop.model.histograms.histograms import Histograms
+from stalltop.model.row_key import RowKey
 from stalltop.model.tenant import Tenant
-from stalltop.model.window import SPLITS, Coverage, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, Coverage, Rows, Window
 
 
 class Calls(NamedTuple):

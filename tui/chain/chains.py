@@ -9,9 +9,10 @@ from typing import Final
 
 from stalltop.formats.text.chains import name_of, rate
 from stalltop.model.chain import SEVERITIES, Chain, Link, Severity, worst_first
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Dimension, Naming
 from stalltop.model.text import figures
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from stalltop.tui.chain.warnings import Warn, warnings
 from stalltop.tui.tables.view import View
 from stalltop.widgets.alerts import AlertRow

@@ -6,8 +6,8 @@ import math
 
 from stalltop.model.cuda_kernels import LAUNCHING
 from stalltop.model.evidence import HOST_LAYER
+from stalltop.model.row_key import RowKey
 from stalltop.model.text import figures
-from stalltop.model.window import RowKey
 from stalltop.tui.pages.sections import Frame, Section, heading, more, note
 from stalltop.tui.row.facts import RowFacts
 from stalltop.widgets.page import PageLine

@@ -14,8 +14,9 @@ from stalltop.model.chain import Chain
 from stalltop.model.devices.device import Device, DeviceProcess
 from stalltop.model.devices.labels import UNKNOWN
 from stalltop.model.evidence import HOST_LAYER, Charge, ProcessUse
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Groups, pivot
-from stalltop.model.window import SPLITS, OpenCall, RowKey, Rows, Window
+from stalltop.model.window import SPLITS, OpenCall, Rows, Window
 from stalltop.tui.chain.chains import keys_of, steady
 from stalltop.tui.tables.groups import Step, below, decided, scope
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stalltop.model.merge.packing import Packed
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Naming, bounded
-from stalltop.model.window import RowKey
 from stalltop.tui.row.facts import Path
 from stalltop.tui.tables.groups import decided
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from stalltop.model.comparing.difference import Difference, Side
 from stalltop.model.devices.labels import order_of
 from stalltop.model.devices.placing import Labels, placement
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Dimension, Groups, Naming, bounded, pivot
-from stalltop.model.window import OpenCall, RowKey, Window
+from stalltop.model.window import OpenCall, Window
 
 LONG_OPEN_NS = 1_000_000_000
 """From this age on an open call is worth a warning."""

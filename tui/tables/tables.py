@@ -11,8 +11,9 @@ from textual.widget import Widget
 
 from stalltop.model.chain import Chain
 from stalltop.model.merge.packing import Packed
+from stalltop.model.row_key import RowKey
 from stalltop.model.rows.pivot import Dimension
-from stalltop.model.window import RowKey, Window
+from stalltop.model.window import Window
 from stalltop.tui.chain.chains import keys_of, marks
 from stalltop.tui.main.layout import Layout
 from stalltop.tui.main.status import changes_text
@@ -161,7 +162,8 @@ class Tables(TableRoom):
             unicode=self.unicode,
             letters=getattr(self.app, "letters", False),
             pictures=getattr(self.app, "pictures", True),
-            marks=self.marks(view),
+            # A picked row's mark hides others.
+            marks=marks(self._chains, self._window, view) | self.picking.marks(view),
             legend_shown=widget is self.main and against is None,
             against=None if against is None else against.window,
             chosen=self.looks.columns.get(view.by, ()),
@@ -170,11 +172,6 @@ class Tables(TableRoom):
         if against is None:
             return data
         return replace(data, title=(*data.title, (changes_text(against), "warn")), legend=())
-
-    def marks(self, view: View) -> dict[Key, Cell]:
-        """The marks of the rows of the table of ``view``: that of a picked row hides others."""
-        found = {} if self._window is None else marks(self._chains, self._window, view)
-        return found | self.picking.marks(view)
 
     @property
     def past(self) -> RowTrends:
