@@ -60,7 +60,8 @@ class KernelSource(Protocol):
         """Returns off-CPU time that other processes caused."""
 
     def links(self) -> dict[int, int]:
-        """Returns, by process, its link: 0 for processes that make calls, 1 to 3 for followed processes."""
+        """Returns the link of each process: 0 for processes that make calls, 1 to 3 for followed
+        processes."""
 
     def held(self) -> list[RawHeld]:
         """Returns the device memory that processes hold."""

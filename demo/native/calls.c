@@ -24,13 +24,13 @@ static void *communicator;
 static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What each argument of a function is, from left to right; what follows is 0:
- *   D the ordinal of a device, `bytes`, which moves none
- *   . anything   o where a result goes   a where the address of new memory goes   f memory to free
+/* What each argument of a function is, from left to right; further arguments are 0:
+ *   D the ordinal of a device, given as `bytes`; no bytes are moved
+ *   . anything   o address for a result   a address for that of new memory   f memory to free
  *   n bytes, or elements if there is a type   w h width and height
  *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
- *   K H kernel number `bytes`, by the program's function or by the driver's handle
+ *   K H CUDA kernel number `bytes`: the program's function, or the driver's handle
  *   g b x and y of a kernel's grid and of its blocks, as a dim3 has them   x X x of the same, alone   1 one
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
