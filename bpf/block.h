@@ -2,9 +2,9 @@
 /*
  * Counts requests to block devices, by the process that submitted them.
  *
- * A bio is noted when it is submitted, and found again as the first one of the request that it becomes.
- * Others may be merged into that request: it counts once, for the first. The notes are an LRU hash, so that a
- * bio that is never completed is evicted.
+ * A bio is noted when it is submitted, and found again as the first bio of its request. Other bios may be
+ * merged into that request: it counts once, for its first bio. The notes are an LRU hash, so that a bio that
+ * is never completed is evicted.
  */
 #ifndef STALLTOP_BLOCK_H
 #define STALLTOP_BLOCK_H

@@ -14,7 +14,7 @@
 #define SECOND_NS 1000000000ULL
 #define SAMPLE_EVERY 1024   /* calls of a slot, on average, until the monitor sets the number */
 #define NO_WAKEUP 1         /* BPF_RB_NO_WAKEUP: the monitor polls the ring */
-#define SLOW_MEANS 4        /* without a threshold, calls of so many means are slow */
+#define SLOW_MEANS 4        /* times the mean that a slow call takes, until a threshold is set */
 
 /* Returns whether a second has passed since `since_ns`; another CPU's clock may be a little ahead. */
 INLINE int second_over(u64 now, u64 since_ns)

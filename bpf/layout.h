@@ -399,7 +399,7 @@ struct kept_call {
 	__u32 function;             /* attach cookie */
 	__u32 returned;
 	__u32 why;                  /* enum why */
-	__u64 split_ns[SPLITS];     /* as measured: may exceed the call's time in sum; without running */
+	__u64 split_ns[SPLITS];     /* as measured: their sum may exceed the call's time; without running */
 	__u64 arguments[TOLD];
 };
 

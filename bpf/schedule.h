@@ -127,7 +127,7 @@ INLINE void gets_cpu(struct thread *thread, u64 now)
 	struct off_cpu *off;
 
 	if (!since)
-		return; /* its record is younger than its time on the CPU */
+		return; /* its record was made while it was on the CPU */
 	thread->off_since_ns = 0;
 	off = off_cpu.lookup(KEY(index));
 	if (!off || now <= since)

@@ -1,1 +1,1 @@
-"""Sample tenants: stand-in CUDA libraries and programs that call them, in real cgroups."""
+"""Runs sample tenants: stand-in CUDA libraries and programs that call them, in real cgroups."""

@@ -1,4 +1,4 @@
-"""Compiles the stand-in libraries and the caller, once for each state of the sources and the compiler."""
+"""Compiles the stand-in libraries and the caller, once for each version of the sources and the compiler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from stalltop.model.errors import Told
 
 NATIVE = Path(__file__).resolve().parent / "native"
 COMPILE_SECONDS = 120
-"""How long one compiler may take before it counts as hung."""
+"""Seconds that one compiler may take before it counts as hung."""
 
-# gnu11: later standards read `()` as `(void)`. Each function keeps a body of its own that begins with
-# `push %rbp`, as in the real libraries: no merging of equal bodies, no jumps to others, no late frames.
+# gnu11, because later standards read `()` as `(void)`. Each function must keep its own body that begins with
+# `push %rbp`, as in the real libraries, so the options forbid merging equal bodies, jumping to others, and
+# late frames.
 _COMMON = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-strict-prototypes")
 _FRAMES = (
     "-fno-omit-frame-pointer",
@@ -58,32 +59,32 @@ class Built:
 
     @property
     def cudart(self) -> Path:
-        """The stand-in CUDA runtime."""
+        """Returns the path of the stand-in CUDA runtime."""
         return self.folder / "libcudart.so.12"
 
     @property
     def cuda(self) -> Path:
-        """The stand-in CUDA driver library."""
+        """Returns the path of the stand-in CUDA driver library."""
         return self.folder / "libcuda.so.1"
 
     @property
     def nccl(self) -> Path:
-        """The stand-in NCCL."""
+        """Returns the path of the stand-in NCCL."""
         return self.folder / "libnccl.so.2"
 
     @property
     def nvml(self) -> Path:
-        """The stand-in of the driver's library that tells of GPUs: see ``native/nvml.h``."""
+        """Returns the path of the stand-in NVML: see ``native/nvml.h``."""
         return self.folder / "libnvidia-ml.so.1"
 
     @property
     def caller(self) -> Path:
-        """The program that calls them: see ``native/caller.c``."""
+        """Returns the path of the program that calls them: see ``native/caller.c``."""
         return self.folder / "caller"
 
 
 def compiler() -> list[str]:
-    """The C compiler's command: ``$CC``, cc, gcc or clang. Raises Told where there is none."""
+    """Returns the C compiler's command: ``$CC``, cc, gcc or clang. Raises Told if there is none."""
     wanted = shlex.split(os.environ.get("CC", ""))
     if wanted and shutil.which(wanted[0]):
         return wanted
@@ -94,9 +95,10 @@ def compiler() -> list[str]:
 
 
 def build(into: Path | None = None) -> Built:
-    """The compiled files below ``into`` (default: this user's cache), compiled where they are not there yet.
+    """Returns the compiled files below ``into`` (default: this user's cache), and compiles them if they are
+    missing.
 
-    Safe to call from several processes at once. Raises Told with the reason where they cannot be made.
+    Safe to call from several processes at once. Raises Told with the reason if they cannot be compiled.
     """
     command = compiler()
     base = into if into is not None else cache_folder()
@@ -111,7 +113,8 @@ def build(into: Path | None = None) -> Built:
 
 
 def cache_folder() -> Path:
-    """A folder for what can be made again, which nobody but this user (or root) can write to."""
+    """Returns a folder for files that can be made again, to which nobody but this user (or root) can
+    write."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for folder in (Path(home) / "stalltop", Path(tempfile.gettempdir()) / f"stalltop-{os.geteuid()}"):
         try:
@@ -126,7 +129,7 @@ def cache_folder() -> Path:
 
 
 def _fingerprint(command: list[str]) -> str:
-    """Of everything that decides what comes out: sources, options, compiler and machine."""
+    """Returns a digest of everything that decides the result: sources, options, compiler and machine."""
     digest = hashlib.sha256(_told(command, "--version"))
     digest.update(repr((command, _flags(command), _TARGETS)).encode())
     for source in sorted(NATIVE.glob("*.[ch]")):
@@ -140,7 +143,7 @@ def _flags(command: list[str]) -> tuple[str, ...]:
 
 
 def _told(command: list[str], option: str) -> bytes:
-    """What the compiler says of itself."""
+    """Returns what the compiler prints for an option such as --version."""
     done = subprocess.run(
         [*command, option],
         capture_output=True,
@@ -152,7 +155,7 @@ def _told(command: list[str], option: str) -> bytes:
 
 
 def _make(command: list[str], base: Path, finished: Path) -> None:
-    """Compile beside ``finished`` and rename: it is there whole or not at all."""
+    """Compiles beside ``finished`` and renames, so that the folder exists completely or not at all."""
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=base))
     flags = _flags(command)
     try:
@@ -174,7 +177,7 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
         if failed:
             raise Told(f"the compiler failed: {failed[0]}", "apt install gcc libc6-dev")
         work.chmod(0o755)
-        # Another process may have been faster; what it made is the same.
+        # Another process may have been faster; its result is the same.
         with contextlib.suppress(OSError):
             work.rename(finished)
         if not (finished / "caller").exists():
@@ -184,7 +187,7 @@ def _make(command: list[str], base: Path, finished: Path) -> None:
 
 
 def _wait(name: str, process: subprocess.Popen[bytes]) -> str:
-    """Empty when it was compiled, else what the compiler complained about first."""
+    """Returns '' if the file was compiled, else the compiler's first error."""
     try:
         output, _ = process.communicate(timeout=COMPILE_SECONDS)
     except BaseException:

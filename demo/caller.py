@@ -1,4 +1,4 @@
-"""Runs ``native/caller``: a process that calls the stand-in libraries as told and knows how often it did."""
+"""Runs ``native/caller``: a process that calls the stand-in libraries on command and counts its calls."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stalltop.model.histograms.hdr import COUNTERS
 from stalltop.model.histograms.histograms import Histograms
 
 ANSWER_SECONDS = 60.0
-"""How long a command may take unless its caller says otherwise."""
+"""Seconds that a command may take unless its caller says otherwise."""
 
 
 class CallerFailed(Exception):
-    """A caller did not do as told: what it answered, or how it ended."""
+    """A caller failed to execute a command; the text is its answer, or how it ended."""
 
 
 @dataclass(slots=True)
 class Made:
-    """Calls that a process made of one function, by its own books and its own clock."""
+    """Calls that a process made of one function, as counted and timed by the process itself."""
 
     calls: int = 0
     errors: int = 0
@@ -36,10 +36,10 @@ class Made:
     total_ns: int = 0
     max_ns: int = 0
     counters: dict[int, int] = field(default_factory=dict)
-    """HDR counters by index; empty where the calls were not timed."""
+    """HDR counters by index; empty if the calls were not timed."""
 
     def histogram(self) -> Histograms:
-        """The timed calls as one histogram."""
+        """Returns the timed calls as one histogram."""
         dense = np.zeros((1, COUNTERS), np.uint64)
         for index, count in self.counters.items():
             dense[0, index] = count
@@ -47,12 +47,12 @@ class Made:
 
 
 class Caller:
-    """One such process. Leaving the ``with`` block, or ending this process in any way, ends it.
+    """One such process. It ends when the ``with`` block is left, or when this process ends in any way.
 
-    ``cgroup`` is the directory of the cgroup that it joins before it does anything else (or several, of
-    different hierarchies), ``table`` a file of latencies, ``folder`` where it finds the libraries (default:
-    where it was built), ``name`` its comm, ``files`` the folder of the files that its items name, ``before``
-    a command that replaces itself by the program (``nsenter …``), ``variables`` what is set for it.
+    ``cgroup`` is the directory of the cgroup that it joins first (or several, of different hierarchies),
+    ``table`` a file of latencies, ``folder`` the one with the libraries (default: where they were built),
+    ``name`` its comm, ``files`` the folder of the files that its items name, ``before`` a command that
+    replaces itself by the program (``nsenter …``), ``variables`` its additional environment.
     """
 
     def __init__(
@@ -96,25 +96,26 @@ class Caller:
 
     @property
     def pid(self) -> int:
-        """Its process id in this process's PID namespace."""
+        """Returns its process id in this process's PID namespace."""
         return self._process.pid
 
     def tell(self, command: str) -> None:
-        """Give a command of ``native/caller.c`` without waiting for its answer; `answer` must follow.
+        """Sends a command of ``native/caller.c`` without waiting for its answer; `answer` must follow.
 
-        Raises CallerFailed where the process is gone.
+        Raises CallerFailed if the process is gone.
         """
         if self._waiting:
-            self.answer()  # to the command before, or the greeting of a process that has just begun
+            # The answer to the previous command, or the greeting of a process that has just begun.
+            self.answer()
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(command.encode() + b"\n")
-        except (OSError, ValueError) as error:  # ValueError: it was closed
-            raise CallerFailed(f"cannot tell it {command!r}: {error}") from error
+        except (OSError, ValueError) as error:  # ValueError means that the pipe was closed.
+            raise CallerFailed(f"cannot send it {command!r}: {error}") from error
         self._waiting = True
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """The lines of the answer to the last command; the last one without its ``ok``."""
+        """Returns the lines of the answer to the last command; the last one without its ``ok``."""
         deadline = time.monotonic() + seconds
         lines: list[str] = []
         while True:
@@ -128,30 +129,30 @@ class Caller:
             lines.append(line)
 
     def do(self, command: str, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """`tell` and `answer`: returns when it is done."""
+        """Calls `tell` and `answer`: returns when the command is done."""
         self.tell(command)
         return self.answer(seconds)
 
     def run(self, items: str, *, threads: int = 1, cycles: int = 1, timed: bool = True) -> float:
-        """Make the calls of ``items`` and return the seconds that took."""
+        """Makes the calls of ``items`` and returns the seconds that they took."""
         verb = "run" if timed else "burst"
         return int(self.do(f"{verb} {threads} {cycles} {items}")[-1]) / 1e9
 
     def start(self, items: str, *, threads: int = 1, cycles: int = 0) -> None:
-        """The same in the background; without ``cycles``: until ``stop``."""
+        """Starts the calls in the background; without ``cycles``, they go on until ``stop``."""
         self.do(f"start {threads} {cycles} {items}")
 
     def stop(self) -> None:
-        """End the threads of `start` after the call they are in."""
+        """Ends the threads of `start` after their present call."""
         self.do("stop")
 
     def change(self, items: str, *, threads: int = 1, seconds: float = ANSWER_SECONDS) -> None:
-        """End the threads of `start` after the cycle they are in, and start others with ``items``."""
+        """Ends the threads of `start` after their present cycle, and starts others with ``items``."""
         self.do("finish", seconds)
         self.start(items, threads=threads)
 
     def report(self) -> dict[str, Made]:
-        """What was made so far, by symbol (with its variant)."""
+        """Returns the calls made so far, by symbol (with its variant)."""
         found: dict[str, Made] = {}
         for line in self.do("report")[:-1]:
             _, symbol, *words = line.split(" ")
@@ -168,21 +169,21 @@ class Caller:
         return found
 
     def leave(self, code: int = 0) -> int:
-        """Let it call exit(``code``); returns its status once it is gone (negative: the signal)."""
+        """Makes it call exit(``code``); returns its status once it is gone (negative: the signal)."""
         self.tell(f"exit {code}")
         return self.wait()
 
     def kill(self) -> int:
-        """SIGKILL it, and wait until it is gone."""
+        """Kills it by SIGKILL, and waits until it is gone."""
         self._process.kill()
         return self.wait()
 
     def wait(self, seconds: float = ANSWER_SECONDS) -> int:
-        """Wait for its end; returns its status (negative: the signal). Raises subprocess.TimeoutExpired."""
+        """Waits for its end; returns its status (negative: the signal). Raises subprocess.TimeoutExpired."""
         return self._process.wait(seconds)
 
     def close(self) -> None:
-        """End it and everything of it here. May be called twice."""
+        """Ends the process and closes its pipes. May be called twice."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):

@@ -1,7 +1,8 @@
-"""Real cgroups for sample tenants, named as container runtimes name them, and removed again for certain.
+"""Makes real cgroups for sample tenants, with the names that container runtimes use, and reliably removes
+them.
 
-Every directory made here carries an extended attribute that says which process made it. What a killed
-process left behind is found by that attribute and removed by the next one that starts.
+Every directory made here carries an extended attribute that names the process that made it. The next process
+that starts finds and removes by it what a killed process left behind.
 """
 
 from __future__ import annotations
@@ -18,24 +19,26 @@ from stalltop.probes.tenants.cgroups import layout
 
 MARK = "trusted.stalltop"
 """The attribute: ``own`` (a tenant's cgroup) or ``parent``, and the maker's process id, start time and PID
-namespace. Others may have come to use a parent: it is removed when empty, nothing in it is ever killed."""
+namespace. Others may have begun to use a parent: it is removed when it is empty, and nothing in it is ever
+killed."""
 REMOVE_SECONDS = 5.0
-"""How long killed processes may take to leave a cgroup."""
+"""Seconds that killed processes may take to leave a cgroup."""
 STARTED_SECONDS = 60.0
-"""A cgroup that has been empty for longer than any start takes belongs to nobody who runs."""
+"""Seconds after which an empty cgroup is assumed to be abandoned: no start takes that long."""
 _WALK_DIRECTORIES = 65_536
 
 
 def container_id(seed: str = "") -> str:
-    """64 hexadecimal digits, as runtimes give them: the same for the same ``seed``, random without one."""
+    """Returns 64 hexadecimal digits, as runtimes generate them: the same for the same ``seed``, random
+    without one."""
     return hashlib.sha256(seed.encode() if seed else os.urandom(32)).hexdigest()
 
 
 def container_path(runtime: str, identity: str) -> str:
-    """The cgroup v2 path of a container, or of a job for ``slurm``, below the root of the hierarchy.
+    """Returns the cgroup v2 path of a container, or of a job for ``slurm``, below the root of the hierarchy.
 
     ``identity`` is the container's 64-digit id (see `container_id`), or the job's number. Raises ValueError
-    for a runtime that is not known.
+    for an unknown runtime.
     """
     pod = pod_uid(identity).replace("-", "_")
     burstable = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{pod}.slice"
@@ -52,12 +55,12 @@ def container_path(runtime: str, identity: str) -> str:
 
 
 def pod_uid(identity: str) -> str:
-    """The UID of the pod around the container of this id, in `container_path`."""
+    """Returns the UID of the pod that contains the container of this id, in `container_path`."""
     return "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:32]))
 
 
 def hierarchy() -> Path:
-    """Where the root of the cgroup v2 hierarchy is mounted. Raises Told where it is not."""
+    """Returns where the root of the cgroup v2 hierarchy is mounted. Raises Told if it is not."""
     mount = layout().unified
     if mount is None:
         raise Told("cgroup v2 is not mounted on this host", "mount -t cgroup2 none /sys/fs/cgroup")
@@ -65,9 +68,9 @@ def hierarchy() -> Path:
 
 
 class Cgroups:
-    """Makes cgroups and, when closed, kills what runs in them and removes them.
+    """Makes cgroups; when closed, kills what runs in them and removes them.
 
-    Raises Told where none can be made. Making one also removes what killed processes left behind.
+    Raises Told if none can be made. The constructor also removes what killed processes left behind.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -82,9 +85,10 @@ class Cgroups:
         self.close()
 
     def make(self, path: str) -> Path:
-        """The directory of a new cgroup at ``path`` (below the root of the hierarchy), parents included.
+        """Makes a new cgroup at ``path`` (below the root of the hierarchy), with its parents, and returns its
+        directory.
 
-        Raises Told where it exists or cannot be made.
+        Raises Told if it exists or cannot be made.
         """
         place = self._root / path.lstrip("/")
         try:
@@ -97,14 +101,14 @@ class Cgroups:
         return place
 
     def remove(self, place: Path) -> None:
-        """Kill and remove what runs in one of them, and the cgroup."""
+        """Kills what runs in one of the cgroups, and removes the cgroup."""
         self._made.remove(place)
         kill_all(place)
         _remove(place)
         _remove_empty_parents(place)
 
     def close(self) -> None:
-        """Kill and remove everything that was made. May be called twice."""
+        """Kills and removes everything that was made. May be called twice."""
         made, self._made = self._made, []
         for place in made:
             kill_all(place)
@@ -113,7 +117,7 @@ class Cgroups:
             _remove_empty_parents(place)
 
     def _make(self, place: Path) -> None:
-        # Another process may remove an empty parent between two steps: begin again.
+        # Another process may remove an empty parent between two steps; then begin again.
         for attempt in range(20):
             try:
                 missing = [place]
@@ -129,11 +133,11 @@ class Cgroups:
 
 
 def kill_all(place: Path) -> None:
-    """SIGKILL every process in this cgroup and below it. Does not wait."""
+    """Sends SIGKILL to every process in this cgroup and below it. Does not wait."""
     with contextlib.suppress(OSError):
         (place / "cgroup.kill").write_text("1")
         return
-    # Before kernel 5.14.
+    # Before Linux 5.14.
     for directory, _, _ in os.walk(place):
         for pid in _processes(Path(directory)):
             with contextlib.suppress(OSError):
@@ -141,7 +145,8 @@ def kill_all(place: Path) -> None:
 
 
 def sweep(root: Path) -> int:
-    """Remove the marked cgroups whose makers are gone, with the processes in them; returns how many."""
+    """Removes the marked cgroups whose makers are gone, with the processes in them; returns how many were
+    removed."""
     own: list[Path] = []
     parents: list[Path] = []
     for count, (directory, _, _) in enumerate(os.walk(root)):
@@ -155,7 +160,7 @@ def sweep(root: Path) -> int:
         kill_all(place)
     for place in own:
         _remove(place)
-    for place in reversed(parents):  # the walk goes from the root down
+    for place in reversed(parents):  # The walk goes from the root down.
         with contextlib.suppress(OSError):
             place.rmdir()
     return sum(not place.exists() for place in own + parents)
@@ -184,10 +189,10 @@ def _maker(pid: int | None = None) -> str:
 
 
 def _is_left(place: Path, maker: str) -> bool:
-    """Whether the maker of this cgroup has ended.
+    """Returns whether the maker of this cgroup has ended.
 
-    Of a process in another PID namespace that cannot be seen; but its tenants end with it, and a demo that
-    runs has processes in every cgroup.
+    A maker in another PID namespace cannot be seen. But its tenants end with it, and a running demo has
+    processes in every cgroup, so the cgroup is abandoned if it has been empty for long.
     """
     pid, _, space = maker.split(" ")
     if space != os.readlink("/proc/self/ns/pid"):
@@ -221,7 +226,7 @@ def _remove(place: Path) -> None:
 
 
 def _remove_empty_parents(place: Path) -> None:
-    """Those that were made for any tenant; one that the hierarchy had before carries no mark."""
+    """Removes empty parents that were made for a tenant; a cgroup that existed before carries no mark."""
     for parent in place.parents:
         try:
             os.getxattr(parent, MARK)

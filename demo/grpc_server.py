@@ -1,4 +1,4 @@
-"""A gRPC server over a unix socket, as much as a stand-in needs: one answer to each call."""
+"""Serves gRPC over a Unix socket, as far as a stand-in needs it: one answer to each call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from stalltop.probes.kubelet.call import UNIMPLEMENTED
 
 _PREFIX: Final = struct.Struct(">BI")
 Answer = Callable[[str], bytes | None]
-"""From a method (``/package.Service/Method``) to its message; None where there is no such method."""
+"""Returns the message for a method (``/package.Service/Method``); None if there is no such method."""
 
 
 def listening_at(path: Path) -> socket.socket:
-    """A socket that listens at ``path``, however long that is. Raises OSError."""
+    """Returns a socket that listens at ``path``, however long that is. Raises OSError."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -40,7 +40,7 @@ def listening_at(path: Path) -> socket.socket:
 
 
 class GrpcServer:
-    """Answers at the socket ``path`` as long as the block lasts."""
+    """Answers at the socket ``path`` until the ``with`` block ends."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self._path = path
@@ -78,7 +78,7 @@ class GrpcServer:
 
 
 class _Connection:
-    """One client."""
+    """The connection of one client."""
 
     def __init__(self, connected: socket.socket, answer: Answer) -> None:
         self._socket = connected
@@ -86,7 +86,7 @@ class _Connection:
         self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self._methods: dict[int, str] = {}
         self._left: dict[int, bytes] = {}
-        """What the client's window had no room for yet, by stream."""
+        """Bytes for which the client's window has no room yet, by stream."""
 
     def run(self) -> None:
         self._http.initiate_connection()

@@ -1,4 +1,5 @@
-"""What simulated tenants do: operations, their rates and durations, of the order of data-centre GPUs."""
+"""Defines what simulated tenants do: operations, their rates and durations, in the order of magnitude of
+data-centre GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Act:
     per_second: float
     median_ns: float
     sigma: float = 0.25
-    """Of the logarithm of the duration: 0.25 puts p95 at 1.5 times the median."""
+    """Standard deviation of the logarithm of the duration: 0.25 puts p95 at 1.5 times the median."""
     bytes: int = 0
     nested: str = ""
     errors: float = 0.0
@@ -31,14 +32,14 @@ class Habit:
     acts: tuple[Act, ...]
     processes: int = 1
     period_seconds: float = 60.0
-    """The habit's load rises and falls with this period."""
+    """Period in which its load rises and falls, s."""
     quiet: float = 0.8
     """Load at its lowest, as a share of its highest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A tenant of the simulated host. ``path`` may hold ``{id}``, its container id."""
+    """A tenant of the simulated host. ``path`` may contain ``{id}``, its container id."""
 
     name: str
     habit: str
@@ -122,7 +123,7 @@ HABITS = {
     "notebook": Habit("ipykernel", _NOTEBOOK, period_seconds=50, quiet=0.05),
 }
 OTHERS = _OTHERS
-"""Further operations that fill a tenant's list when more are asked for than its habit has."""
+"""Further operations for tenants that are to have more than their habit has."""
 
 PEOPLE = (
     Person("bert-trainer", "trainer", "container", "docker", "/system.slice/docker-{id}.scope"),
@@ -155,7 +156,7 @@ PEOPLE = (
 
 
 def _pod(habit: str, namespace: str, pod: str, container: str) -> Person:
-    """A container of a pod."""
+    """Returns a container of a pod."""
     path = "/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope"
     return Person(f"{pod}/{container}", habit, "container", "containerd", path, pod, namespace, container)
 

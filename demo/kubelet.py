@@ -1,6 +1,7 @@
-"""A stand-in for a node's kubelet and container runtime: real protocols over unix sockets, pods from a file.
+"""Stands in for a node's kubelet and container runtime: real protocols over Unix sockets, pods from a file.
 
-The file is TOML and is read again at every call, so that pods come, end and are replaced while it is watched:
+The file is TOML and is read again at every call, so that pods appear, end and are replaced while they are
+watched:
 
     [[pods]]
     namespace = "research"
@@ -15,7 +16,7 @@ The file is TOML and is read again at every call, so that pods come, end and are
     "nvidia.com/gpu.shared" = ["GPU-0::0", "GPU-0::1"]
 
 A pod without ``uid`` was given its devices and is not started yet; one with ``over = true`` has ended, and
-the runtime still keeps it. The file is best replaced as a whole (written beside it and renamed).
+the runtime still lists it. The file is best replaced as a whole (written beside it and renamed).
 
 It runs in threads, ``with Node(root, file): …``, or as ``python -m stalltop.demo.kubelet ROOT FILE``: the
 sockets are below ``root`` as they are below ``/`` on a node.
@@ -41,14 +42,14 @@ from stalltop.probes.kubelet.protobuf import Field, encoded
 
 RUNTIME_SOCKET: Final = dict(cri.SOCKETS)["containerd"]
 EVERY_SOCKET: Final = (f"{FOLDER}/{SOCKET}", f"{FOLDER}/{pods_api.SOCKET}", RUNTIME_SOCKET)
-"""Of the kubelet's PodResources, of its list of pods, and of the runtime."""
+"""Sockets of the kubelet's PodResources, of its list of pods, and of the runtime."""
 
 
 class Node:
-    """Serves the pods of the file ``pods`` below ``root`` as long as the block lasts."""
+    """Serves the pods of the file ``pods`` below ``root`` until the ``with`` block ends."""
 
     def __init__(self, root: Path, pods: Path, sockets: Iterable[str] = EVERY_SOCKET[:2]) -> None:
-        """``sockets`` says which of ``EVERY_SOCKET`` there are."""
+        """``sockets`` says which of ``EVERY_SOCKET`` exist."""
         self._pods = pods
         self._servers = [GrpcServer(root / path, self.answer) for path in sockets]
         self._running = contextlib.ExitStack()
@@ -66,8 +67,8 @@ class Node:
         self._running.close()
 
     def answer(self, method: str) -> bytes | None:
-        """The message that answers ``method``; None where there is no such method. Raises ValueError and
-        OSError for a file that is none."""
+        """Returns the message that answers ``method``; None if there is no such method. Raises ValueError and
+        OSError if the file cannot be read or parsed."""
         with open(self._pods, "rb") as file:
             found = tomllib.load(file)
         pods: list[Mapping[str, Any]] = found.get("pods", [])
@@ -86,7 +87,7 @@ class Node:
 
 
 def _given(pod: Mapping[str, Any]) -> bytes:
-    """Of PodResources."""
+    """Returns the message of one pod in PodResources."""
     containers = [
         (3, encoded([(1, name.encode()), *_devices(2, given)]))
         for name, given in pod.get("containers", {}).items()
@@ -102,7 +103,7 @@ def _devices(number: int, given: Mapping[str, Sequence[str]]) -> list[Field]:
 
 
 def _object(pod: Mapping[str, Any]) -> bytes:
-    """A Pod, of Kubernetes' core API."""
+    """Returns a Pod of Kubernetes' core API."""
     meta = encoded(
         [
             (1, pod["name"].encode()),
@@ -121,14 +122,14 @@ def _object(pod: Mapping[str, Any]) -> bytes:
 
 
 def _sandbox(pod: Mapping[str, Any]) -> bytes:
-    """A PodSandbox, of the Container Runtime Interface."""
+    """Returns a PodSandbox of the Container Runtime Interface."""
     metadata = [(1, pod["name"].encode()), (2, pod["uid"].encode()), (3, pod["namespace"].encode())]
     state: list[Field] = [(3, 1)] if pod.get("over") else []
     return encoded([(1, _sandbox_id(pod)), (2, encoded(metadata)), *state, *_labels(5, pod)])
 
 
 def _containers(pod: Mapping[str, Any]) -> list[bytes]:
-    """Its Containers, of the same."""
+    """Returns the pod's Containers of the Container Runtime Interface."""
     state = 2 if pod.get("over") else 1
     return [
         encoded([(1, one.encode()), (2, _sandbox_id(pod)), (3, encoded([(1, name.encode())])), (6, state)])
@@ -148,7 +149,7 @@ def _labels(number: int, pod: Mapping[str, Any]) -> list[Field]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until a signal ends it."""
+    """Serves until a signal ends it."""
     with Node(Path(arguments[0]), Path(arguments[1])):
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
     return 0

@@ -1,4 +1,4 @@
-"""How long the stand-in functions take: the table that ``native/standin.h`` documents."""
+"""Defines how long the stand-in functions take: the table that ``native/standin.h`` documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ How = Literal["at-once", "spin", "sleep", "futex", "poll", "hold", "meet"]
 Shape = Literal["fixed", "uniform", "lognormal"]
 
 TABLE_VARIABLE = "STALLTOP_DEMO_TABLE"
-"""The environment variable that tells the libraries where their table is."""
+"""Environment variable that gives the libraries the path of their table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Latency:
 
     how: How = "at-once"
     """What the calling thread does meanwhile. ``hold``: it waits while the file ``path`` exists. ``meet``: it
-    waits until ``spread`` processes that share the file ``path`` have come as often as it, then ``ns``."""
+    waits until ``spread`` processes that share the file ``path`` have called as often as it has, then
+    ``ns``."""
     shape: Shape = "fixed"
     ns: float = 0.0
     """The duration, the shortest one (uniform) or the median (lognormal), in ns."""
@@ -33,11 +34,11 @@ class Latency:
     """Share of the calls that fail, 0 to 1."""
     error_code: int = 1
     path: Path | None = None
-    """Of ``hold`` and ``meet``; for the others a file that begins with a double in the host's byte order, by
-    which durations are multiplied unless it is 0: it may change at any time."""
+    """File of ``hold`` and ``meet``. For the others, a file that begins with a double in the host's byte
+    order, by which durations are multiplied unless it is 0; it may change at any time."""
 
     def line(self, symbol: str) -> str:
-        """The table's line for ``symbol``, a function's name without its variant."""
+        """Returns the table's line for ``symbol``, a function's name without its variant."""
         numbers = (self.ns, self.spread, self.spike_share, self.spike_factor, self.error_share)
         fields = [symbol, self.how, self.shape, *(repr(float(number)) for number in numbers)]
         path = [str(self.path)] if self.path is not None else []
@@ -47,6 +48,6 @@ class Latency:
 
 
 def write_table(latencies: Mapping[str, Latency], path: Path) -> Path:
-    """Write the table of ``latencies`` (by function name) to ``path`` and return that."""
+    """Writes the table of ``latencies`` (by function name) to ``path`` and returns ``path``."""
     path.write_text("".join(f"{latency.line(symbol)}\n" for symbol, latency in latencies.items()))
     return path

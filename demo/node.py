@@ -1,7 +1,7 @@
-"""What sample tenants run on: a stand-in of the driver's library, and one of a node's kubelet.
+"""Runs the stand-ins below sample tenants: of the driver's library, and of a node's kubelet.
 
-Both speak the real interfaces: the monitor reads the GPUs through its own NVML bindings, and asks the kubelet
-over its socket. What they say is written to files, and written anew where tenants come, go and are replaced.
+Both have the real interfaces: the monitor reads the GPUs through its own NVML bindings, and asks the kubelet
+over its socket. Their answers come from files, which are rewritten when tenants start, end or are replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stalltop.probes.options import MonitorOptions
 
 NVML_VARIABLE: Final = "NVML_STANDIN_SCENARIO"
-"""Tells the stand-in library its file; see ``native/nvml.h``."""
+"""Environment variable with the stand-in library's file; see ``native/nvml.h``."""
 _MIB: Final = 1 << 20
 
 
@@ -35,11 +35,11 @@ class Present:
     """Id of its container."""
     pod: PodPlan | None
     processes: tuple[tuple[int, ProcessPlan], ...]
-    """With their process ids."""
+    """Process ids, each with the plan of its process."""
 
 
 class DemoNode:
-    """GPUs and pods of ``scenario``, as far as it has any. Ends with `close`."""
+    """Provides the GPUs and pods of ``scenario``, as far as it has any. Ends with `close`."""
 
     def __init__(self, scenario: Scenario, built: Built) -> None:
         self._gpu = scenario.gpu
@@ -57,15 +57,15 @@ class DemoNode:
         return self._folder / "pods.toml"
 
     def begin(self, present: Iterable[Present]) -> None:
-        """Show what runs, from now on."""
+        """Starts to show the tenants that run."""
         self.show(present)
         if self._pods:
-            from stalltop.demo.kubelet import Node  # what speaks gRPC takes a while to load
+            from stalltop.demo.kubelet import Node  # gRPC takes a while to load.
 
             self._running.enter_context(Node(self._folder / "root", self._kubelet))
 
     def show(self, present: Iterable[Present]) -> None:
-        """Show what runs now."""
+        """Shows the tenants that run now."""
         present = tuple(present)
         if self._gpu:
             _write(self._nvml, nvml_text(self._gpu, present))
@@ -73,20 +73,21 @@ class DemoNode:
             _write(self._kubelet, pods_text(present))
 
     def options(self, options: MonitorOptions) -> MonitorOptions:
-        """``options`` by which a monitor looks here."""
+        """Returns ``options`` with which a monitor reads these stand-ins."""
         if self._gpu:
             library = {"LD_LIBRARY_PATH": str(self._built.nvml.parent), NVML_VARIABLE: str(self._nvml)}
             options = replace(options, nvml_environment=library)
         return replace(options, host_root=self._folder / "root") if self._pods else options
 
     def close(self) -> None:
-        """End it. May be called twice."""
+        """Stops the stand-ins. May be called twice."""
         self._running.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def nvml_text(gpu: Mapping[str, str], present: Iterable[Present]) -> str:
-    """What the stand-in library shows: the lines of the scenario, and the processes on each device."""
+    """Returns the file of the stand-in library: the lines of the scenario, and the processes on each
+    device."""
     lists: dict[tuple[str, str], list[str]] = {}
     for tenant in present:
         for pid, process in tenant.processes:
@@ -99,7 +100,8 @@ def nvml_text(gpu: Mapping[str, str], present: Iterable[Present]) -> str:
 
 
 def pods_text(present: Iterable[Present]) -> str:
-    """What the stand-in kubelet serves: the pods of the tenants that run, and what they were given."""
+    """Returns the file of the stand-in kubelet: the pods of the tenants that run, and what they were
+    given."""
     lines: list[str] = []
     for tenant in present:
         pod = tenant.pod
@@ -115,13 +117,13 @@ def pods_text(present: Iterable[Present]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML."""
+    """Returns a basic string of TOML."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _write(path: Path, text: str) -> None:
-    """As a whole: who reads it meanwhile reads the old one."""
+    """Replaces the file as a whole: a process that reads it meanwhile reads the old one."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     os.replace(beside, path)

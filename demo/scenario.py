@@ -1,15 +1,15 @@
-"""Scenarios of sample tenants, read from ``scenarios/*.toml``.
+"""Reads scenarios of sample tenants from ``scenarios/*.toml``.
 
-A scenario has ``about``, maybe ``files`` (sizes in MiB by name: on a disk, for items that read), maybe
-``gpu`` (what a stand-in of the driver shows, by the keys of `native/nvml.h`), and ``tenant`` tables:
-``name``, ``runtime`` (see `demo.cgroups.container_path`), maybe ``cpus`` (it runs on the first so many),
-``environment`` and ``pod``, a list of ``process`` tables and a table ``latency``.
+A scenario has ``about``, optionally ``files`` (sizes in MiB by name, on a disk, for items that read),
+optionally ``gpu`` (what a stand-in of the driver shows, by the keys of `native/nvml.h`), and ``tenant``
+tables: ``name``, ``runtime`` (see `demo.cgroups.container_path`), optionally ``cpus`` (it runs on the first
+so many), ``environment`` and ``pod``, a list of ``process`` tables and a table ``latency``.
 
-* A pod has ``namespace``, ``name``, ``container`` and ``given``, devices by resource: a stand-in of the
-  kubelet tells them.
-* A process has ``name``, ``threads`` (default 1), ``cycle``, the items of `native/caller.c`, and maybe
+* A pod has ``namespace``, ``name``, ``container`` and ``given``, devices by resource, which a stand-in of the
+  kubelet reports.
+* A process has ``name``, ``threads`` (default 1), ``cycle``, the items of `native/caller.c`, and optionally
   ``communicator = [NAME, RANK, RANKS]``, ``gpu`` (the label of the device that lists it), ``memory_mib``
-  (what it holds there) and ``mps`` (it is a client).
+  (what it holds there) and ``mps`` (whether it is an MPS client).
 * A latency, by function name, has ``how``, ``shape`` and ``error_share`` as `demo.latencies.Latency`, ``us``,
   ``longest_us`` (uniform) or ``sigma`` (lognormal), and ``spike = [share, factor]``; with ``how = "meet"`` it
   has ``us`` and ``ranks``.
@@ -42,16 +42,16 @@ class ProcessPlan:
 
     name: str
     cycle: str
-    """The items of `native/caller.c`, separated by spaces, that each thread goes through over and over."""
+    """Items of `native/caller.c`, separated by spaces, that each thread repeats."""
     threads: int = 1
     communicator: tuple[str, int, int] | None = None
-    """Name, rank and number of ranks of the NCCL communicator that its collectives are of."""
+    """Name, rank and number of ranks of the NCCL communicator that its collectives use."""
     gpu: str = ""
-    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists it; empty: none does."""
+    """Label of the device (``0``, or ``0:3`` for a MIG device) that lists it; '' if none does."""
     memory_mib: int = 0
-    """What it holds on that device."""
+    """Memory that it holds on that device, MiB."""
     mps: bool = False
-    """It is listed as a client of MPS."""
+    """Whether it is listed as an MPS client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PodPlan:
     name: str
     container: str
     given: Mapping[str, tuple[str, ...]]
-    """Devices by resource, as a device plugin names them: ``GPU-…::3``."""
+    """Devices by resource, with the names that a device plugin gives: ``GPU-…::3``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class TenantPlan:
     processes: tuple[ProcessPlan, ...]
     latencies: Mapping[str, Latency]
     cpus: int = 0
-    """It runs on the first so many CPUs of those this process may use; 0: on all."""
+    """Number of CPUs that it runs on, the first of those that this process may use; 0: all."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Set for its processes."""
+    """Environment of its processes."""
     pod: PodPlan | None = None
 
 
@@ -90,16 +90,17 @@ class Scenario:
     files: Mapping[str, int] = field(default_factory=dict)
     """Sizes in MiB, by name."""
     gpu: Mapping[str, str] = field(default_factory=dict)
-    """What a stand-in of the driver shows; empty: the driver of this host is asked."""
+    """What a stand-in of the driver shows; if empty, the driver of this host is asked."""
 
 
 def scenario_names() -> list[str]:
-    """The names of all scenarios."""
+    """Returns the names of all scenarios."""
     return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
 
 
 def load_scenario(name: str) -> Scenario:
-    """The scenario ``name``; one that ends in ``.toml`` is a file. Raises BadUsage where there is none."""
+    """Returns the scenario ``name``; a name that ends in ``.toml`` is a file. Raises BadUsage if there is
+    none."""
     if name.endswith(".toml"):
         try:
             return parse_scenario(Path(name).stem, Path(name).read_text())
@@ -112,7 +113,7 @@ def load_scenario(name: str) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """The scenario that ``text`` (TOML) describes. Raises BadUsage with the place that is wrong."""
+    """Returns the scenario that ``text`` (TOML) describes. Raises BadUsage with the place of the error."""
     try:
         content = tomllib.loads(text)
         tenants = tuple(_tenant(table) for table in content["tenant"])
@@ -130,7 +131,7 @@ def _tenant(table: dict[str, Any]) -> TenantPlan:
     latencies = {symbol: _latency(symbol, entry) for symbol, entry in table.get("latency", {}).items()}
     processes = tuple(_process(entry) for entry in table["process"])
     runtime = str(table["runtime"])
-    container_path(runtime, container_id())  # refuses what it does not know
+    container_path(runtime, container_id())  # raises for an unknown runtime
     environment = {str(key): str(value) for key, value in table.get("environment", {}).items()}
     return TenantPlan(
         clean(str(table["name"])),

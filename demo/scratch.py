@@ -1,4 +1,5 @@
-"""Folders on a disk for the time that a process runs, removed for certain: if not by it, by the next one."""
+"""Provides folders on a disk that exist while a process runs; if that process fails to remove its folder, the
+next one does."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ _PREFIX: Final = "scratch-"
 
 
 class Scratch:
-    """A new folder, empty. Not below /tmp, which may be memory: files in it are read as from a disk.
+    """A new, empty folder. It is not below /tmp, which may be in memory, because files in it have to be read
+    from a disk.
 
-    It stays locked for as long as its maker runs: what is there unlocked was left by one that was killed.
+    It stays locked while its maker runs: an unlocked folder was left by a process that was killed.
     """
 
     def __init__(self) -> None:
@@ -31,20 +33,20 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
             self._lock = contextlib.ExitStack()
             self._lock.enter_context(_locked(self.path))
-            # Another one that started may have taken it for left between the two steps.
+            # Another process that started may have removed it as abandoned between the two steps.
             if self.path.exists():
                 break
             self._lock.close()
 
     def close(self) -> None:
-        """Remove it. May be called twice."""
+        """Removes the folder. May be called twice."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Raises BlockingIOError, an OSError, where another process has it locked."""
+    """Locks a folder. Raises BlockingIOError, an OSError, if another process has locked it."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,9 @@
-"""Windows of a host that does not exist, for where nothing can be traced. They are marked as simulated.
+"""Generates windows of a host that does not exist, for hosts on which nothing can be traced. They are marked
+as simulated.
 
-The same seed and the same clock give the same windows. Durations are lognormal with rare spikes, loads
-rise and fall, and now and then a collective hangs for some seconds, so that every part of the screen has
-something to show.
+The same seed and the same clock give the same windows. Durations are lognormal with rare spikes, loads rise
+and fall, and now and then a collective hangs for some seconds, so that every part of the screen has something
+to show.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ HOST = "simulated-host"
 PROBE_NS = 700.0
 """Cost of one traced call, ns: entry and return probe on a current server CPU."""
 FFTBENCH_PID = 5_612
-"""A process of the last tenant that is traced in part only."""
+"""A process of the last tenant that is only partly traced."""
 _POINTS = 96
-"""Different durations that one row shows in one window."""
+"""Number of different durations that one row shows in one window."""
 _SPIKE_SHARE = 0.002
 _SPIKE_FACTOR = 9.0
 _STRESS_PERIOD = 45.0
@@ -54,17 +55,17 @@ class _Row:
     habit: Habit
     phase: float
     parent: int
-    """Index of the row whose calls make this one's, or -1."""
+    """Index of the row whose calls contain this one's, or -1."""
     share: float
-    """Of the parent's duration that this nested call takes."""
+    """Share of the parent's duration that this nested call takes."""
 
 
 class SimulatedSource:
     """A ``model.source.Source`` of simulated windows.
 
     ``tenants`` tenants (the first three are a trainer, an inference server and a notebook; by default as many
-    as the plot has) with ``operations`` operations in each of their processes; ``plot`` is what happens to
-    them; ``reason`` says why nothing real is shown; ``clock`` gives Unix seconds.
+    as the plot has) with ``operations`` operations in each of their processes; ``plot`` says what happens to
+    them; ``reason`` says why nothing real is shown; ``clock`` returns Unix seconds.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class SimulatedSource:
         self._waits = np.array(["Synchronize" in act.operation for act in acts])
         self._points = _normal_quantiles(_POINTS)
         self._cast = self._casting()
-        # The time between the calls of each process, and the work of the one that is followed.
+        # Rows for the time between the calls of each process, and for the work of the followed process.
         self._gaps = tuple(dict.fromkeys(host.gap_key(key) for key in self._keys))
         self._gap_of = np.array([self._gaps.index(host.gap_key(key)) for key in self._keys])
         self._all_keys = (*self._keys, *self._gaps, host.work_key(HOST, self._cast.worker))
 
     def read(self) -> Window:
-        """The time since the previous read, at least 1 ms of it."""
+        """Returns the window since the previous read, at least 1 ms long."""
         now = self._clock()
         start, self._last = self._last, now
         seconds = max(now - start, 1e-3)
@@ -144,10 +145,10 @@ class SimulatedSource:
         )
 
     def close(self) -> None:
-        """Nothing to leave behind."""
+        """Does nothing: there is nothing to release."""
 
     def _label(self, pid: int) -> str:
-        """That of the device that a process is on: see ``simulated_devices``."""
+        """Returns the label of the device that a process uses: see ``simulated_devices``."""
         return label_of(pid % self._plot.gpus)
 
     def _add(self, number: int, operations: int) -> None:
@@ -191,7 +192,7 @@ class SimulatedSource:
         )
 
     def _load(self, age: float) -> NDArray[np.float64]:
-        """How busy each row's tenant is, 0 to 1, shape (rows,)."""
+        """Returns how busy each row's tenant is, 0 to 1, shape (rows,)."""
         loads = []
         for row in self._rows:
             wave = 0.5 + 0.5 * math.cos(2 * math.pi * (age / row.habit.period_seconds + row.phase))
@@ -199,7 +200,8 @@ class SimulatedSource:
         return np.array(loads)
 
     def _casting(self) -> host.Cast:
-        """Who plays what on this host: the trainer comes first, then the server, the notebook and others."""
+        """Returns which tenants have the roles of this host: the trainer comes first, then the server, the
+        notebook and others."""
         people = list(self._tenants)
 
         def someone(number: int, process: str, pid: int, *, plays: bool) -> host.Someone | None:
@@ -216,17 +218,18 @@ class SimulatedSource:
         )
 
     def _between(self, calls: Rows, seconds: float, now: host.Moment) -> Rows:
-        """``calls`` with their splits, and with the rows of the time between them."""
+        """Returns ``calls`` with their splits, and with the rows of the time between them."""
         outermost = np.array([key.outermost for key in self._keys])
         in_calls = np.bincount(self._gap_of, np.where(outermost, calls.total_ns, 0), len(self._gaps))
         count = np.bincount(self._gap_of, np.where(outermost, calls.calls, 0), len(self._gaps))
         wall_ns = seconds * 1e9
-        # A thread is not always between two calls: some of the time is its last call's, or its first's.
+        # A thread is not always between two calls: some of the time lies before its first call and after its
+        # last.
         gap_ns = np.maximum(wall_ns - in_calls % wall_ns, 0.02 * wall_ns)
         batches = max(int(22 * seconds), 1)
         others_ns = np.append(gap_ns, 0.98 * wall_ns)
         others = np.append(np.maximum(count.astype(np.int64), 1), batches)
-        # Many short gaps, a few long ones: those between two steps.
+        # Most gaps are short; the few long ones are those between two steps.
         spread = np.exp(1.1 * self._points)
         nanoseconds = (others_ns / others)[:, None] * spread / spread.mean()
         nanoseconds = np.clip(nanoseconds, 1, HIGHEST_NS).astype(np.int64)
@@ -260,7 +263,7 @@ class SimulatedSource:
         duration = self._median[:, None] * slower[:, None] * np.exp(self._sigma[:, None] * spread) * spikes
         share = np.full(_POINTS, (1 - _SPIKE_SHARE) / (_POINTS - 1))
         share[-1] = _SPIKE_SHARE
-        # A nested call happens as often as the one around it, and takes a share of its time.
+        # A nested call happens as often as the call around it, and takes a share of its time.
         counts = self._random.multinomial(calls, share)[self._source_row]
         duration = duration[self._source_row] * np.where(self._parent >= 0, self._share, 1.0)[:, None]
         nanoseconds = np.clip(duration, 1, HIGHEST_NS).astype(np.int64)
@@ -276,7 +279,8 @@ class SimulatedSource:
         )
 
     def _open_calls(self, age: float) -> tuple[OpenCall, ...]:
-        """A synchronize of the trainer that is nearly always under way; a collective that hangs at times."""
+        """Returns open calls: a synchronize of the trainer that is nearly always open; a collective that
+        sometimes hangs."""
         found = []
         row = self._rows[0]
         key = row.key
@@ -344,8 +348,9 @@ class SimulatedSource:
 
 
 def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
-    """The habit's acts, each followed by the driver call inside it, then others: ``operations`` in all, with
-    the name of the enclosing operation. A call inside another never stands without it."""
+    """Returns the habit's acts, each followed by the driver call inside it, then others: ``operations`` in
+    all, each with the name of the enclosing operation. A nested call never comes without its enclosing
+    call."""
     chosen: list[tuple[Act, str]] = []
     taken = set()
     for act in habit.acts + OTHERS:
@@ -360,7 +365,7 @@ def _chosen(habit: Habit, operations: int) -> list[tuple[Act, str]]:
 
 
 def _normal_quantiles(points: int) -> NDArray[np.float64]:
-    """Standard normal values at evenly spaced probabilities, by bisection of the error function."""
+    """Returns standard normal values at evenly spaced probabilities, by bisection of the error function."""
     result = np.zeros(points)
     for index in range(points):
         wanted = (index + 0.5) / points
@@ -376,7 +381,7 @@ def _normal_quantiles(points: int) -> NDArray[np.float64]:
 
 
 def _histograms(nanoseconds: NDArray[np.int64], counts: NDArray[np.int64]) -> Histograms:
-    """Sparse histograms of ``counts`` calls of ``nanoseconds`` each, both of shape (n, points)."""
+    """Returns sparse histograms of ``counts`` calls of ``nanoseconds`` each, both of shape (n, points)."""
     bucket = np.maximum(np.frexp(nanoseconds.astype(np.float64))[1] - 8, 0)
     index = (bucket << 7) + (nanoseconds >> bucket)
     n = len(nanoseconds)

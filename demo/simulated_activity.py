@@ -1,7 +1,7 @@
-"""When simulated tenants were active on devices: their own calls, laid out over the time.
+"""Simulates when tenants were active on devices: distributes their own calls over the time.
 
-Programs work in steps: they launch and copy, then they wait for all of it, and then they do something else.
-A thread makes one call at a time; a process whose calls take more time than there is has several.
+Programs work in steps: they launch and copy, then they wait for all of it, and then they do something else. A
+thread makes one call at a time; a process whose calls take more time than the window has several threads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from stalltop.probes.operations import FUNCTIONS
 
 _USE_DEVICE: Final = frozenset(function.symbol for function in FUNCTIONS if function.uses_device)
 _MOST_CALLS: Final = 2000
-"""Of a row, which are laid out."""
+"""Maximum number of calls of a row that are distributed."""
 _CALLS_A_STEP: Final = 50
-"""Of programs that do not wait."""
+"""Number of calls per step of programs that do not wait."""
 _END: Final = 2.0
-"""Where in its step a call is that waits; the others are at 0 to 1."""
+"""Position of a waiting call in its step; the positions of other calls are 0 to 1."""
 
 
 def simulated_activity(rows: Rows, seconds: float, random: np.random.Generator) -> ToldActivity:
-    """That of the ``rows`` of a window of ``seconds``."""
+    """Returns the activity of the ``rows`` of a window of ``seconds``."""
     ticks = max(int(seconds * 1e9) // TICK_NS, 1)
     processes: dict[tuple[str, str, int], list[tuple[str, int, float]]] = {}
     for key, calls, total_ns in zip(rows.keys, rows.calls.tolist(), rows.total_ns.tolist(), strict=True):
@@ -43,7 +43,7 @@ def simulated_activity(rows: Rows, seconds: float, random: np.random.Generator) 
 def _one_behind_the_other(
     own: list[tuple[str, int, float]], ticks: int, random: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """In which of ``ticks`` a process was active with calls (name, how many, ticks that one takes)."""
+    """Returns in which of ``ticks`` a process was active with calls (name, number, ticks that one takes)."""
     waits = max((calls for name, calls, _ in own if "Synchronize" in name), default=0)
     steps = min(waits or 1 + max(calls for _, calls, _ in own) // _CALLS_A_STEP, _MOST_CALLS)
     of_step, place, length = [], [], []
@@ -56,14 +56,14 @@ def _one_behind_the_other(
     lengths, step = np.concatenate(length)[order], np.concatenate(of_step)[order]
     busy = float(lengths.sum())
     threads = max(int(np.ceil(busy / ticks)), 1)
-    pauses = random.exponential(1.0, steps + 1)  # before each step, and after the last one
+    pauses = random.exponential(1.0, steps + 1)  # Pauses before each step, and after the last one.
     pauses *= (threads * ticks - busy) / pauses.sum()
     begin = np.cumsum(pauses)[step] + np.cumsum(lengths) - lengths
     return _laid_out(begin % ticks, lengths, ticks)
 
 
 def _laid_out(begin: NDArray[np.float64], length: NDArray[np.float64], ticks: int) -> NDArray[np.bool_]:
-    """Which of ``ticks`` calls touch that begin then and take ``length`` ticks."""
+    """Returns which of ``ticks`` are touched by calls that begin then and take ``length`` ticks."""
     begin = np.minimum(begin, ticks - 0.5)
     end = np.minimum(begin + length, ticks - 0.5)
     edges = np.bincount(begin.astype(np.int64), minlength=ticks + 1)

@@ -1,4 +1,4 @@
-"""Calls kept one by one, for simulated windows: each is one that its row has counted."""
+"""Generates captured calls for simulated windows: each is one that its row has counted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SAMPLES_A_SECOND: Final = 6
 
 
 def kept_calls(rows: Rows, start: float, seconds: float, random: Random) -> Calls:
-    """Some calls of ``rows``: the longest ones, the longest of some other rows, and any of a few more.
+    """Returns some calls of ``rows``: the longest ones, the longest of some other rows, and a few at random.
 
-    ``start`` is the window's (Unix time, s), which lasted ``seconds``.
+    ``start`` is the beginning of the window (Unix time, s), which lasted ``seconds``.
     """
     called = [
         row
@@ -63,7 +63,8 @@ def _call(
 
 
 def _split(rows: Rows, row: int, duration_ns: int) -> tuple[int, ...] | None:
-    """``duration_ns`` divided as all calls of the row were; what is left over is running."""
+    """Returns ``duration_ns`` divided in the proportions of all calls of the row; the remainder is
+    running."""
     if rows.split_ns is None:
         return None
     parts = rows.split_ns[row].tolist()

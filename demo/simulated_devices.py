@@ -1,4 +1,4 @@
-"""The devices of the simulated host, who is on them, and what its scheduler gave to whom."""
+"""Generates the devices of the simulated host, the processes on them, and what its scheduler gave to pods."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ _OTHERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("ecc_corrected", "ecc_uncorrected", "pcie_replays", "nvlink_errors"), 0),
     "ecc_corrected_lifetime": 3,
 }
-"""What does not change while it is watched."""
+"""Figures that do not change while they are watched."""
 _SERVER: Final = DeviceProcess(3_907, "C", 30 << 20, process="nvidia-cuda-mps")
-"""Of MPS: as the kernel cuts its name."""
+"""The MPS server, with its name as the Linux kernel cuts it."""
 
 
 def simulated_devices(
     age: float, plot: Plot, holders: Collection[tuple[int, str]], random: np.random.Generator
 ) -> Devices:
-    """The devices ``age`` seconds after the start; ``holders`` are the processes (pid, tenant id) on them."""
+    """Returns the devices ``age`` seconds after the start; ``holders`` are the processes (pid, tenant id) on
+    them."""
     devices = []
     for index in range(plot.gpus):
         wave = 0.5 + 0.5 * math.sin(2 * math.pi * (age / 37 + index / 3))
@@ -88,12 +89,13 @@ def simulated_devices(
 
 
 def uuid(index: int) -> str:
-    """Of the device of this number."""
+    """Returns the UUID of the device of this number."""
     return f"GPU-00000000-0000-0000-0000-00000000000{index}"
 
 
 def allocations(plot: Plot, tenants: Iterable[Tenant]) -> tuple[Allocation, ...]:
-    """What was given to pods: where they share devices through MPS, a replica of the first one to each."""
+    """Returns what was given to pods: if they share devices through MPS, a replica of the first device to
+    each."""
     if not plot.mps:
         return ()
     return tuple(

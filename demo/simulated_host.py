@@ -1,8 +1,8 @@
-"""What the simulated host does to its tenants: splits, the time between calls, and who took it.
+"""Simulates what the host does to its tenants: splits, the time between calls, and which tenant took it.
 
-Most of the time all is well. In one stretch of every period another tenant takes an inference server's CPUs;
-in another one a trainer's data worker waits for a disk that a third tenant loads. A plot may leave out
-either, or let one of the trainer's ranks come late all the time.
+Most of the time all is well. In one part of every period another tenant takes an inference server's CPUs; in
+another part a trainer's data worker waits for a disk that a third tenant loads. A plot may leave out either,
+or let one of the trainer's ranks come late all the time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from stalltop.model.window import SPLITS, U64
 
 PERIOD_SECONDS: Final = 90.0
 CPU_TAKEN: Final = (20.0, 40.0)
-"""When in a period the server is short of CPU."""
+"""Beginning and end of the part of a period in which the server is short of CPU, s."""
 DISK_LOADED: Final = (60.0, 80.0)
-"""When in a period the trainer is short of data."""
+"""Beginning and end of the part of a period in which the trainer is short of data, s."""
 CPUS: Final = 32
 DISK: Final = "nvme0n1"
 _SECOND_NS: Final = 1_000_000_000
 _CHARGED: Final = 0.95
-"""Part of a wait whose culprit is known."""
+"""Part of a wait that has a known culprit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Plot:
     tenants: int
     gpus: int
     cpu: bool = False
-    """Whether a tenant takes another one's CPUs at times."""
+    """Whether a tenant sometimes takes another tenant's CPUs."""
     disk: bool = False
-    """Whether a tenant loads a disk at times."""
+    """Whether a tenant sometimes loads a disk."""
     late_rank: bool = False
     """Whether the trainer's second rank comes late."""
     people: tuple[Person, ...] = PEOPLE
-    """Who the tenants are; the first one trains."""
+    """Candidates for the tenants; the first one trains."""
     mps: bool = False
-    """Whether they share the devices through MPS, as a node's pods that were given them."""
+    """Whether they share the devices through MPS, like pods of a node that were given replicas."""
 
 
 EVERYTHING: Final = Plot(tenants=10, gpus=2, cpu=True, disk=True)
@@ -67,9 +67,9 @@ PLOTS: Final = {
     "straggler": Plot(tenants=1, gpus=2, late_rank=True),
     "mps": Plot(tenants=4, gpus=1, people=PODS, mps=True),
 }
-"""What happens in each scenario of `demo.scenario` where it is simulated."""
+"""What happens in each scenario of `demo.scenario` if it is simulated."""
 LATE_NS: Final = 18_000_000
-"""By how much a late rank enters each collective later than the first one."""
+"""Time by which a late rank enters each collective after the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +83,32 @@ class Someone:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who plays what. ``None`` where the host has too few tenants for it: then that never happens."""
+    """Tenants and processes by their roles. A role is None if the host has too few tenants for it: then its
+    part never happens."""
 
     trainer: str
-    """Tenant's id, as ``server``."""
+    """Tenant id, as in ``server``."""
     worker: Someone
     """The trainer's data worker."""
     server: str | None
     hog: Someone | None
-    """Who takes the server's CPUs."""
+    """The process that takes the server's CPUs."""
     copier: Someone | None
-    """Who loads the disk."""
+    """The process that loads the disk."""
     late_rank: bool = False
     """Whether the trainer's second rank comes late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What goes on at one time."""
+    """What happens at one time."""
 
     cpu_taken: bool
     disk_loaded: bool
 
 
 def moment(age: float, cast: Cast) -> Moment:
-    """What goes on ``age`` seconds after the start."""
+    """Returns what happens ``age`` seconds after the start."""
     within = age % PERIOD_SECONDS
     return Moment(
         cpu_taken=cast.hog is not None and CPU_TAKEN[0] <= within < CPU_TAKEN[1],
@@ -116,7 +117,7 @@ def moment(age: float, cast: Cast) -> Moment:
 
 
 def _shares(**shares: float) -> NDArray[np.float64]:
-    """Shares by name as a vector; what is left is running."""
+    """Returns shares by name as a vector; the remainder is running."""
     vector = np.array([shares.get(part, 0.0) for part in SPLITS])
     vector[SPLITS.index("running")] = 1.0 - vector.sum()
     return vector
@@ -132,18 +133,18 @@ _CALLS: Final = (
     ("Load", _shares(disk=0.05, memory=0.02)),
     ("", _shares(runqueue=0.002)),
 )
-"""By a part of the operation's name, the first that fits."""
+"""Shares by a part of the operation's name; the first match counts."""
 _GAPS: Final = {
     "trainer": _shares(runqueue=0.004, process=0.01),
     "server": _shares(runqueue=0.004, network=0.8),
     "other": _shares(runqueue=0.005, network=0.9),
 }
 _CALL_WITHOUT_CPU: Final = 0.12
-"""Part of a call that waits for a CPU where another tenant has it."""
+"""Part of a call spent waiting for a CPU while another tenant has it."""
 _GAP_WITHOUT_CPU: Final = _shares(runqueue=0.55, network=0.15)
 _GAP_WITHOUT_DATA: Final = _shares(runqueue=0.01, process=0.85)
 _WORK: Final = _shares(disk=0.06, process=0.5, runqueue=0.01)
-"""Of a data worker that keeps up: it waits for the trainer to take a batch."""
+"""Shares of a data worker that keeps up: it waits for the trainer to take a batch."""
 _WORK_WITHOUT_DISK: Final = _shares(disk=0.9, process=0.01, runqueue=0.005)
 
 RATE_WITHOUT_CPU: Final = 0.6
@@ -151,7 +152,7 @@ RATE_WITHOUT_DATA: Final = 0.45
 
 
 def call_shares(key: RowKey, cast: Cast, now: Moment) -> NDArray[np.float64]:
-    """How the time of a call divides."""
+    """Returns the shares of a call's time."""
     shares = next(found for part, found in _CALLS if part in key.operation)
     if now.cpu_taken and key.tenant == cast.server:
         shares = shares * (1.0 - _CALL_WITHOUT_CPU)
@@ -160,7 +161,7 @@ def call_shares(key: RowKey, cast: Cast, now: Moment) -> NDArray[np.float64]:
 
 
 def gap_shares(tenant: str, cast: Cast, now: Moment) -> NDArray[np.float64]:
-    """How the time between calls divides."""
+    """Returns the shares of the time between calls."""
     if tenant == cast.trainer:
         return _GAP_WITHOUT_DATA if now.disk_loaded else _GAPS["trainer"]
     if tenant == cast.server:
@@ -169,20 +170,20 @@ def gap_shares(tenant: str, cast: Cast, now: Moment) -> NDArray[np.float64]:
 
 
 def work_shares(now: Moment) -> NDArray[np.float64]:
-    """How the data worker's time divides."""
+    """Returns the shares of the data worker's time."""
     return _WORK_WITHOUT_DISK if now.disk_loaded else _WORK
 
 
 def rate(tenant: str, cast: Cast, now: Moment) -> float:
-    """How much of its usual work a tenant gets done."""
+    """Returns the part of its usual work that a tenant gets done."""
     if now.cpu_taken and tenant == cast.server:
         return RATE_WITHOUT_CPU
     return RATE_WITHOUT_DATA if now.disk_loaded and tenant == cast.trainer else 1.0
 
 
 def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
-    """``total_ns`` of each row by ``shares``, shape (n, len(SPLITS)): what rounding leaves is running, so
-    that each row's parts add up to its total."""
+    """Returns ``total_ns`` of each row divided by ``shares``, shape (n, len(SPLITS)). Rounding errors are
+    added to running, so that each row's parts add up to its total."""
     parts = np.floor(total_ns[:, None].astype(np.float64) * shares).astype(np.uint64)
     running = SPLITS.index("running")
     parts[:, running] = 0
@@ -191,19 +192,19 @@ def divided(total_ns: U64, shares: NDArray[np.float64]) -> U64:
 
 
 def gap_key(like: RowKey) -> RowKey:
-    """The row of the time between the calls of a row's process."""
+    """Returns the row of the time between the calls of a row's process."""
     return like._replace(layer=HOST_LAYER, operation=HOST_GAP, nested=False)
 
 
 def work_key(host: str, worker: Someone) -> RowKey:
-    """The row of a followed process."""
+    """Returns the row of a followed process."""
     return RowKey(host, worker.tenant, worker.pid, worker.process, HOST_LAYER, HOST_WORK)
 
 
 def evidence(
     keys: Sequence[RowKey], calls: U64, split_ns: U64, seconds: float, cast: Cast, now: Moment
 ) -> Evidence:
-    """What else was measured, of rows that are complete."""
+    """Returns what else was measured, for complete rows."""
     processes = _processes(keys, split_ns, seconds, cast, now)
     return Evidence(
         charges=tuple(_charges(keys, split_ns, cast, now)),
@@ -258,7 +259,8 @@ def _who(someone: Someone) -> tuple[str, int, str]:
 def _block_io(
     keys: Sequence[RowKey], split_ns: U64, seconds: float, cast: Cast, now: Moment
 ) -> list[BlockIo]:
-    """The worker's requests take as long as its row says; the copier's keep the device busy."""
+    """Returns block I/O: the worker's requests take as long as its row says; the copier's keep the device
+    busy."""
 
     def requests(who: Someone, per_s: float, size: int, each_ns: int, *, write: bool = False) -> BlockIo:
         count = max(int(per_s * seconds), 1)
@@ -285,7 +287,7 @@ def _block_io(
 
 
 def _tenants(processes: Sequence[ProcessUse]) -> list[TenantUse]:
-    """What their processes used, those that make no traced call included."""
+    """Returns what the tenants' processes used, including those that make no traced call."""
     cpu: dict[str, int] = {}
     for process in processes:
         cpu[process.tenant] = cpu.get(process.tenant, 0) + process.cpu_ns
@@ -335,7 +337,7 @@ def _processes(
 
 
 def _ranks(keys: Sequence[RowKey], calls: U64, cast: Cast) -> list[Rank]:
-    """The trainer's processes are the ranks of one communicator, and keep together."""
+    """Returns the trainer's processes as the ranks of one communicator, which keep together."""
     entered = [
         (key, int(count))
         for key, count in zip(keys, calls, strict=True)

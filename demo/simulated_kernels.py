@@ -1,4 +1,5 @@
-"""Launches by kernel, for simulated windows: those of a row are shared out among its program's kernels."""
+"""Generates launches by CUDA kernel for simulated windows: those of a row are divided among its program's
+CUDA kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from stalltop.model.cuda_kernels import BUCKETS, KernelCount, bucket_highest_ns,
 from stalltop.model.window import Rows
 
 _COUNTERS_OF_BUCKET: Final = 32
-"""As ``model.cuda_kernels`` has it."""
+"""The same number as in ``model.cuda_kernels``."""
 _TRAINER: Final = (
     (0.42, "gemm(float const*, float const*, float*, int, int, int)"),
     (0.21, "void nn::layer_norm<float>(float*, float const*, float const*, int)"),
@@ -29,11 +30,12 @@ _NOTEBOOK: Final = (
     (0.1, "scale(float*, float, int)"),
 )
 KERNELS: Final = {"python3 train.py": _TRAINER, "python3 serve.py": _INFERENCE, "ipykernel": _NOTEBOOK}
-"""By program: shares of its launches and kernels. The rest are launches of kernels that nobody knows."""
+"""By program: shares of its launches, and CUDA kernels. The remaining launches are of unnamed CUDA
+kernels."""
 
 
 def kernels_of(rows: Rows) -> tuple[KernelCount, ...]:
-    """Launches of ``rows`` by kernel."""
+    """Returns launches of ``rows`` by CUDA kernel."""
     found: list[KernelCount] = []
     for row, key in enumerate(rows.keys):
         known = KERNELS.get(key.process, _TRAINER)

@@ -1,4 +1,5 @@
-"""Windows of sample tenants: really traced where that is possible, else simulated, with the reason."""
+"""Gives windows of sample tenants: really traced if that is possible, otherwise simulated, with the
+reason."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from stalltop.probes.options import MonitorOptions
 
 
 def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> Source:
-    """Start the tenants of ``scenario`` and trace them; where either is impossible, simulate a host instead.
+    """Starts the tenants of ``scenario`` and traces them; if either is impossible, simulates a host instead.
 
-    The windows say which of the two they are, and ``coverage.tracing`` why they are simulated.
+    The windows say which of the two they are; if simulated, ``coverage.tracing`` says why.
     """
     reason = why_simulated()
     if not reason:
@@ -40,8 +41,8 @@ def demo_source(scenario: Scenario, options: MonitorOptions | None = None) -> So
 
 
 def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource:
-    """A host that does not exist, on which happens what ``scenario`` is about. One of the user's own is never
-    simulated: ``coverage.tracing`` then says that others are shown."""
+    """Returns a simulated host with the subject of ``scenario``. A user's own scenario is never simulated:
+    ``coverage.tracing`` then says that other tenants are shown."""
     plot = PLOTS.get(scenario.name)
     if plot is not None:
         return SimulatedSource(plot=plot, reason=reason)
@@ -49,9 +50,9 @@ def simulated_source(scenario: Scenario, *, reason: str = "") -> SimulatedSource
 
 
 def why_simulated() -> str:
-    """Empty where real tenants can be started, else why not, in one line.
+    """Returns '' if real tenants can be started, else the reason in one line.
 
-    Whether they can be traced as well is the tracer's to say.
+    The tracer decides whether they can be traced as well.
     """
     if os.geteuid() != 0:
         return "not started as root"
@@ -66,20 +67,20 @@ def why_simulated() -> str:
 
 
 class NamedSource:
-    """Gives tenants names by container id: sample tenants have no runtime that would know them."""
+    """Names tenants by container id: sample tenants have no runtime that would know their names."""
 
     def __init__(self, source: Source, names: Mapping[str, str]) -> None:
         self._source = source
         self._names = dict(names)
 
     def read(self) -> Window:
-        """The next window of the source, with names."""
+        """Returns the next window of the source, with names."""
         window = self._source.read()
         tenants = {key: self._named(tenant) for key, tenant in window.tenants.items()}
         return replace(window, tenants=tenants)
 
     def close(self) -> None:
-        """Close the source."""
+        """Closes the source."""
         self._source.close()
 
     def _named(self, tenant: Tenant) -> Tenant:
@@ -88,7 +89,7 @@ class NamedSource:
 
 
 class TracedTenants(NamedSource):
-    """Running tenants under a tracer. Raises CannotTrace, having ended them, where they cannot be traced."""
+    """Running tenants under a tracer. Raises CannotTrace, after ending them, if they cannot be traced."""
 
     def __init__(self, tenants: DemoTenants, options: MonitorOptions | None = None) -> None:
         self._tenants = tenants
@@ -104,7 +105,7 @@ class TracedTenants(NamedSource):
             raise
 
     def close(self) -> None:
-        """End the tenants, then the tracer: probes are removed faster where nobody runs into them."""
+        """Ends the tenants, then the tracer: probes are removed faster if no process hits them."""
         try:
             self._tenants.close()
         finally:

@@ -36,11 +36,11 @@ class DemoTenants:
     """The running tenants of one scenario. They end when this is closed, and when this process ends."""
 
     def __init__(self, scenario: Scenario | str = "trio", *, built: Built | None = None) -> None:
-        """``scenario`` by name, or one of one's own. Raises BadUsage where no scenario has this name."""
+        """``scenario`` is a name, or a scenario itself. Raises BadUsage if no scenario has this name."""
         self.scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         self._built = built
         self._running: list[_Running] = []
-        """In the scenario's order."""
+        """Running tenants in the scenario's order."""
         self._ranks: list[tuple[Caller, ProcessPlan]] = []
         """Processes that have yet to join their communicators."""
         self._names: dict[str, str] = {}
@@ -59,29 +59,32 @@ class DemoTenants:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes, in the scenario's order."""
+        """Returns the process ids, in the scenario's order."""
         return tuple(caller.pid for tenant in self._running for caller in tenant.callers)
 
     @property
     def names(self) -> dict[str, str]:
-        """The tenants' names by container id (a Slurm job's: its number). The kubelet tells those of pods."""
+        """Returns the tenants' names by container id (of a Slurm job, its number). The kubelet reports those
+        of pods."""
         return dict(self._names)
 
     def options(self, options: MonitorOptions | None = None) -> MonitorOptions:
-        """``options`` of a monitor that finds the GPUs and pods of the scenario, once they have started."""
+        """Returns ``options`` of a monitor that finds the GPUs and pods of the scenario, once they have
+        started."""
         options = options or MonitorOptions()
         return options if self._node is None else self._node.options(options)
 
     def start(self) -> None:
-        """Start everything; what is of a communicator waits for `join`.
+        """Starts everything; ranks of communicators wait for `join`.
 
-        Raises Told where that does not work; then nothing is left running.
+        Raises Told if that fails; then nothing is left running.
         """
         with self._or_nothing():
             self._start()
 
     def join(self) -> None:
-        """Let ranks join their communicators, and begin: a tracer that is to know them is there by now.
+        """Lets ranks join their communicators, and begin. Called once the tracer is attached, so that it sees
+        the communicators.
 
         Raises Told like `start`.
         """
@@ -94,9 +97,9 @@ class DemoTenants:
                 caller.start(process.cycle, threads=process.threads)
 
     def replaced(self, name: str) -> str:
-        """End the tenant of this name and start another one in its place, as a node does with a pod: it has
-        the same name and is given the same devices, in a container and a pod of its own. Returns the id of
-        its container. Raises Told like `start`."""
+        """Ends the tenant of this name and starts another one in its place, as a node does with a pod: it has
+        the same name and is given the same devices, in a new container and pod. Returns the id of its
+        container. Raises Told like `start`."""
         with self._or_nothing():
             assert self._cgroups is not None
             number = next(n for n, one in enumerate(self._running) if one.plan.name == name)
@@ -111,11 +114,11 @@ class DemoTenants:
         return self._running[number].identity
 
     def close(self) -> None:
-        """End the processes and remove their cgroups, well within a second. May be called twice."""
+        """Ends the processes and removes their cgroups, well within a second. May be called twice."""
         running, self._running = self._running, []
         self._ranks.clear()
         if self._cgroups is not None:
-            # Kills them all at once, whatever they are doing.
+            # Kills all processes at once, whatever they are doing.
             self._cgroups.close()
             self._cgroups = None
         for tenant in running:
@@ -158,7 +161,7 @@ class DemoTenants:
             self._node.begin(map(_present, self._running))
 
     def _start_tenant(self, number: int, tenant: TenantPlan) -> None:
-        """Start its processes, as the one of this number; `_begin` waits for them."""
+        """Starts its processes, as tenant number ``number``; `_begin` waits for them."""
         assert self._built is not None
         assert self._cgroups is not None
         assert self._files is not None
@@ -195,7 +198,7 @@ class DemoTenants:
                 caller.tell(f"start {process.threads} 0 {process.cycle}")
 
     def _begin(self, running: _Running) -> None:
-        """Wait until its processes are at work: they have loaded the libraries and read their tables."""
+        """Waits until its processes work: they have loaded the libraries and read their tables."""
         for caller in running.callers:
             caller.answer()
 
@@ -206,7 +209,8 @@ def _present(running: _Running) -> Present:
 
 
 def write_file(path: Path, mib: int) -> None:
-    """A file of ``mib`` MiB that is on its disk, in full: what was never written is never read from there."""
+    """Writes a file of ``mib`` MiB completely to its disk: blocks that were never written are never read from
+    there."""
     piece = os.urandom(1 << 20)
     with path.open("wb") as file:
         for _ in range(mib):

@@ -29,7 +29,7 @@ class Diagnosed:
         try:
             return self._with_names(self._diagnosis.add(window))
         except Exception as error:
-            unknown = f"causes: looking for them failed with {described(error)}"
+            unknown = f"causes: the diagnosis failed with {described(error)}"
             evidence = replace(window.evidence, unknown=(*window.evidence.unknown, unknown))
             return replace(window, evidence=evidence)
 

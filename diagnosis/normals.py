@@ -152,7 +152,7 @@ class Normals:
         """Parses what ``to_plain`` returned. Raises ValueError for anything else."""
         normals = Normals()
         if not isinstance(plain, dict) or plain.get("columns") != normals.to_plain()["columns"]:
-            raise ValueError("these are no normals, or of another version")
+            raise ValueError("these are not normals, or they have another version")
         workloads = plain.get("workloads")
         if not isinstance(workloads, list):
             raise ValueError("normals have no list of workloads")
@@ -198,11 +198,11 @@ def _entry(entry: object) -> tuple[Workload, int, list[float]]:
         raise ValueError("a workload's normals have the wrong length")
     texts, windows, means = entry[:_TEXTS], entry[_TEXTS], entry[_TEXTS + 1 :]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a workload's name is no text")
+        raise ValueError("a workload's name is not text")
     if not isinstance(windows, int) or isinstance(windows, bool) or not 0 <= windows < 1 << 53:
-        raise ValueError("a workload's number of windows is none")
+        raise ValueError("a workload's number of windows is not valid")
     if not all(isinstance(mean, int | float) and not isinstance(mean, bool) for mean in means):
-        raise ValueError("a workload's normals are no numbers")
+        raise ValueError("a workload's normals are not numbers")
     values = [float(mean) for mean in means]
     if not all(math.isfinite(value) and 0 <= value < 1e18 for value in values):
         raise ValueError("a workload's normals are out of range")

@@ -15,7 +15,7 @@ from stalltop.model.chain import SEVERITIES, Chain, Link, Severity
 
 SEVERITY_OF_SHARE: Final[tuple[tuple[float, Severity], ...]] = (
     (0.5, "critical"),  # the program runs at half its speed or less
-    (0.2, "high"),  # a fifth of the machine's price
+    (0.2, "high"),  # a fifth of the machine's time is lost
     (0.05, "medium"),  # more than the difference between runs
 )
 """Severity of a loss by its part of the time of the threads that lose it. Below all of these it is low."""

@@ -60,7 +60,8 @@ class KernelSource(Protocol):
         """Returns off-CPU time that other processes caused."""
 
     def links(self) -> dict[int, int]:
-        """Returns, by process, its link: 0 for processes that make calls, 1 to 3 for followed processes."""
+        """Returns the link of each process: 0 for processes that make calls, 1 to 3 for followed
+        processes."""
 
     def held(self) -> list[RawHeld]:
         """Returns the device memory that processes hold."""
@@ -319,11 +320,11 @@ class EvidenceReader:
 
 def _unknown_activity(raw: RawActivities, told: ToldActivity) -> tuple[str, ...]:
     lines = [
-        f"overlaps of {tenants} tenants of GPU {device}: those of the {MOST_TENANTS} most active are told"
+        f"overlaps of {tenants} tenants of GPU {device}: those of the {MOST_TENANTS} most active are listed"
         for device, tenants in told.left_out.items()
     ]
     if raw.late_ns:
-        lines.append(f"activity on devices for {raw.late_ns / 1e9:.1f} s: it was looked at too late")
+        lines.append(f"activity on devices for {raw.late_ns / 1e9:.1f} s: it was sampled too late")
     return tuple(lines)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that calls CUDA and NCCL functions as it is told and knows exactly how often it did.
+ * A program that calls CUDA and NCCL functions on command and counts its calls exactly.
  *
  *     caller [-g CGROUP_PROCS]... [-n NAME] [-d FILES] [FOLDER]
  *
@@ -14,9 +14,9 @@
  *
  *     load SYMBOL…                  load the libraries of these functions, without a call
  *     library KIND PATH             use this file as runtime, driver or nccl library from now on
- *     join NAME RANK RANKS          become a rank of the NCCL communicator of this name: collectives are its
- *     kernels MANGLED…              load a module in place of the one before, and look up these kernels
- *     rename MANGLED…               another library with the runtime's kernels takes the place of the one before
+ *     join NAME RANK RANKS          become a rank of this NCCL communicator, which collectives then use
+ *     kernels MANGLED…              load a module in place of the previous one, look up these CUDA kernels
+ *     rename MANGLED…               register the CUDA kernels anew under these names, as another library would
  *     run THREADS CYCLES ITEM…      each thread goes through the items CYCLES times; answers the ns it took
  *     burst THREADS CYCLES ITEM…    the same without timing each call
  *     start THREADS CYCLES ITEM…    the same as run, without waiting; CYCLES 0: until `stop`
@@ -30,7 +30,7 @@
  * An item is SYMBOL[:COUNT[:SIZE[:KIND]]], SIZE being BYTES or WIDTHxHEIGHT[xDEPTH]; or ~N, a pause of N us;
  * or !N, N us of CPU time; or what host.h lists. The SIZE of a launch is the number of its kernel: one of
  * kernels.c, or for the driver one of those that were looked up.
- * What frees memory frees what any thread allocated last, and nothing (a null pointer) where none is held.
+ * An item that frees memory frees the last allocation of any thread, or a null pointer if there is none.
  */
 #define _GNU_SOURCE
 #include "caller.h"
@@ -79,7 +79,7 @@ static void wait_for_threads(void)
     stopping = 0;
 }
 
-/* The plan stays: background threads use it, and a process makes few of them. */
+/* The plan is never freed: background threads use it, and a process makes few of them. */
 static const char *start_threads(char *text, int timed, uint64_t *began)
 {
     char *rest = text;
@@ -105,7 +105,7 @@ static const char *start_threads(char *text, int timed, uint64_t *began)
             abort();
     *began = now_ns();
     pthread_barrier_wait(&barrier);
-    /* Nobody is past the barrier's inside once it can be destroyed; `shared` was copied before it. */
+    /* No thread is inside the barrier once it can be destroyed; all threads copied `shared` before it. */
     pthread_barrier_destroy(&barrier);
     return NULL;
 }
@@ -179,7 +179,7 @@ static const char *join(const char *text)
     return join_communicator(name, rank, ranks);
 }
 
-/* Returns NULL or an error; may put more after `ok` into `answer`. */
+/* Returns NULL or an error; may write more text for after `ok` into `answer`. */
 static const char *obey(const char *command, char *rest, char *answer, size_t room)
 {
     uint64_t began = 0;
@@ -247,8 +247,8 @@ int main(int count, char **values)
     }
     if (optind < count)
         choose_folder(values[optind]);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program that started this one; it closes stdin */
-    /* Pauses and waits end when they should, not up to 50 us later. */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the program that started this one, which then closes stdin */
+    /* Pauses and waits end in time, not up to 50 us later. */
     prctl(PR_SET_TIMERSLACK, 1);
     printf("ok %d\n", (int)getpid());
     fflush(stdout);

@@ -20,11 +20,14 @@ typedef int (*function_t)();
 struct tally {
     char symbol[MAX_SYMBOL];
     uint64_t calls, errors, bytes, total_ns, max_ns;
-    uint32_t *histogram; /* COUNTERS, or NULL when calls are not timed */
+    uint32_t *histogram; /* COUNTERS elements, or NULL if calls are not timed */
     struct tally *next;
 };
 
-/* One step of a thread's cycle: `count` calls of a function, a pause, a stretch of computing or what host.h has. */
+/*
+ * One step of a thread's cycle: `count` calls of a function, a pause, a stretch of computing or an item of
+ * host.h.
+ */
 struct item {
     enum { CALL, PAUSE, COMPUTE, ACT } what;
     char symbol[MAX_SYMBOL];
@@ -33,8 +36,8 @@ struct item {
     uint64_t count;
     uint64_t size[3]; /* bytes or elements, height, depth */
     uint64_t kind;    /* cudaMemcpyKind, or ncclDataType_t */
-    uint64_t bytes;   /* one call's, as a tracer should count them */
-    uint64_t ns;      /* of a pause or stretch */
+    uint64_t bytes;   /* of one call, as a tracer should count them */
+    uint64_t ns;      /* length of a pause or stretch */
     const struct action *action;
 };
 
@@ -45,24 +48,27 @@ struct plan {
 
 uint64_t now_ns(void);
 
-/* Libraries: `which` is runtime, driver or nccl. Returns NULL, or why not. */
+/* Chooses a library: `which` is runtime, driver or nccl. Returns NULL, or an error. */
 const char *choose_library(const char *which, const char *path);
 void choose_folder(const char *folder);
 
-/* A function of the library that should have it; NULL where it cannot be found. */
+/* Returns a function of the library that should have it; NULL if it cannot be found. */
 function_t resolve(const char *symbol);
 
-/* Become a rank of the communicator of this name; collectives from now on are its. Returns NULL, or why not. */
+/* Becomes a rank of the communicator of this name, which later collectives use. Returns NULL, or an error. */
 const char *join_communicator(const char *name, int rank, int ranks);
 
-/* `text` is a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or why not. */
+/* Parses `text`, a list of items such as cudaMemcpyAsync:4:1048576:1 or ~500. Returns NULL, or an error. */
 const char *parse_plan(struct plan *plan, char *text);
 
 /* Goes through the plan once, or until `stop` is STOP_NOW. `tallies` has an element for each item. */
 enum { GO_ON, STOP_NOW, STOP_AFTER_CYCLE };
 void run_cycle(const struct plan *plan, struct tally **tallies, const volatile int *stop);
 
-/* Tallies for every item of a plan, kept until the process ends so that any report includes them. */
+/*
+ * Opens tallies for every item of a plan; they are kept until the process ends so that any report includes
+ * them.
+ */
 void open_tallies(const struct plan *plan, struct tally **tallies, int timed);
 void report(void);
 void count_elsewhere(const struct plan *plan, uint64_t cycles);

@@ -24,13 +24,13 @@ static void *communicator;
 static struct tally *all_tallies;
 static pthread_mutex_t tallies_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What each argument of a function is, from left to right; what follows is 0:
- *   D the ordinal of a device, `bytes`, which moves none
- *   . anything   o where a result goes   a where the address of new memory goes   f memory to free
+/* What each argument of a function is, from left to right; further arguments are 0:
+ *   D the ordinal of a device, given as `bytes`; no bytes are moved
+ *   . anything   o address for a result   a address for that of new memory   f memory to free
  *   n bytes, or elements if there is a type   w h width and height
  *   c the communicator joined last
  *   k cudaMemcpyKind   t ncclDataType_t   i a small number
- *   K H kernel number `bytes`, by the program's function or by the driver's handle
+ *   K H CUDA kernel number `bytes`: the program's function, or the driver's handle
  *   g b x and y of a kernel's grid and of its blocks, as a dim3 has them   x X x of the same, alone   1 one
  *   2 a CUDA_MEMCPY2D   3 a CUDA_MEMCPY3D   m a cudaMemcpy3DParms
  * A name stands for all its variants. Functions that are not here get no arguments and move no bytes. */
@@ -129,11 +129,11 @@ static const char *shape_of(const char *symbol)
     return "";
 }
 
-/* The bytes that a call with these sizes moves, from CUDA's and NCCL's documentation. */
+/* Returns the bytes that a call with these sizes moves, from CUDA's and NCCL's documentation. */
 static uint64_t bytes_of(const struct item *item)
 {
     static const uint64_t type_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    /* CUDA 3.1's structs had other fields: under these names nothing still built says how much it copies. */
+    /* CUDA 3.1's structs had other fields. Nothing built today calls these names, so their bytes are 0. */
     static const char *const old[] = {"cuMemcpy2D", "cuMemcpy2DUnaligned", "cuMemcpy2DAsync", "cuMemcpy3D",
                                       "cuMemcpy3DAsync"};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
@@ -206,7 +206,7 @@ static void add(uint64_t *counter, uint64_t amount)
     __atomic_store_n(counter, *counter + amount, __ATOMIC_RELAXED);
 }
 
-/* HdrHistogram's index for two significant digits and a unit of 1 ns. */
+/* Returns HdrHistogram's index for two significant digits and a unit of 1 ns. */
 static uint32_t index_of(uint64_t ns)
 {
     const uint64_t highest = (1ull << 37) - 1;
@@ -216,7 +216,7 @@ static uint32_t index_of(uint64_t ns)
     return ((uint32_t)(bucket + 1) << 7) + (uint32_t)(ns >> bucket) - 128;
 }
 
-/* Each kernel has a grid of its own. */
+/* Each CUDA kernel has its own grid size. */
 #define GRID(item) (64 * ((item)->size[0] % 16 + 1))
 #define BLOCK 256ull
 
@@ -242,7 +242,7 @@ static void call_all(const struct item *item, struct tally *tally, const volatil
         default: argument[i] = (uint64_t)(uintptr_t)fields; break;
         }
     }
-    /* Where the structs of cuda.h and driver_types.h keep their extents and the kind, in 8-byte fields. */
+    /* Positions of the extents and the kind in the structs of cuda.h and driver_types.h, in 8-byte fields. */
     if (strchr(item->shape, '2'))
         memcpy(fields + 14, item->size, 2 * sizeof *fields);
     else if (strchr(item->shape, '3'))
@@ -325,7 +325,7 @@ static uint64_t load(const uint64_t *counter)
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-/* One line a tally; whoever reads adds up the lines of one symbol. */
+/* Prints one line for each tally; the reader adds up the lines of one symbol. */
 void report(void)
 {
     pthread_mutex_lock(&tallies_lock);

@@ -36,19 +36,19 @@ uint32_t standin_state __attribute__((used, visibility("hidden")));
     ENTRY(base);                                                                          \
     __attribute__((used, visibility("hidden"))) int implementation_##base(__VA_ARGS__)
 
-/* The symbols one function is exported under. _ptsz and _ptds: per-thread default stream. */
+/* The symbols under which one function is exported. _ptsz and _ptds: per-thread default stream. */
 #define ONLY(base) THUNK(base, base)
 #define STREAM(base) THUNK(base, base); THUNK(base##_ptsz, base)
 #define V2(base) THUNK(base, base); THUNK(base##_v2, base)
 #define V2_STREAM(base) V2(base); THUNK(base##_v2_ptsz, base)
 #define V2_DEFAULT(base) V2(base); THUNK(base##_v2_ptds, base)
 
-/* A function whose arguments decide nothing here. */
+/* A function whose arguments are ignored here. */
 #define TIMED(symbols, base)                                                              \
     IMPLEMENTATION(base, void) { return take_time(&entry_##base); }                       \
     symbols(base)
 
-/* An allocation: the first argument receives an address, `bytes` is how many were asked for. */
+/* An allocation: the first argument receives an address, `bytes` is the requested size. */
 #define ALLOCATION(symbols, base, bytes, ...)                                             \
     IMPLEMENTATION(base, uint64_t *result, __VA_ARGS__)                                   \
     {                                                                                     \
@@ -127,8 +127,9 @@ TIMED(ONLY, cuModuleLoadDataEx);
 TIMED(ONLY, cuLibraryLoadData);
 
 /*
- * Devices and contexts. A thread has a stack of contexts; a device's primary one is the same for all threads. The
- * UUIDs of devices are those of STALLTOP_DEMO_UUIDS, in the order of their ordinals, parted by commas.
+ * Devices and contexts. A thread has a stack of contexts; a device's primary context is the same for all
+ * threads. The UUIDs of devices are those of STALLTOP_DEMO_UUIDS, in the order of their ordinals, separated
+ * by commas.
  */
 #define MAX_DEVICES 16
 #define MAX_CONTEXTS 16
@@ -261,7 +262,10 @@ IMPLEMENTATION(cuDevicePrimaryCtxRetain, struct context **result, int device)
 }
 ONLY(cuDevicePrimaryCtxRetain);
 
-/* Kernels that were looked up: a handle points into the table, and is given out again after its module went. */
+/*
+ * CUDA kernels that were looked up: a handle points into the table, and is reused after its module was
+ * unloaded.
+ */
 #define MAX_KERNELS 256
 #define NOT_FOUND 500
 #define NO_MEMORY 2
@@ -309,7 +313,7 @@ IMPLEMENTATION(cuModuleUnload, void *module)
 ONLY(cuModuleUnload);
 
 #if defined(__x86_64__)
-/* As in the real library: calls that come after exit handlers have run fail. */
+/* As in the real library, calls fail after exit handlers have run. */
 __attribute__((destructor)) static void deinitialize(void)
 {
     standin_state = DEINITIALIZED;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PAGE 4096u
-#define BATCH_BYTES PAGE /* a page of the pipe, and no more than is written in one piece */
+#define BATCH_BYTES PAGE /* a page of the pipe, and at most what is written atomically */
 #define CONNECT_SECONDS 20
 #define COMPUTE_STEP_NS 20000
 
@@ -49,7 +49,10 @@ static uint64_t cpu_ns(void)
 
 void compute(uint64_t ns)
 {
-    /* The thread's own time is known by a system call: in steps, as computing makes none. */
+    /*
+     * Reading the thread's CPU time takes a system call, which computing would not make: so it is read once
+     * per step.
+     */
     for (uint64_t end = cpu_ns() + ns, now; (now = cpu_ns()) < end;) {
         uint64_t step = end - now < COMPUTE_STEP_NS ? end - now : COMPUTE_STEP_NS;
         for (uint64_t until = now_ns() + step; now_ns() < until;)
@@ -70,7 +73,7 @@ __attribute__((noreturn)) static void give_up(const struct action *action)
     _exit(4);
 }
 
-/* Uniform below `below`: xorshift64*, seeded by thread. */
+/* Returns a uniform number below `below`: xorshift64*, seeded per thread. */
 static uint64_t random_below(uint64_t below)
 {
     static __thread uint64_t state;
@@ -96,7 +99,7 @@ static void *buffer(uint64_t bytes)
     return memory;
 }
 
-/* A place in the file, in whole pages, where `bytes` more fit. */
+/* Returns a random offset in the file, in whole pages, with room for `bytes`. */
 static off_t place(const struct action *action, uint64_t bytes)
 {
     return (off_t)(random_below((action->file_bytes - bytes) / PAGE + 1) * PAGE);
@@ -139,7 +142,7 @@ static void touch(const struct action *action)
     uint64_t bytes = action->number[0] * PAGE;
     off_t start = place(action, bytes);
     if (action->number[1])
-        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* of a part, it would leave large folios */
+        posix_fadvise(action->file, 0, 0, POSIX_FADV_DONTNEED); /* a part would leave large folios */
     const volatile char *pages = mmap(NULL, bytes, PROT_READ, MAP_SHARED, action->file, start);
     if (pages == MAP_FAILED)
         give_up(action);
@@ -272,7 +275,7 @@ static const char *nothing_to_open(struct action *action)
     return action->number[0] ? NULL : "how many bytes?";
 }
 
-/* Robust: a holder that is killed leaves it to the next one. */
+/* The lock is robust: if its holder is killed, the next process gets it. */
 static const char *open_lock(struct action *action)
 {
     char path[4400];
@@ -291,7 +294,7 @@ static const char *open_lock(struct action *action)
         pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
         pthread_mutex_init(action->lock, &shared);
     }
-    flock(file, LOCK_UN); /* closing does not: the mapping keeps the file open */
+    flock(file, LOCK_UN); /* closing does not release it, because the mapping keeps the file open */
     close(file);
     return NULL;
 }
@@ -337,7 +340,7 @@ static const char *listen_at(struct action *action)
 
 static const struct verb {
     const char *word;
-    int named; /* whether a name stands before the numbers */
+    int named; /* whether a name precedes the numbers */
     void (*act)(const struct action *action);
     const char *(*open)(struct action *action);
 } verbs[] = {
@@ -381,7 +384,7 @@ const char *parse_action(const struct action **made, const char *text)
         snprintf(why, sizeof why, "%.200s: %s", text, error);
         return why;
     }
-    *made = action; /* kept: threads use it until the process ends */
+    *made = action; /* never freed: threads use it until the process ends */
     return NULL;
 }
 

@@ -24,16 +24,16 @@
 
 struct action;
 
-/* Computes for `ns` of the thread's CPU time; sleeps. */
+/* compute() uses `ns` of the thread's CPU time; rest() sleeps for `ns`. */
 void compute(uint64_t ns);
 void rest(uint64_t ns);
 
 void choose_files(const char *folder);
 
-/* Opens what the item needs. Returns NULL and sets `made`, or returns why not. */
+/* Opens what the item needs. Returns NULL and sets `made`, or returns an error. */
 const char *parse_action(const struct action **made, const char *text);
 
-/* Does it once; ends the process with a message where it cannot be done. */
+/* Executes the item once; ends the process with a message if it fails. */
 void act(const struct action *action);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define MAX_KERNELS 64
 
-/* The function that stands for a kernel has the kernel's own mangled name, as with nvcc. */
+/* The host function that stands for a CUDA kernel has the kernel's own mangled name, as with nvcc. */
 #define FUNCTION(name, mangled)                                                           \
     void name##_kernel(void) __asm__(mangled);                                            \
     __attribute__((used, noinline)) void name##_kernel(void) { __asm__ volatile("" ::"i"(__LINE__)); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The caller's kernels: functions that stand for them in the program, as compilers make them, and handles of
+ * The caller's CUDA kernels: host functions that stand for them, as compilers make them, and handles of
  * the driver.
  */
 #ifndef KERNELS_H
@@ -10,16 +10,22 @@
 
 #include "caller.h"
 
-/* Tell the runtime which kernels this program has, as its constructors would; nothing where it cannot be told. */
+/*
+ * Registers this program's CUDA kernels with the runtime, as its constructors would; does nothing if there is
+ * none.
+ */
 void register_kernels(void);
 
-/* The same anew under other mangled names, as if another library had been loaded at the same place. */
+/* Registers them again under other mangled names, as if another library had been loaded at the same place. */
 const char *rename_kernels(char *names);
 
-/* Load a module in place of the one before, and look up its kernels by these mangled names. */
+/* Loads a module in place of the previous one, and looks up its CUDA kernels by these mangled names. */
 const char *look_up_kernels(char *names);
 
-/* What a launch of kernel `number` gets: the program's function, or the driver's handle (0: not looked up). */
+/*
+ * Return what a launch of CUDA kernel `number` gets: the program's function, or the driver's handle (0: not
+ * looked up).
+ */
 uint64_t kernel_function(uint64_t number);
 uint64_t kernel_handle(uint64_t number);
 

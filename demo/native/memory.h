@@ -9,7 +9,7 @@
 
 void memory_is_held(uint64_t address);
 
-/* What was held last and is so no more, or 0. */
+/* Removes the latest allocation from the list and returns its address, or 0 if there is none. */
 uint64_t memory_to_free(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stand-in of nvml.h: which GPUs there are, and the figures of one.
+ * The stand-in of nvml.h: the list of GPUs, and the figures of one.
  */
 #include "nvml.h"
 
@@ -75,7 +75,7 @@ Return nvmlDeviceGetPciInfo_v3(Handle gpu, struct Pci *pci)
     return text(pci->bus_id, sizeof pci->bus_id, said(gpu, "bus", line, own));
 }
 
-/* Functions that give one number, most of them an unsigned. */
+/* Functions that return one number, most of them an unsigned. */
 #define NUMBER(function, type, key, otherwise)      \
     Return function(Handle gpu, type *value)        \
     {                                               \
@@ -105,7 +105,7 @@ NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, u64, "reasons", 0)
 NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "reasons", 0)
 #endif
 
-/* The same with an argument before it that says which: what `keys` does not name is refused. */
+/* The same with an argument that selects the number: values that `keys` does not name are refused. */
 #define NUMBER_OF(function, type, keys, otherwise)                                            \
     Return function(Handle gpu, unsigned which, type *value)                                  \
     {                                                                                         \
@@ -128,7 +128,7 @@ NUMBER_OF(nvmlDeviceGetMaxClockInfo, unsigned,
 NUMBER_OF(nvmlDeviceGetFanSpeed_v2, unsigned, LIST_OF("fan", "fan"), LIST_OF(30, 30))
 NUMBER_OF(nvmlDeviceGetPcieThroughput, unsigned, LIST_OF("pcie_tx", "pcie_rx"), LIST_OF(0, 0))
 
-/* A number and how long it was measured, in us; or a mode and the one after the next start. */
+/* A number and the us over which it was measured; or a mode and the mode after the next start. */
 #define PAIR(function, key, otherwise, second)                      \
     Return function(Handle gpu, unsigned *value, unsigned *and)     \
     {                                                               \
@@ -160,7 +160,7 @@ static void memory_of(Handle gpu, u64 *total, u64 *reserved, u64 *used)
     *used = number(gpu, "memory_used", 0);
 }
 
-/* Of the first version: what is reserved counts as used. */
+/* First version of the struct: reserved memory counts as used. */
 Return nvmlDeviceGetMemoryInfo(Handle gpu, u64 memory[3]) /* total, free, used */
 {
     u64 reserved;

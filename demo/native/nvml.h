@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A small libnvidia-ml.so.1 behind the real symbol names: GPUs that show whatever a file says, so that the
- * real Python binding is used on a machine without a driver, and faults of devices can be played.
+ * real Python binding is used on a machine without a driver, and faults of devices can be simulated.
  *
  *     cc -shared -fPIC -O1 -o FOLDER/libnvidia-ml.so.1 nvml.c nvml_parts.c nvml_scenario.c
  *     NVML_STANDIN_SCENARIO=FILE LD_LIBRARY_PATH=FOLDER PROGRAM
@@ -11,7 +11,7 @@
  *
  * FILE is read again when it has changed: write a new one beside it and rename it over the old one to change
  * the devices while they are watched. Without FILE, or a key in it, the defaults hold. Lines are KEY=VALUE,
- * for all devices; INDEX.KEY=VALUE, for one, which goes before; and INDEX:NUMBER.KEY=VALUE for one MIG
+ * for all devices; INDEX.KEY=VALUE, for one, which takes precedence; and INDEX:NUMBER.KEY=VALUE for one MIG
  * device. Numbers are decimal, or hexadecimal with 0x.
  *
  *     devices=2                                 up to 64, read when the library is initialized
@@ -47,7 +47,7 @@
  *                                               each with memory_total, memory_used, uuid, gpu_instance (from
  *                                               1), compute_instance (0) and compute of its own
  *     fail.FUNCTION=CODE                        this function returns that nvmlReturn_t; of a MIG device alone, too
- *     count.FUNCTION=N                          this list says it has N entries, whatever it has
+ *     count.FUNCTION=N                          this list claims to have N entries, whatever it has
  *     delay.FUNCTION=MS, delay=MS               this one, or every one, takes so long
  *     hang=0                                    1: every call waits until this is 0 again
  *
@@ -80,11 +80,11 @@ typedef struct Device *Handle;
 extern struct Device nvml_gpus[MOST][MOST_PARTS + 1];
 extern int nvml_initialized, nvml_count;
 
-/* What the scenario says of a device, or of none (NULL), in `line`, else `otherwise`. */
+/* Returns what the scenario says of a device, or of no device (NULL), in `line`; if nothing, `otherwise`. */
 const char *said(Handle device, const char *key, char line[LINE], const char *otherwise);
 u64 number(Handle device, const char *key, u64 otherwise);
 int is_said(Handle device, const char *key);
-/* What is ordered for this call, or SUCCESS; first waits as long as is ordered. */
+/* Waits as long as the scenario orders for this call; returns the ordered error, or SUCCESS. */
 Return ordered(const char *function, Handle device);
 Return text(char *into, unsigned size, const char *from);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The stand-in of nvml.h: what a GPU has several of: MIG devices, processes and their samples, XIDs, metrics.
+ * The stand-in of nvml.h: lists of a GPU, namely MIG devices, processes and their samples, XIDs, metrics.
  */
 #include "nvml.h"
 
@@ -9,7 +9,7 @@
 
 /* MIG */
 
-/* The profile of a MIG device in `profile`; 0 where there is none of this number. */
+/* Stores the profile of a MIG device in `profile`; returns 0 if there is none of this number. */
 static int profile_of(Handle gpu, unsigned number_, char profile[64])
 {
     char line[LINE];
@@ -70,7 +70,7 @@ struct Event { Handle gpu; u64 type, data; unsigned gpu_instance, compute_instan
 enum { XID_CRITICAL = 8 };
 static int event_set;
 
-/* How many XIDs the scenario lists, and the one at `place`. */
+/* Returns how many XIDs the scenario lists, and stores the one at `place`. */
 static int xids(Handle gpu, int place, u64 *xid)
 {
     char line[LINE], *rest = line;
@@ -141,7 +141,7 @@ Return nvmlEventSetWait_v2(void *set, struct Event *event, unsigned timeout_ms)
 
 struct Process { unsigned pid; u64 bytes; unsigned gpu_instance, compute_instance; };
 
-/* The next number of an entry, after a colon; `otherwise` where there is none or it is not known (-). */
+/* Returns the next number of an entry, after a colon; `otherwise` if there is none or it is not known (-). */
 static u64 next(char **rest, u64 otherwise)
 {
     if (**rest != ':')

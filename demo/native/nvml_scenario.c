@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the scenario file of nvml.h says.
+ * Reads the scenario file of nvml.h.
  */
 #include "nvml.h"
 
@@ -21,7 +21,7 @@ __attribute__((constructor)) static void load(void)
             nvml_gpus[i][part] = (struct Device){.index = i, .part = part};
 }
 
-/* Read the file where it is another one than before. */
+/* Reads the file if it has changed. */
 static void refresh(void)
 {
     const char *path = getenv("NVML_STANDIN_SCENARIO");
@@ -48,7 +48,7 @@ static void refresh(void)
     known = now;
 }
 
-/* The value after `name=` at the start of a line; the last one counts. */
+/* Returns the value after `name=` at the start of a line; the last one counts. */
 static const char *find(const char *name)
 {
     size_t length = strlen(name);
@@ -64,7 +64,7 @@ static const char *value_of(Handle device, const char *key)
     char name[256];
     const char *found = NULL;
     refresh();
-    if (device && device->part) { /* a part of a GPU is not what the whole is */
+    if (device && device->part) { /* a MIG device does not inherit the values of its GPU */
         snprintf(name, sizeof name, "%d:%d.%s", device->index, device->part - 1, key);
         return find(name);
     }

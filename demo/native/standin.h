@@ -38,11 +38,11 @@ struct entry {
     int error_code;
     const char *path;     /* of HOLD */
     const volatile double *factor; /* of the others, in the file PATH; or NULL */
-    uint64_t *arrived;    /* of MEET: by all processes; in a file that they share */
-    uint64_t turns;       /* of MEET: by this process */
+    uint64_t *arrived;    /* of MEET: calls by all processes, in a file that they share */
+    uint64_t turns;       /* of MEET: calls by this process */
 };
 
-/* Entries gather in a section of their own, so that the table can be walked without listing it twice. */
+/* Entries are collected in their own section, so that the table can be walked without a second list. */
 #define ENTRY(base)                                                                       \
     static struct entry entry_##base                                                      \
         __attribute__((used, section("standin"), aligned(8))) = {.name = #base}
@@ -57,7 +57,7 @@ static inline int take_time(struct entry *entry)
     return standin_slow(entry);
 }
 
-/* An address that was never handed out before and that nothing is mapped at. */
+/* Returns an address that was never returned before and at which nothing is mapped. */
 uint64_t standin_address(size_t bytes);
 
 #endif

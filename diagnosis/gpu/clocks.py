@@ -18,9 +18,9 @@ HELD: Final = 0.1
 SLOWER: Final = 0.05
 """Least part of the highest clock that is missing; boost clocks vary within this anyway."""
 USUAL_AT_CAP: Final = 0.3
-"""Part of the highest clock below which a device at its power cap counts as healthy: large matrix products
-hold an A100 or H100 there by design, at 70 to 90 % of its highest clock. That is reported, but raises no
-alarm."""
+"""Missing part of the highest clock up to which a device at its power cap counts as healthy: large matrix
+products hold an A100 or H100 there by design, at 70 to 90 % of its highest clock. That is reported, but
+raises no alarm."""
 UNEXPLAINED: Final = 0.3
 """Least part of the highest clock that is missing if the driver gives no reason: clocks chosen on purpose are
 mostly nearer to the highest."""

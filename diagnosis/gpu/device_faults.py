@@ -318,7 +318,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         device,
         f"the PCIe link of {gpu} ({device.name}) sends packets again",
         links=(
-            Link("mechanism", f"{replays:,} replays since the look before", device=gpu),
+            Link("mechanism", f"{replays:,} replays since the previous sample", device=gpu),
             Link("culprit", f"the link of {gpu}, {device.uuid or device.name}", device=gpu, depth=2),
         ),
         fixes=(
@@ -334,7 +334,7 @@ def pcie_replays(facts: Facts, device: Device, users: Sequence[Usage]) -> Iterat
         ),
         confidence=0.9,
         loser=stopped(users),
-        unknown=("the time that replays take: no one counts it",),
+        unknown=("the time that replays take: it is not counted",),
     )
 
 

@@ -191,8 +191,8 @@ def _reasons(facts: Facts, late: Usage, waiting: Sequence[Usage], lost: float) -
 
 
 def _in_words(part: str, late: Usage, waiting: Sequence[Usage]) -> str:
-    """Returns in words what the late rank spends more time on; computing within calls is named with the
-    call."""
+    """Returns in words what the late rank spends more time on; names the call if it computes longer inside
+    one."""
     if part != "running":
         return _IN_WORDS[part]
     usual: defaultdict[tuple[str, str], float] = defaultdict(float)

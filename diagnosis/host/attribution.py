@@ -247,8 +247,8 @@ class Attribution:
         return who.tenant == self._victim.tenant or self._is_child(who)
 
     def _work(self, wait: _Wait, worker: Who, ns: float) -> bool:
-        """Attributes ``ns`` for which ``worker`` was waited for to the reasons why it was late. Returns False
-        if its own time does not show these."""
+        """Attributes ``ns`` that were spent waiting for ``worker`` to the reasons why it was late. Returns
+        False if its own time does not show why."""
         work = self._facts.work_of(worker.pid)
         if work is None or worker in wait.path or len(wait.path) >= MOST_LINKS:
             return False

@@ -207,7 +207,7 @@ def tracer(facts: Facts, loss: Loss) -> Description:
     return Description(
         summary=f"{facts.name(loss.victim.tenant)} waits for a CPU that stalltop holds",
         links=tuple(blamed(facts, loss, "has the CPU", culprits, len(loss.path) + 2)),
-        fixes=(Fix("look less often: --interval 5"),),
+        fixes=(Fix("sample less often: --interval 5"),),
         confidence=_explained(loss),
     )
 

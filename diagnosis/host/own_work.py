@@ -47,7 +47,7 @@ def _bound(usage: Usage) -> Iterator[Suspicion]:
     gaps = facts.gaps_of(usage.pid)
     gap = next(iter(gaps), None)
     name = facts.name(usage.tenant)
-    unknown = ["what it computes: no code of the program is looked at"]
+    unknown = ["what it computes: the program's code is not examined"]
     if percent is None:
         unknown.append("whether the device has nothing to do meanwhile: its utilisation is not known")
     yield Suspicion(

@@ -58,7 +58,7 @@ def row_of(facts: Facts, key: RowKey) -> Row | None:
 
 
 def doing(key: RowKey) -> str:
-    """Returns an operation as the end of a sentence."""
+    """Returns the end of a sentence that says where time is lost, such as ``in cudaMalloc``."""
     return "between its calls" if key.operation == HOST_GAP else f"in {key.operation}"
 
 

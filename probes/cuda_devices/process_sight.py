@@ -41,7 +41,7 @@ class Sight(NamedTuple):
     """Variables that choose devices: the present ones and, if the program changed them, also those that it
     was started with, because it is unknown which of them CUDA read."""
     files: frozenset[int] = frozenset()
-    """N of each ``/dev/nvidiaN`` in its root folder."""
+    """Numbers N of each ``/dev/nvidiaN`` in its root folder."""
     contained: bool = False
     """Whether its root folder differs from this host's."""
     mps: bool = False

@@ -258,7 +258,8 @@ def _own(
 
 
 def _oom_kills(places: Iterable[_Place]) -> int:
-    """Returns OOM kills: cgroup v2 counts them in all ancestors too, v1 only in the process's own cgroup."""
+    """Returns the number of OOM kills: cgroup v2 counts them in all ancestors too, v1 only in the process's
+    own cgroup."""
     unified = _each(place.within[-1] for place in places if place.within and place.names == UNIFIED)
     legacy = _each(directory for place in places if place.names != UNIFIED for directory in place.within)
     return sum(directory.rise("oom_kills") for directory in (*unified, *legacy))

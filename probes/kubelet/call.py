@@ -143,7 +143,7 @@ class _Call:
             raise CallFailed("its answer is empty")
         compressed, length = _PREFIX.unpack_from(self._body)
         if compressed or length != len(self._body) - _PREFIX.size:
-            raise CallFailed("its answer is no single message")
+            raise CallFailed("its answer is not a single message")
         return bytes(self._body[_PREFIX.size :])
 
 

@@ -50,5 +50,5 @@ def labels_in(message: bytes, number: int) -> Iterator[tuple[str, str]]:
 
 
 def kept_labels(message: bytes, number: int) -> Labels:
-    """Returns the entries of such a field that are kept."""
+    """Returns the labels in a field that is a map of strings, as far as `bounded` keeps them."""
     return bounded(labels_in(message, number))

@@ -126,7 +126,7 @@ class KubeletReader:
         age = self._clock() - since if answer.unavailable else 0.0
         if age < STALE_SECONDS:
             return ()
-        said = "not told" if answer.clock is None else f"told {age:.0f} s ago, and not since"
+        said = "not known" if answer.clock is None else f"last known {age:.0f} s ago"
         said += f": {answer.unavailable}"
         return (Missing("which pod was given which GPU", said, "see whether the kubelet runs"),)
 

@@ -155,7 +155,7 @@ def online_cpus() -> list[int]:
 def _open_event(cpu: int) -> int:
     number = _PERF_EVENT_OPEN.get(platform.machine())
     if number is None:
-        raise OSError(errno.ENOSYS, f"no perf_event_open known for {platform.machine()}")
+        raise OSError(errno.ENOSYS, f"the number of perf_event_open is not known for {platform.machine()}")
     attributes = ctypes.create_string_buffer(
         struct.pack("=IIQQQQQIIQ", _SOFTWARE, _ATTR_SIZE, _DUMMY, 0, 0, 0, _FLAG_MMAP | _FLAG_MMAP2, 0, 0, 0),
         _ATTR_SIZE,

@@ -18,7 +18,7 @@ maps none."""
 
 @dataclass(slots=True)
 class Looks:
-    """Which processes to read."""
+    """The processes to read."""
 
     libraries: set[int] = field(default_factory=set)
     """Processes whose libraries may have changed."""

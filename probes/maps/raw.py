@@ -82,7 +82,7 @@ class RawActivities(NamedTuple):
     """When all processes were active, since the previous read."""
 
     first_tick: int
-    """The first tick of this time, and below the first tick after it, as counted from 0 of
+    """First tick of this time; ``end_tick`` is the first tick after it. Ticks are counted from 0 of
     CLOCK_MONOTONIC."""
     end_tick: int
     active: list[RawActivity]

@@ -26,8 +26,8 @@ from stalltop.probes.nvml.gpu import Gpu
 MOST_GPUS: Final = 256
 """Maximum number of GPUs that are read, whatever the driver says."""
 GPUS_FOLDER: Final = "/proc/driver/nvidia/gpus"
-"""Folder with one entry for each GPU that the driver has taken: NVML knows only those that existed when it
-was opened."""
+"""Folder with one entry for each GPU that the driver manages: NVML knows only those that existed when it was
+opened."""
 LOST_SECONDS: Final = 30.0
 """Seconds after which NVML is reopened if a GPU is lost: only that finds one that was reset."""
 PUT_OFF_LOOKS: Final = 10

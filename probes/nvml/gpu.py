@@ -25,7 +25,7 @@ LOOK_NS: Final = 2_000_000_000
 ASKED_AGAIN_SECONDS: Final = 60.0
 """Seconds after which a question is asked again that was not supported or not permitted."""
 _EARLY_SECONDS: Final = 0.3
-"""Samples do not come to the millisecond: a question that is due within so many seconds is asked now."""
+"""Samples are not exactly on time: a question that is due within so many seconds is asked now."""
 _DURATIONS: Final = 15
 """Number of latest durations of a question, whose median decides how often it is asked."""
 _WRONG: Final = ""
@@ -192,7 +192,7 @@ class Gpu:
                 if 0 <= value <= figure.most:
                     found[figure.field] = figure.make(value)
                 else:
-                    found[_WRONG] = ("an answer that cannot be true",)
+                    found[_WRONG] = ("an implausible answer",)
             return found
 
         return question

@@ -78,7 +78,7 @@ class Link:
         """Sends a request. Raises OSError if the process does not take it."""
         line = json.dumps(request).encode() + b"\n"
         if os.write(self._stdin.fileno(), line) != len(line):
-            raise BrokenPipeError("half a request")
+            raise BrokenPipeError("the request was written only in part")
 
     def answers(self, patience_seconds: float) -> Iterator[tuple[Any, ...]]:
         """Yields what arrives within this time; only the caller ends it earlier. Raises OSError once the

@@ -56,7 +56,8 @@ def reasons(ask: Asking, gpu: Any) -> Answer:
     except NoAnswer as none:
         if not none.missing:
             raise
-        return (ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),)  # Its name before driver 535.
+        # The function's name before driver 535
+        return (ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),)
 
 
 def held(policy: str) -> Ask:

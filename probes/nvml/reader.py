@@ -183,7 +183,7 @@ class DeviceReader:
             self._link = self._begin(self._environment)
         except OSError as error:
             if not self._seen:
-                self._unavailable = f"NVML cannot be read: no process can be begun ({error.strerror})"
+                self._unavailable = f"NVML cannot be read: no process can be started ({error.strerror})"
             return False
         return True
 
@@ -215,7 +215,7 @@ class DeviceReader:
                     break
         except OSError:
             if not self._seen:
-                self._unavailable = "NVML took the process down that reads it"
+                self._unavailable = "NVML crashed the process that reads it"
             self._drop()
 
     def _take(self, answer: tuple[Any, ...]) -> None:
@@ -261,7 +261,7 @@ class DeviceReader:
         """Returns ``device`` with its age, if that is high enough to matter."""
         if age < STALE_SECONDS:
             return device
-        note = f"NVML has not answered for {age:.0f} s: the figures are as old"
+        note = f"NVML has not answered for {age:.0f} s: the figures are that old"
         ages = dict.fromkeys(_figures(device), round(age, 1))
         ages |= {name: round(before + age, 1) for name, before in device.ages}
         return replace(device, notes=(*device.notes, note), ages=tuple(ages.items()))

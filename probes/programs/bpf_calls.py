@@ -70,7 +70,9 @@ def _number(call: int) -> ctypes.c_long:
     try:
         return ctypes.c_long(_NUMBERS[platform.machine()][call])
     except KeyError:
-        raise OSError(errno.ENOSYS, f"no numbers of system calls for {platform.machine()}") from None
+        raise OSError(
+            errno.ENOSYS, f"the numbers of system calls are not known for {platform.machine()}"
+        ) from None
 
 
 def _bpf(command: int, attributes: bytes) -> int:

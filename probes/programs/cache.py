@@ -140,7 +140,7 @@ def _read(name: str) -> bytes | None:
         with open(fd, "rb") as file:
             _check(fd, place / name)
             if not stat.S_ISREG(os.fstat(fd).st_mode) or os.fstat(fd).st_size > _MOST_BYTES:
-                raise Unusable(f"{place / name}: it is no file of compiled programs")
+                raise Unusable(f"{place / name}: it is not a file of compiled programs")
             return file.read(_MOST_BYTES)
 
 

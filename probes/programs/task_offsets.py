@@ -28,7 +28,8 @@ _EXTRA_WORDS: Final = {
     17: (0, 1),
     19: (3, 0),
 }
-"""Words after a type's first three, by kind (linux/btf.h): for each of its members, and once."""
+"""Number of words after a type's first three, by kind (linux/btf.h): for each of its members, and for the
+type."""
 _TYPE_WORDS: Final = 3
 """Words of struct btf_type: name_off, info, size; each member after it has as many: name_off, type,
 offset."""
@@ -115,7 +116,7 @@ class KernelTypes:
     def __init__(self, data: bytes) -> None:
         magic, _, _, header, type_at, type_size, string_at, string_size = _HEADER.unpack_from(data)
         if magic != _MAGIC:
-            raise ValueError("no BTF of this machine's byte order")
+            raise ValueError("it is not BTF in this machine's byte order")
         self._strings = data[header + string_at : header + string_at + string_size]
         self._words = np.frombuffer(data, np.uint32, type_size // 4, header + type_at)
         self._starts: list[int] | None = None

@@ -45,7 +45,7 @@ def _looked(name: str, look: Callable[[Surroundings], Finding], surroundings: Su
     try:
         return look(surroundings)
     except Exception as error:  # A check that fails must not hide the others.
-        return Finding(name, "warn", clean(f"could not be looked at: {type(error).__name__}: {error}"))
+        return Finding(name, "warn", clean(f"could not be checked: {type(error).__name__}: {error}"))
 
 
 def _release(surroundings: Surroundings) -> tuple[int, int]:
@@ -241,11 +241,11 @@ def _cgroups(surroundings: Surroundings) -> Finding:
         return Finding(
             "cgroups",
             "warn",
-            "none mounted: tenants are told by their processes alone",
+            "none mounted: tenants are identified by their processes alone",
             "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
         )
     kind = "v1 and v2" if found.kind == "hybrid" else "v1"
-    return Finding("cgroups", "ok", f"{kind}; containers are told by their processes' paths")
+    return Finding("cgroups", "ok", f"{kind}; containers are identified by their processes' paths")
 
 
 def _cuda(surroundings: Surroundings) -> Finding:
@@ -253,9 +253,9 @@ def _cuda(surroundings: Surroundings) -> Finding:
     parts = [f"{name} in {_processes(count)}" for name, count in sorted(use.processes.items())]
     seen = f"mapped: {', '.join(parts)}" if parts else "no process uses one now; those that start are found"
     if use.hidden:
-        seen += f" ({_processes(use.hidden)} could not be looked into)"
+        seen += f" ({_processes(use.hidden)} could not be read)"
     if not use.complete:
-        seen += " (not all processes were looked at)"
+        seen += " (not all processes were read)"
     return Finding("cuda libraries", "ok", seen)
 
 

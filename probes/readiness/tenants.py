@@ -67,7 +67,7 @@ def runtimes(surroundings: Surroundings) -> Finding:
         return Finding(
             "containers",
             "warn",
-            f"{seen}; no names to be read of {', '.join(nameless)}: ids are shown",
+            f"{seen}; the names of {', '.join(nameless)} cannot be read: ids are shown",
             "run as root, with the runtime's state folders or its socket visible",
         )
     return Finding("containers", "ok", seen)
@@ -97,10 +97,10 @@ def pods(surroundings: Surroundings) -> Finding:
         return Finding(
             "pods",
             "warn",
-            f"nobody tells which pods run here{f' ({silent})' if silent else ''}",
+            f"no source lists the pods of this host{f' ({silent})' if silent else ''}",
             "run as root, with /run/containerd, /run/crio or /var/log/pods visible",
         )
-    seen = f"{len(found.pods)}, told by {found.source}{f' ({silent})' if silent else ''}"
+    seen = f"{len(found.pods)}, listed by {found.source}{f' ({silent})' if silent else ''}"
     return Finding("pods", "ok", seen)
 
 

@@ -1,4 +1,4 @@
-"""Names CUDA kernels: by what the program told the kernel side, or else by its symbols.
+"""Names CUDA kernels: by the names that the kernel side captured, or else by the program's symbols.
 
 A program launches CUDA kernels by address (of the host function that stands for the CUDA kernel) or by a
 handle of the driver. Programs that are older than the probes registered their names unobserved. Then an

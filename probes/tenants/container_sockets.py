@@ -93,7 +93,7 @@ def asked(path: Path, address: str, uid: int | None = None) -> Any:
     except TimeoutError:
         raise NoAnswer(f"no answer within {SECONDS:g} s") from None
     except (http.client.HTTPException, ValueError, RecursionError) as error:
-        raise NoAnswer(f"its answer is none ({type(error).__name__})") from None
+        raise NoAnswer(f"its answer is not valid ({type(error).__name__})") from None
     except OSError as error:
         raise NoAnswer(error.strerror or str(error)) from None
 
@@ -104,7 +104,7 @@ def _heard(path: Path, address: str, uid: int | None) -> bytes:
     heard = bytearray()
     with connected(path, SECONDS) as connection:
         if uid is not None and peer_uid(connection) != uid:
-            raise NoAnswer("it is another user's")
+            raise NoAnswer("the socket belongs to another user")
         connection.sendall(f"GET {address} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         while data := connection.recv(1 << 16):
             heard += data

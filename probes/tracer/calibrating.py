@@ -62,7 +62,7 @@ def _wait_for_end(probed: Measured, threads: NDArray[np.void]) -> None:
     deadline = time.monotonic() + _THREAD_END_SECONDS
     while ((threads["shown_tid"] == probed.tid) & (threads["tid"] != 0)).any():
         if time.monotonic() > deadline:
-            raise CannotTrace("the kernel does not tell when threads end")
+            raise CannotTrace("the kernel does not report when threads end")
         time.sleep(0.0005)
 
 

@@ -355,7 +355,9 @@ class KernelSide:
             followed.append(attach_raw_tracepoint(self._programs.switches, "sched_switch"))
         except OSError as error:
             close_together(followed)
-            self.no_splits = CannotTrace(f"the kernel refused to tell of its scheduler: {error.strerror}")
+            self.no_splits = CannotTrace(
+                f"the kernel refused the tracepoints of its scheduler: {error.strerror}"
+            )
             with self._reading:
                 self._slots.leave_splits_out()
                 self._kept.leave_splits_out()

@@ -156,7 +156,7 @@ def test_a_kernel_that_does_not_tell_of_ended_threads_is_not_trusted(monkeypatch
     monkeypatch.setattr(
         kernel_side, "attach_raw_tracepoint", lambda program, name: attach(program, "sched_process_exec")
     )
-    with pytest.raises(CannotTrace, match="does not tell when threads end"):
+    with pytest.raises(CannotTrace, match="does not report when threads end"):
         KernelSide(way="multi", slots=16, threads=16)
 
 

@@ -238,7 +238,7 @@ def test_program_is_replaced_and_ends_as_told(built: Built) -> None:
         assert caller.wait() == -9
     with Caller(built) as caller:
         caller.answer()
-    with pytest.raises(CallerFailed, match="cannot tell it"):
+    with pytest.raises(CallerFailed, match="cannot send it"):
         caller.tell("report")
 
 

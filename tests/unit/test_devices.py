@@ -140,7 +140,7 @@ def test_a_process_that_dies_or_cannot_be_begun(script: Script) -> None:
     assert reader.read().devices[0].notes == ()
     assert len(script.begun) == 2
     script.dead = True
-    assert "no process can be begun" in script.reader().read().unavailable
+    assert "no process can be started" in script.reader().read().unavailable
 
 
 def test_a_driver_that_hangs_while_it_opens(script: Script) -> None:
@@ -181,7 +181,7 @@ def test_figures_are_marked_with_their_age(script: Script) -> None:
     assert reader.read().devices[0].notes == ()
     script.now += STALE_SECONDS + 2
     [old] = reader.read().devices
-    assert old.notes == ("NVML has not answered for 5 s: the figures are as old",)
+    assert old.notes == ("NVML has not answered for 5 s: the figures are that old",)
     assert dict(old.ages) == {"power_watts": 5.0, "fan_percent": 9.0, "pcie_replays": 5.0}
     assert old.pcie_replays is None
     script.silent = False

@@ -47,7 +47,7 @@ def test_a_rule_that_fails_costs_the_chains_of_its_window_only() -> None:
     assert row_table(windows[4].rows) == row_table(windows[0].rows)
     told = [one.evidence.unknown for one in windows]
     assert [bool(lines) for lines in told] == [False] * 3 + [True] * 2 + [False] * 3
-    assert told[3][0].startswith("causes: looking for them failed with ZeroDivisionError: float division")
+    assert told[3][0].startswith("causes: the diagnosis failed with ZeroDivisionError: float division")
     assert windows[2].chains
     assert windows[7].chains
     assert windows[7].chains[0].since == windows[2].chains[0].since

@@ -135,7 +135,7 @@ def test_activity_is_that_of_tenants_on_devices(other: int) -> None:
     }
     assert evidence.overlaps == (overlap("0", mine, theirs, 2 * TICK_NS),)
     assert reader.without_overlaps == 0
-    assert "activity on devices for 0.3 s: it was looked at too late" in evidence.unknown
+    assert "activity on devices for 0.3 s: it was sampled too late" in evidence.unknown
 
 
 def test_tenants_whose_overlaps_are_not_told_are_counted(other: int, monkeypatch: pytest.MonkeyPatch) -> None:

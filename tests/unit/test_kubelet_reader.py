@@ -115,7 +115,7 @@ def test_a_kubelet_that_dies_and_comes_back(
         with node(tmp_path):
             until(kubelet, lambda told: credited(told) == [("uid-1", ONE.id)])
         told = until(kubelet, lambda told: told.missing)
-        assert "not since: no socket of a kubelet" in told.missing[0].reason
+        assert "ago: no socket of a kubelet" in told.missing[0].reason
         assert credited(told) == [("uid-1", ONE.id)]  # the runtime says that the pod is still there
         write(tmp_path, SECOND)
         until(kubelet, lambda told: not told.allocations)
@@ -141,7 +141,7 @@ def test_a_kubelet_that_never_answered_is_told(tmp_path: Path, a_node: bool, tol
         assert found.read(BOTH).missing == ()  # it may be starting
         now = reader.STALE_SECONDS
         missing = found.read(BOTH).missing
-    assert [one.reason for one in missing] == ["not told: no permission"] * told
+    assert [one.reason for one in missing] == ["not known: no permission"] * told
     found.close()
 
 

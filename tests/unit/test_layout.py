@@ -68,7 +68,7 @@ def test_parts_are_the_columns_of_split_ns(tmp_path: Path) -> None:
 def test_system_calls_have_the_numbers_of_the_c_library(tmp_path: Path) -> None:
     column = {"x86_64": "x86", "aarch64": "arm"}.get(platform.machine())
     if column is None:
-        pytest.skip("no numbers of system calls for this machine")
+        pytest.skip("the numbers of system calls are not known for this machine")
     lists = "COMMON_CALLS(ASK) COMMON_WAKING_CALLS(ASK)"
     if column == "x86":
         lists += " X86_CALLS(ASK) X86_WAKING_CALLS(ASK)"

@@ -104,7 +104,7 @@ def test_a_library_that_takes_its_process_down(tmp_path: Path) -> None:
     source.write_text("#include <stdlib.h>\nint nvmlInitWithFlags(unsigned f) { (void)f; abort(); }\n")
     command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "libnvidia-ml.so.1"), str(source)]
     subprocess.run(command, check=True, timeout=100)
-    assert "took the process down" in read("", tmp_path)["unavailable"]
+    assert "NVML crashed the process" in read("", tmp_path)["unavailable"]
 
 
 SERVED = (

@@ -388,7 +388,7 @@ def check(device: dict[str, Any]) -> None:
 def test_what_cannot_be_true_is_noted() -> None:
     [device] = read("devices=1\npower=4000000000\ntemperature=4294967295\nutilization=101\n")["devices"]
     assert device["power_watts"] is device["temperature_celsius"] is device["utilization_percent"] is None
-    assert device["notes"] == ["utilization, power: an answer that cannot be true"]
+    assert device["notes"] == ["utilization, power: an implausible answer"]
 
 
 def test_every_reading_tells_another_field() -> None:

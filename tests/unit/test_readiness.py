@@ -233,7 +233,7 @@ def test_every_check_that_breaks_costs_itself_alone() -> None:
     findings = check(cast(Surroundings, Broken()))
     assert findings[len(BASICS)].name == "trial"
     assert (*findings[: len(BASICS)], *findings[len(BASICS) + 1 :]) == tuple(
-        Finding(name, "warn", "could not be looked at: ValueError: broken") for name, _ in CHECKS
+        Finding(name, "warn", "could not be checked: ValueError: broken") for name, _ in CHECKS
     )
 
 
@@ -242,7 +242,7 @@ def test_this_host() -> None:
     assert len(findings) in (len(CHECKS), len(CHECKS) + 1)
     found = {finding.name: finding for finding in findings}
     assert os.uname().release in found["kernel"].seen
-    assert not [finding for finding in findings if "could not be looked at" in finding.seen]
+    assert not [finding for finding in findings if "could not be checked" in finding.seen]
 
 
 FINDINGS = (

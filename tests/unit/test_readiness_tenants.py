@@ -77,10 +77,10 @@ def test_a_root_of_the_host_s_files_that_is_not_there_is_told(host: FakeHost) ->
 
 def test_who_tells_the_pods(host: FakeHost) -> None:
     with node(host, EVERY_SOCKET[1]):
-        assert pods(surroundings(host)).seen == "1, told by the kubelet"
+        assert pods(surroundings(host)).seen == "1, listed by the kubelet"
     with node(host, EVERY_SOCKET[2]):
         listening_at(host.root / EVERY_SOCKET[1]).close()
-        assert pods(surroundings(host)).seen == "1, told by containerd (the kubelet: Connection refused)"
+        assert pods(surroundings(host)).seen == "1, listed by containerd (the kubelet: Connection refused)"
     found = pods(surroundings(host))
     assert (found.verdict, bool(found.remedy)) == ("warn", True)
     assert "containerd: Connection refused" not in found.seen  # a stand-in takes its socket away
